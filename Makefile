@@ -1,0 +1,35 @@
+# Every target sets up its own environment in .venv first; nothing else is needed but Python >= 3.11.
+PYTHON ?= python3
+BIN := .venv/bin
+NET ?= build/demo.safetensors
+
+.PHONY: demo test test-all bench lint clean
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/.ready
+	mkdir -p $(dir $(NET))
+	$(BIN)/weightwright approximate 'sin(5*x)' --domain='-1 1' --tol 1e-8 --out $(NET) --plot $(NET:.safetensors=.png)
+	$(BIN)/weightwright check $(NET)
+	$(BIN)/weightwright run $(NET) -- -1 -0.5 0 0.5 1
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -m 'not slow'
+
+test-all: lint
+	$(BIN)/pytest
+
+bench: .venv/.ready
+	$(BIN)/python benchmarks/spectral_against_faithful.py
+
+clean:
+	rm -rf .venv build

@@ -1,0 +1,64 @@
+"""weightwright: write a function; get attention weights that compute it, and a proof of how well.
+
+Public names are loaded on first use: loading and running a saved network needs torch, numpy and
+safetensors only; approximating also needs scipy, checking python-flint.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from weightwright.box import Box
+from weightwright.errors import (
+    BudgetError,
+    CertificateError,
+    DomainError,
+    FileFormatError,
+    FormulaError,
+    LawError,
+    ToleranceError,
+    UnsupportedOperation,
+    WeightwrightError,
+)
+
+if TYPE_CHECKING:
+    from weightwright.certificates.checker import check
+    from weightwright.compiler import approximate
+    from weightwright.runtime import AttentionNetwork, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttentionNetwork",
+    "Box",
+    "BudgetError",
+    "CertificateError",
+    "DomainError",
+    "FileFormatError",
+    "FormulaError",
+    "LawError",
+    "ToleranceError",
+    "UnsupportedOperation",
+    "WeightwrightError",
+    "approximate",
+    "check",
+    "load",
+]
+
+_HOMES = {
+    "AttentionNetwork": "weightwright.runtime",
+    "approximate": "weightwright.compiler",
+    "check": "weightwright.certificates.checker",
+    "load": "weightwright.runtime",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weightwright' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,86 @@
+"""A box of inputs: an interval for every feature, or for every token and feature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import SupportsFloat
+
+import numpy as np
+import numpy.typing as npt
+
+from weightwright.errors import DomainError
+
+Floats = npt.NDArray[np.float64]
+End = SupportsFloat | str | Fraction
+
+
+@dataclass(frozen=True)
+class Box:
+    """All inputs with lo <= x <= hi, feature by feature.
+
+    Ends may be numbers, exact fractions or decimal texts; an end that is no float is rounded
+    outward, so that the box contains everything that was asked for.
+
+    >>> Box("0.1", 1).lo < 0.1 or Box("0.1", 1).lo[0] == 0.09999999999999999
+    True
+    """
+
+    lo: Floats
+    hi: Floats
+
+    def __init__(self, lo: End | Sequence[End] | Floats, hi: End | Sequence[End] | Floats) -> None:
+        lo_array = _ends("lo", lo, -math.inf)
+        hi_array = _ends("hi", hi, math.inf)
+        if lo_array.shape != hi_array.shape:
+            raise DomainError(f"domain: lo has shape {lo_array.shape} and hi has shape {hi_array.shape}")
+        for index in zip(*np.nonzero(~(lo_array < hi_array)), strict=True):
+            raise DomainError(
+                f"domain: lo must be below hi, but feature {index[-1]} has lo = {lo_array[index]!r}"
+                f" and hi = {hi_array[index]!r}"
+            )
+        object.__setattr__(self, "lo", lo_array)
+        object.__setattr__(self, "hi", hi_array)
+
+    @classmethod
+    def of(cls, domain: Box | tuple[End, End]) -> Box:
+        """A box, or a pair (lo, hi) that makes one."""
+        if isinstance(domain, Box):
+            return domain
+        try:
+            lo, hi = domain
+        except (TypeError, ValueError):
+            raise DomainError(f"domain: a pair (lo, hi) or a Box was expected, not {domain!r}") from None
+        return cls(lo, hi)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
+
+    def __hash__(self) -> int:
+        return hash((self.lo.tobytes(), self.hi.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Box({self.lo.tolist()}, {self.hi.tolist()})"
+
+
+def _ends(name: str, ends: End | Sequence[End] | Floats, outward: float) -> Floats:
+    items = [ends] if isinstance(ends, str | Fraction) or np.ndim(ends) == 0 else ends  # type: ignore[arg-type]
+    if not isinstance(items, np.ndarray):
+        items = [[_end(name, e, outward) for e in i] if np.ndim(i) else _end(name, i, outward) for i in items]  # type: ignore[union-attr,attr-defined]
+    array = np.asarray(items, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise DomainError(f"domain: {name} must be finite, not {array.tolist()}")
+    array.flags.writeable = False
+    return array
+
+
+def _end(name: str, end: End, outward: float) -> float:
+    try:
+        exact = Fraction(end) if isinstance(end, str | int | Fraction) else Fraction(float(end))
+        nearest = float(exact)
+    except (ValueError, OverflowError, TypeError, ZeroDivisionError):
+        raise DomainError(f"domain: {name} must be a finite number, not {end!r}") from None
+    inside = exact < Fraction(nearest) if outward < 0 else exact > Fraction(nearest)
+    return math.nextafter(nearest, outward) if inside else nearest

@@ -1,0 +1,132 @@
+"""The checker's meaning of an expression: Taylor series with ball coefficients (python-flint)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+
+from flint import arb, arb_series, ctx, fmpq
+
+from weightwright.expressions import Expression, Number, Variable, fold
+
+PRECISION = 128  # bits
+ORDER = 12  # the highest Taylor coefficient used
+
+
+@contextmanager
+def working_precision() -> Iterator[None]:
+    """The checker's precision; the caller's own settings come back afterwards."""
+    precision, cap = ctx.prec, ctx.cap
+    ctx.prec = PRECISION
+    try:
+        yield
+    finally:
+        ctx.prec, ctx.cap = precision, cap
+
+
+def largest(numbers: Iterable[arb]) -> arb:
+    """An upper bound on all of them. (Comparing float approximations could pick the wrong one.)"""
+    return reduce(arb.max, numbers).upper()
+
+
+def smallest(numbers: Iterable[arb]) -> arb:
+    """A lower bound on all of them."""
+    return reduce(arb.min, numbers).lower()
+
+
+def series(expression: Expression, at: arb, order: int) -> list[arb]:
+    """Coefficients 0..order of the expression at a point, or enclosures of them over a ball.
+
+    A coefficient is NaN where nothing is known: outside the function's domain, or beyond a kink.
+    """
+
+    def leaf(node: Number | Variable) -> arb_series:
+        if isinstance(node, Variable):
+            return arb_series([at, 1])
+        return arb_series([arb(fmpq(node.value.numerator, node.value.denominator))])
+
+    ctx.cap = order + 1
+    result = fold(expression, leaf, _apply)
+    return [result[i] for i in range(order + 1)]
+
+
+def _apply(op: str, args: Sequence[arb_series]) -> arb_series:
+    try:
+        return _RULES[op](*args)
+    except (ValueError, ZeroDivisionError):  # flint: a denominator that may be zero
+        return _unknown()
+
+
+def _unknown() -> arb_series:
+    return arb_series([arb.nan()] * ctx.cap)
+
+
+def _power(base: arb_series, exponent: arb_series) -> arb_series:
+    e = exponent[0]
+    if exponent.length() <= 1 and e.is_exact() and e.is_integer() and abs(e) <= 1024:
+        n = int(e.unique_fmpz())
+        power = _whole_power(base, abs(n))
+        return power if n >= 0 else 1 / power
+    return (exponent * base.log()).exp()
+
+
+def _whole_power(base: arb_series, n: int) -> arb_series:
+    if n == 0:
+        return arb_series([1])
+    half = _whole_power(base, n // 2)
+    square = half * half
+    if square[0].lower() < 0 and half.length():  # a ball around zero: its square is not negative
+        square = arb_series([square[0].nonnegative_part(), *square.coeffs()[1:]])
+    return square * base if n % 2 else square
+
+
+def _maximum(a: arb_series, b: arb_series) -> arb_series:
+    if a[0] >= b[0]:
+        return a
+    if a[0] <= b[0]:
+        return b
+    return arb_series([a[0].max(b[0]), a[1].union(b[1]), *[arb.nan()] * ctx.cap])
+
+
+def _absolute(a: arb_series) -> arb_series:
+    result = _maximum(a, -a)
+    return arb_series([result[0].nonnegative_part(), *result.coeffs()[1:]])
+
+
+def _sigmoid(a: arb_series) -> arb_series:
+    return 1 / (1 + (-a).exp())
+
+
+def _gelu(a: arb_series) -> arb_series:
+    return a * (1 + (a / arb(2).sqrt()).erf()) / 2
+
+
+_RULES: dict[str, Callable[..., arb_series]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": _power,
+    "neg": lambda a: -a,
+    "pi": lambda: arb_series([arb.pi()]),
+    "e": lambda: arb_series([arb.const_e()]),
+    "exp": lambda a: a.exp(),
+    "log": lambda a: a.log(),
+    "sqrt": lambda a: a.sqrt(),
+    "sin": lambda a: a.sin(),
+    "cos": lambda a: a.cos(),
+    "tan": lambda a: a.tan(),
+    "atan": lambda a: a.atan(),
+    "tanh": lambda a: 1 - 2 / (1 + (2 * a).exp()),
+    "sigmoid": _sigmoid,
+    "softplus": lambda a: (1 + a.exp()).log(),
+    "gelu": _gelu,
+    "silu": lambda a: a * _sigmoid(a),
+    "erf": lambda a: a.erf(),
+    "abs": _absolute,
+    "relu": lambda a: _maximum(a, arb_series([0])),
+    "max": _maximum,
+    "min": lambda a, b: -_maximum(-a, -b),
+    "clip": lambda a, lo, hi: -_maximum(-_maximum(a, lo), -hi),
+}

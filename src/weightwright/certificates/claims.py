@@ -1,0 +1,91 @@
+"""What a certificate says, as data. Nothing is computed here.
+
+A head's claim is a leaf: *for every number s of the dtype in [lo, hi], this head, run by this kernel,
+returns F(s) within approximation + leakage + rounding.* The certificate composes the leaves to a claim
+about the whole network and its formula.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from weightwright.box import Box
+from weightwright.expressions import Apply, Expression, Number, Variable, substitute
+from weightwright.network.layers import Floats, Frozen
+
+Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
+
+#: What the rounding model takes for granted; every certificate that uses it says so.
+EXP_ULPS = 4
+ASSUMPTIONS = (
+    f"exp is computed within {EXP_ULPS} units in the last place",
+    "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest",
+)
+#: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
+MAX_TOKENS = 2**20
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Where an error comes from. Every number is an upper bound, in the units of the output."""
+
+    approximation: float
+    leakage: float
+    rounding: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeadClaim(Frozen):
+    """A leaf: head `head` of layer `layer` computes the formula of its query s.
+
+    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight).
+    lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
+    """
+
+    layer: int
+    head: int
+    formula: str  # in s
+    lo: float
+    hi: float
+    rule: Literal["taylor", "nearest"]
+    boxes: Floats  # (number of boxes, 2): lo and hi of each; together they cover [lo, hi]
+    terms: Terms
+    lipschitz: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
+
+    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading
+    without checking; MEASURED where no proof was asked for or found.
+    """
+
+    formula: str  # in x
+    domain: Box
+    dtype: str
+    kernel: str
+    bound: float
+    terms: Terms
+    heads: tuple[HeadClaim, ...]
+    network: str  # digest of the network that this is about
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+    status: Status = field(default="UNCHECKED", compare=False)
+
+
+def local_formula(formula: Expression, centre: float, scale: float, mean: float) -> Expression:
+    """What a head must compute of its query s = (x - centre) * scale: formula(centre + s / scale) - mean."""
+    x: Expression = Variable("s")
+    if scale != 1:
+        x = Apply("mul", (x, constant(1 / Fraction(scale))))
+    if centre:
+        x = Apply("add", (constant(Fraction(centre)), x))
+    local = substitute(formula, "x", x)
+    return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
+
+
+def constant(value: Fraction) -> Expression:
+    """A number as the parser would read it: the sign is an operation."""
+    return Apply("neg", (Number(-value),)) if value < 0 else Number(value)

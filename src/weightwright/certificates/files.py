@@ -1,0 +1,80 @@
+"""One safetensors file holds weights, structure and certificate. Never a pickle.
+
+All text stands under one metadata key as JSON, so that equal contents give equal bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from weightwright.box import Box
+from weightwright.certificates.claims import Certificate, HeadClaim, Terms
+from weightwright.errors import AlteredFileError, FileFormatError
+from weightwright.network import Network
+from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
+
+FORMAT = 1
+_KEY = "weightwright"
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Terms)}
+
+
+def network_digest(network: Network) -> str:
+    """What a certificate calls its network by."""
+    return digest(*encode(network))
+
+
+def write(path: str | os.PathLike[str], network: Network, certificate: Certificate | None) -> None:
+    """Write the file whole or not at all."""
+    structure, arrays = encode(network)
+    payload: dict[str, Any] = {"format": FORMAT, "network": structure, "certificate": None}
+    if certificate is not None:
+        unchecked = dataclasses.replace(certificate, status="UNCHECKED")  # a file cannot vouch for itself
+        payload["certificate"], claims = encode(unchecked, "certificate")
+        arrays = arrays | claims
+    payload["digest"] = digest(payload, arrays)
+    contents = to_bytes(arrays, metadata={_KEY: json.dumps(payload, sort_keys=True)})
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(contents)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
+    """The network and its certificate, which is UNCHECKED; FileFormatError for anything else."""
+    payload, arrays = _contents(Path(path))
+    stated = payload.pop("digest", None)
+    if stated != digest(payload, arrays):
+        raise AlteredFileError(f"{path}: the contents do not match their digest; the file was altered or damaged")
+    network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
+    if payload.get("certificate") is None:
+        return network, None
+    certificate = decode(payload["certificate"], arrays, _CERTIFICATE_TYPES, Certificate)
+    return network, dataclasses.replace(certificate, status="UNCHECKED")
+
+
+def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise FileFormatError(f"{path}: not a safetensors file, or cut short ({error})") from error
+    try:
+        payload = json.loads(metadata[_KEY])
+        version = payload["format"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: a safetensors file, but not one that weightwright wrote") from error
+    if not isinstance(version, int) or version > FORMAT or version < 1:
+        raise FileFormatError(f"{path}: format {version!r}, but this weightwright reads up to format {FORMAT}; upgrade it")
+    return payload, arrays

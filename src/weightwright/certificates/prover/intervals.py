@@ -1,0 +1,155 @@
+"""The prover's arithmetic: numpy arrays of intervals, every operation rounded outward.
+
++ - * / and sqrt are correctly rounded by IEEE arithmetic, so one step outward is enough. The library's
+exp, log, sin, ... are taken to be within LIBRARY_ULPS; the checker, which decides, relies on none of this.
+A NaN end means that nothing is known: every comparison with it fails, so it never proves anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import special
+
+from weightwright.network.layers import Floats
+
+LIBRARY_ULPS = 8
+TINY = 2.0**-1022
+
+
+def down(x: Floats) -> Floats:
+    return np.nextafter(x, -np.inf)
+
+
+def up(x: Floats) -> Floats:
+    return np.nextafter(x, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """All reals between lo and hi, entry by entry."""
+
+    lo: Floats
+    hi: Floats
+
+    @classmethod
+    def exact(cls, x: Floats | float) -> Interval:
+        array = np.asarray(x, dtype=np.float64)
+        return cls(array, array)
+
+    @classmethod
+    def rational(cls, value: Fraction) -> Interval:
+        nearest = np.float64(value)
+        if Fraction(float(nearest)) == value:
+            return cls.exact(nearest)
+        return cls(down(nearest), up(nearest))
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.hi, -self.lo)
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(down(self.lo + other.lo), up(self.hi + other.hi))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return Interval(down(self.lo - other.hi), up(self.hi - other.lo))
+
+    def __mul__(self, other: Interval) -> Interval:
+        a, b, c, d = self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
+        return Interval(
+            down(np.minimum(np.minimum(a, b), np.minimum(c, d))), up(np.maximum(np.maximum(a, b), np.maximum(c, d)))
+        )
+
+    def __truediv__(self, other: Interval) -> Interval:
+        through_zero = (other.lo <= 0) & (other.hi >= 0)
+        lo, hi = np.where(through_zero, np.nan, other.lo), np.where(through_zero, np.nan, other.hi)
+        return self * Interval(down(1 / hi), up(1 / lo))
+
+    def __getitem__(self, index: object) -> Interval:
+        return Interval(self.lo[index], self.hi[index])  # type: ignore[index]
+
+    def sum(self) -> Interval:
+        """The sum over the last axis, in whatever order numpy takes."""
+        n = self.lo.shape[-1]
+        slack = up(up(2.0 * n * 2.0**-53 * self.magnitude().sum(-1)) + n * TINY)
+        return Interval(down(self.lo.sum(-1) - slack), up(self.hi.sum(-1) + slack))
+
+    def magnitude(self) -> Floats:
+        """The largest absolute value."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    def absolute(self) -> Interval:
+        through_zero = (self.lo <= 0) & (self.hi >= 0)
+        least = np.minimum(np.abs(self.lo), np.abs(self.hi))
+        return Interval(np.where(through_zero, 0.0, least), self.magnitude())
+
+    def hull(self, other: Interval) -> Interval:
+        return Interval(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
+
+    def where(self, condition: np.ndarray, other: Interval) -> Interval:  # type: ignore[type-arg]
+        return Interval(np.where(condition, self.lo, other.lo), np.where(condition, self.hi, other.hi))
+
+    def middle(self) -> Floats:
+        return self.lo / 2 + self.hi / 2
+
+
+ZERO, ONE = Interval.exact(0.0), Interval.exact(1.0)
+PI = Interval(np.float64(np.pi), up(np.float64(np.pi)))  # the float below pi, and the next one
+EULER = Interval(np.float64(np.e), up(np.float64(np.e)))
+UNKNOWN = Interval.exact(np.nan)
+
+
+def _increasing(function: Callable[[Floats], Floats], lowest: float, highest: float) -> Callable[[Interval], Interval]:
+    """The interval version of an increasing library function with values in [lowest, highest]."""
+
+    def outward(x: Interval) -> Interval:
+        lo, hi = function(x.lo), function(x.hi)
+        lo = lo - LIBRARY_ULPS * np.spacing(np.abs(lo)) - TINY
+        hi = hi + LIBRARY_ULPS * np.spacing(np.abs(hi)) + TINY
+        return Interval(np.maximum(lo, lowest), np.minimum(hi, highest))
+
+    return outward
+
+
+exp = _increasing(np.exp, 0.0, np.inf)
+atan = _increasing(np.arctan, -2.0, 2.0)
+tanh = _increasing(np.tanh, -1.0, 1.0)
+sigmoid = _increasing(special.expit, 0.0, 1.0)
+softplus = _increasing(lambda x: np.logaddexp(0.0, x), 0.0, np.inf)
+erf = _increasing(special.erf, -1.0, 1.0)
+
+
+def log(x: Interval) -> Interval:
+    positive = Interval(np.where(x.lo > 0, x.lo, np.nan), x.hi)
+    return _increasing(np.log, -np.inf, np.inf)(positive)
+
+
+def sqrt(x: Interval) -> Interval:
+    return Interval(np.maximum(down(np.sqrt(np.where(x.lo >= 0, x.lo, np.nan))), 0.0), up(np.sqrt(x.hi)))
+
+
+def cos(x: Interval) -> Interval:
+    """Ends, and the turning points k pi inside (or so near that rounding hides the answer)."""
+    slack = 1e-12 * (1 + x.magnitude())
+    a, b = np.cos(x.lo), np.cos(x.hi)
+    lo, hi = np.minimum(a, b) - 1e-15, np.maximum(a, b) + 1e-15
+    first, last = (x.lo - slack) / np.pi, (x.hi + slack) / np.pi
+    top = np.floor(last / 2) >= np.ceil(first / 2)  # an even multiple of pi
+    bottom = np.floor((last - 1) / 2) >= np.ceil((first - 1) / 2)
+    known = x.magnitude() < 1e6  # beyond, the library's reduction is not relied on
+    return Interval(np.where(bottom | ~known, -1.0, np.maximum(lo, -1.0)), np.where(top | ~known, 1.0, np.minimum(hi, 1.0)))
+
+
+def sin(x: Interval) -> Interval:
+    return cos(x - PI / Interval.exact(2.0))
+
+
+def tan(x: Interval) -> Interval:
+    """Increasing between two poles; unknown where a pole may lie inside."""
+    slack = 1e-12 * (1 + x.magnitude())
+    branch = np.floor((x.lo - slack) / np.pi + 0.5) == np.floor((x.hi + slack) / np.pi + 0.5)
+    known = branch & (x.magnitude() < 1e6)
+    ends = Interval(np.where(known, x.lo, np.nan), np.where(known, x.hi, np.nan))
+    return _increasing(np.tan, -np.inf, np.inf)(ends)

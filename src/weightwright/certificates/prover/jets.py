@@ -1,0 +1,240 @@
+"""The prover's Taylor coefficients: an expression's jet F_0, ..., F_K on intervals.
+
+On a point they are the function's Taylor coefficients there; on an interval they enclose the
+coefficients at every point of it, which bounds the remainder. A kink inside the interval leaves
+F_0 and F_1 (slopes of both sides) and nothing beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from weightwright.certificates.prover import intervals as iv
+from weightwright.certificates.prover.intervals import Interval
+from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.network.layers import Floats
+
+Jet = list[Interval]
+
+
+def jet(expression: Expression, at: Interval, order: int) -> Jet:
+    """Coefficients 0..order of the expression in its one variable, at the points or boxes `at`."""
+
+    def leaf(node: Number | Variable) -> Jet:
+        if isinstance(node, Variable):
+            return [at, iv.ONE, *[iv.ZERO] * (order - 1)][: order + 1]
+        return constant(Interval.rational(node.value), order)
+
+    with np.errstate(all="ignore"):
+        return fold(expression, leaf, lambda op, args: _apply(op, args, order))
+
+
+def values(expression: Expression, at: Floats) -> Floats:
+    """Plain numbers, for fitting and plotting: the middle of a narrow enclosure."""
+    enclosed = jet(expression, Interval.exact(at), 0)[0]
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(enclosed.middle(), np.shape(at)).copy()
+
+
+def constant(value: Interval, order: int) -> Jet:
+    return [value, *[iv.ZERO] * order]
+
+
+def _apply(op: str, args: Sequence[Jet], order: int) -> Jet:
+    if op in _SIMPLE:
+        return _SIMPLE[op](*args)
+    if op == "pi":
+        return constant(iv.PI, order)
+    if op == "e":
+        return constant(iv.EULER, order)
+    return _power(args[0], args[1])
+
+
+def add(a: Jet, b: Jet) -> Jet:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def sub(a: Jet, b: Jet) -> Jet:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def neg(a: Jet) -> Jet:
+    return [-x for x in a]
+
+
+def scale(factor: float, a: Jet) -> Jet:
+    return [Interval.exact(factor) * x for x in a]
+
+
+def _convolve(a: Sequence[Interval], b: Sequence[Interval]) -> Interval:
+    total = iv.ZERO
+    for x, y in zip(a, reversed(b), strict=True):
+        total = total + x * y
+    return total
+
+
+def mul(a: Jet, b: Jet) -> Jet:
+    return [_convolve(a[: k + 1], b[: k + 1]) for k in range(len(a))]
+
+
+def _square(a: Jet) -> Jet:
+    size = a[0].absolute()
+    return [size * size, *mul(a, a)[1:]]
+
+
+def div(a: Jet, b: Jet) -> Jet:
+    out: Jet = []
+    for k in range(len(a)):
+        known = _convolve(out, b[1 : k + 1]) if k else iv.ZERO
+        out.append((a[k] - known) / b[0])
+    return out
+
+
+def sqrt(a: Jet) -> Jet:
+    out = [iv.sqrt(a[0])]
+    for k in range(1, len(a)):
+        known = _convolve(out[1:], out[1:]) if k > 1 else iv.ZERO
+        out.append((a[k] - known) / (Interval.exact(2.0) * out[0]))
+    return out
+
+
+def _integral(start: Interval, slope_so_far: Callable[[Jet], Interval], a: Jet) -> Jet:
+    """The jet of y with y' = g a': y_k = (1/k) sum of i a_i g_{k-i}; g may depend on y so far."""
+    out, slopes = [start], []
+    for k in range(1, len(a)):
+        slopes.append(slope_so_far(out))
+        total = iv.ZERO
+        for i in range(1, k + 1):
+            total = total + Interval.exact(float(i)) * a[i] * slopes[k - i]
+        out.append(total / Interval.exact(float(k)))
+    return out
+
+
+def _known_slope(start: Interval, slope: Jet, a: Jet) -> Jet:
+    return _integral(start, lambda out: slope[len(out) - 1], a)
+
+
+def exp(a: Jet) -> Jet:
+    return _integral(iv.exp(a[0]), lambda out: out[-1], a)
+
+
+def log(a: Jet) -> Jet:
+    return _known_slope(iv.log(a[0]), div(constant(iv.ONE, len(a) - 1), a), a)
+
+
+def _sin_cos(a: Jet) -> tuple[Jet, Jet]:
+    sines, cosines = [iv.sin(a[0])], [iv.cos(a[0])]
+    for k in range(1, len(a)):
+        s = c = iv.ZERO
+        for i in range(1, k + 1):
+            weight = Interval.exact(float(i)) * a[i]
+            s, c = s + weight * cosines[k - i], c - weight * sines[k - i]
+        sines.append(s / Interval.exact(float(k)))
+        cosines.append(c / Interval.exact(float(k)))
+    return sines, cosines
+
+
+def tan(a: Jet) -> Jet:
+    return _integral(iv.tan(a[0]), lambda y: (iv.ONE if len(y) == 1 else iv.ZERO) + _convolve(y, y), a)
+
+
+def tanh(a: Jet) -> Jet:
+    return _integral(iv.tanh(a[0]), lambda y: (iv.ONE if len(y) == 1 else iv.ZERO) - _convolve(y, y), a)
+
+
+def sigmoid(a: Jet) -> Jet:
+    return _integral(iv.sigmoid(a[0]), lambda y: y[-1] - _convolve(y, y), a)
+
+
+def atan(a: Jet) -> Jet:
+    one = constant(iv.ONE, len(a) - 1)
+    return _known_slope(iv.atan(a[0]), div(one, add(one, _square(a))), a)
+
+
+def softplus(a: Jet) -> Jet:
+    return _known_slope(iv.softplus(a[0]), sigmoid(a), a)
+
+
+def erf(a: Jet) -> Jet:
+    peak = Interval.exact(2.0) / iv.sqrt(iv.PI)
+    return _known_slope(iv.erf(a[0]), [peak * x for x in exp(neg(_square(a)))], a)
+
+
+def gelu(a: Jet) -> Jet:
+    root = iv.ONE / iv.sqrt(Interval.exact(2.0))
+    half = scale(0.5, erf([root * x for x in a]))
+    return mul(a, [Interval.exact(0.5) + half[0], *half[1:]])
+
+
+def silu(a: Jet) -> Jet:
+    return mul(a, sigmoid(a))
+
+
+def maximum(a: Jet, b: Jet) -> Jet:
+    """One of the two where they are apart; where they may cross, values and slopes of both."""
+    a_above, b_above = a[0].lo >= b[0].hi, b[0].lo >= a[0].hi
+    top = Interval(np.maximum(a[0].lo, b[0].lo), np.maximum(a[0].hi, b[0].hi))
+    crossing = [top, *(x.hull(y) for x, y in zip(a[1:2], b[1:2], strict=True)), *[iv.UNKNOWN] * (len(a) - 2)]
+    return [x.where(a_above, y.where(b_above, c)) for x, y, c in zip(a, b, crossing, strict=False)][: len(a)]
+
+
+def minimum(a: Jet, b: Jet) -> Jet:
+    return neg(maximum(neg(a), neg(b)))
+
+
+def absolute(a: Jet) -> Jet:
+    both = maximum(a, neg(a))
+    return [a[0].absolute(), *both[1:]]
+
+
+def relu(a: Jet) -> Jet:
+    return maximum(a, constant(iv.ZERO, len(a) - 1))
+
+
+def _power(base: Jet, exponent: Jet) -> Jet:
+    """Whole constants by multiplication; anything else as exp(exponent log(base)), base > 0."""
+    value = exponent[0]
+    varies = any(np.any(x.lo != 0) or np.any(x.hi != 0) for x in exponent[1:])
+    whole = np.ndim(value.lo) == 0 and value.lo == value.hi and float(value.lo).is_integer() and abs(value.lo) <= 1024
+    if varies or not whole:
+        return exp(mul(exponent, log(base)))
+    n = int(value.lo)
+    power = _whole_power(base, abs(n))
+    return power if n >= 0 else div(constant(iv.ONE, len(base) - 1), power)
+
+
+def _whole_power(base: Jet, n: int) -> Jet:
+    if n == 0:
+        return constant(iv.ONE, len(base) - 1)
+    if n % 2:
+        return base if n == 1 else mul(base, _whole_power(base, n - 1))
+    return _square(_whole_power(base, n // 2))
+
+
+_SIMPLE: dict[str, Callable[..., Jet]] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": div,
+    "neg": neg,
+    "exp": exp,
+    "log": log,
+    "sqrt": sqrt,
+    "sin": lambda a: _sin_cos(a)[0],
+    "cos": lambda a: _sin_cos(a)[1],
+    "tan": tan,
+    "atan": atan,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+    "gelu": gelu,
+    "silu": silu,
+    "erf": erf,
+    "abs": absolute,
+    "relu": relu,
+    "max": maximum,
+    "min": minimum,
+    "clip": lambda a, lo, hi: minimum(maximum(a, lo), hi),
+}

@@ -1,0 +1,87 @@
+"""The prover's rounding model for one head in kernel "dot": scores by dot products, softmax, mix of values.
+
+For a query s (a float) the exact scores are z_j = k_j s + c_j, the weights p_j and the output
+g = sum p_j v_j. What a machine computes differs by three things, derived in docs/certificates.md:
+scores and exponentials are off (the weights move), sums are taken in some order, products round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.certificates.claims import EXP_ULPS
+from weightwright.certificates.prover.intervals import ONE, Interval, up
+from weightwright.network.layers import Floats
+
+#: Unit roundoff and the largest absolute error of an underflow, per dtype.
+UNIT = {"float64": 2.0**-53}
+UNDERFLOW = {"float64": 2.0**-1022}
+
+
+@dataclass(frozen=True)
+class HeadOnBox:
+    """Upper bounds that hold for every s of a box; arrays are (boxes, anchors) unless noted."""
+
+    query: Floats  # (boxes, 1): |s|
+    slopes: Floats  # (anchors,): |k_j|
+    scores: Floats  # |z_j|
+    gaps: Floats  # max_i z_i - z_j
+    weights: Floats  # p_j
+    deviations: Floats  # |v_j - g|
+    values: Floats  # (anchors,): |v_j|
+    output: Floats  # (boxes, 1): |g|
+
+
+def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
+    """(boxes,): an upper bound on |computed output - g|; NaN where the model does not apply."""
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    moved = _weight_error(box, u, tiny)
+    p = Interval.exact(box.weights)
+    # Computed weights exceed p_j by less than a thousandth whenever the weight error is defined.
+    inflated = p * Interval.exact(1.001)
+    products = inflated * Interval.exact(box.values)
+    sum_of_weights = any_order(inflated, u)
+    sum_of_products = any_order(products, u)
+    each = Interval.exact(3.0) * u * products.sum()  # normalising (2u) and multiplying (u)
+    output = Interval.exact(box.output[:, 0]) + moved
+    total = moved + sum_of_products + each + output * sum_of_weights * Interval.exact(1.001)
+    return np.where(sum_of_weights.hi < 2.0**-11, total.hi, np.nan)
+
+
+def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
+    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - sum p_j (e^{d_j} - 1)), d_j the error of log weight j."""
+    products = Interval.exact(up(box.slopes * box.query))
+    score = u * (ONE + u) * products + u * Interval.exact(box.scores) + tiny
+    worst = Interval.exact(score.hi.max(axis=-1, keepdims=True))
+    shift = u * (ONE + u) * (Interval.exact(box.gaps) + Interval.exact(2.0) * worst)
+    exponential = Interval.exact(2.0 * EXP_ULPS * 1.001) * u
+    d = score + shift + exponential
+    growth = d * (ONE + d)  # e^d - 1 <= d + d^2 for d <= 1
+    p = Interval.exact(box.weights)
+    # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
+    lost = Interval.exact(float(2 * box.weights.shape[-1])) * tiny
+    mass = (p * growth).sum() + lost
+    moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
+    error = moved / (ONE - mass)
+    applies = (mass.hi < 2.0**-11) & (d.hi.max(-1) < 2.0**-11)
+    return Interval(np.zeros_like(error.hi), np.where(applies, error.hi, np.nan))
+
+
+def any_order(terms: Interval, u: Interval) -> Interval:
+    """(boxes,): error of a sum of terms of these sizes in any order.
+
+    With the m largest called heavy: a node that joins two heavy subtrees costs u times its value, and
+    there are m-1; adding a subtree of light terms costs at most that subtree. The best m counts.
+    """
+    size = -np.sort(-terms.hi, axis=-1)
+    n = size.shape[-1]
+    rest = np.flip(np.cumsum(np.flip(size, -1), -1), -1)  # rest[m] = light total when m are heavy
+    light = np.concatenate([rest[..., 1:], np.zeros((*rest.shape[:-1], 1))], axis=-1)
+    slack = Interval.exact(1.0 + 4.0 * n * float(u.hi))  # of the sums above, and of computed subtrees
+    heavy_joins = Interval.exact(np.arange(n, dtype=np.float64)) * u
+    cost = (heavy_joins * Interval.exact(rest[..., :1]) + Interval.exact(light)) * slack * slack
+    return Interval.exact(cost.hi.min(axis=-1))
+
+

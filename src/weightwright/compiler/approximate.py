@@ -1,0 +1,209 @@
+"""`approximate`: one function of one number to one attention head, with a checked certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from weightwright.box import Box
+from weightwright.certificates.checker import check
+from weightwright.certificates.claims import Certificate, HeadClaim, Terms, local_formula
+from weightwright.certificates.files import network_digest, write
+from weightwright.certificates.prover import network_terms, prove, prove_nearest
+from weightwright.certificates.prover.intervals import Interval
+from weightwright.certificates.prover.jets import jet, values
+from weightwright.compiler.trace import trace
+from weightwright.errors import CertificateError, DomainError, FormulaError, ToleranceError
+from weightwright.expressions import Expression, parse, to_text
+from weightwright.heads import spectral
+from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.faithful import nearest_anchor
+from weightwright.heads.sigmoid import two_keys
+from weightwright.network import Network
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import OnDomain
+
+Method = Literal["spectral", "faithful"]
+
+MAX_ANCHORS = 65_536
+#: The spectral search stops here: what 512 soft anchors cannot do needs another kind of head.
+MAX_SPECTRAL = 512
+#: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
+_AIMS = (0.8, 0.2, 0.02)
+_SAMPLES = 2049
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A formula on an interval, and how the head sees it."""
+
+    formula: Expression
+    text: str
+    box: Box
+    tol: float
+    query: Query
+    mean: float
+    local: Expression  # in s
+    lo: float  # of s
+    hi: float
+
+    @property
+    def where(self) -> str:
+        return f"{self.text} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
+
+    def target(self, s: Floats) -> Floats:
+        return values(self.local, s)
+
+
+def approximate(
+    f: str | Callable[..., Any],
+    domain: Box | tuple[Any, Any],
+    tol: float,
+    method: Method = "spectral",
+    *,
+    max_anchors: int = MAX_ANCHORS,
+    on_domain: OnDomain = "raise",
+    progress: Callable[[str], None] = lambda message: None,
+) -> AttentionNetwork:
+    """A network of one attention head that returns f(x) within tol for every float64 x of the domain.
+
+    f: a formula in x, or a torch function of one tensor. method: "spectral" (fewest anchors) or "faithful"
+    (the papers' construction, UA-2, errors of order 1/p). Both are proven and checked before they are
+    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
+
+    Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
+    head would need more than max_anchors, FormulaError where f is undefined. `progress` is told what is
+    being tried.
+
+    >>> net = approximate("sin(5*x)", domain=(-1, 1), tol=1e-8)
+    >>> net.certificate.status, net.certificate.bound <= 1e-8
+    ('PROVEN', True)
+    """
+    task = _task(f, domain, tol)
+    if method not in ("spectral", "faithful"):
+        raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
+    if not isinstance(max_anchors, int) or max_anchors < 2:
+        raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
+    candidates = _faithful(task, max_anchors) if method == "faithful" else _spectral(task, min(max_anchors, MAX_SPECTRAL))
+    best: tuple[Network, Certificate] | None = None
+    for table, role in candidates:
+        progress(f"proving a head with {len(table.keys)} anchors")
+        attempt = _prove(task, table, role, method)
+        if attempt is not None and (best is None or attempt[1].bound < best[1].bound):
+            best = attempt
+        if attempt is None or attempt[1].bound > task.tol:
+            continue
+        progress("checking the certificate")
+        certificate = _checked(*attempt)
+        if certificate is not None:
+            return AttentionNetwork(attempt[0], certificate, on_domain)
+    raise _not_provable(task, best)
+
+
+def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float) -> _Task:
+    if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a positive finite number, not {tol!r}")
+    if not (isinstance(f, str) or callable(f)):
+        raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
+    text = to_text(parse(f) if isinstance(f, str) else trace(f))
+    formula = parse(text)  # as the checker will read it
+    box = Box.of(domain)
+    if box.lo.shape != (1,):
+        raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
+    lo, hi = float(box.lo[0]), float(box.hi[0])
+    if not math.isfinite(hi - lo):
+        raise DomainError(f"domain: [{lo!r}, {hi!r}] is wider than a float64 can tell")
+    query = Query.covering(lo, hi)
+    mean = _mean(formula, text, lo, hi)
+    local = parse(to_text(local_formula(formula, query.centre, query.scale, mean)), ("s",))
+    return _Task(formula, text, box, float(tol), query, mean, local, query(lo), query(hi))
+
+
+def _mean(formula: Expression, text: str, lo: float, hi: float) -> float:
+    """The middle of f's range, in few bits; 0 if that is as good. FormulaError where f is undefined."""
+    x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, _SAMPLES), lo, hi)
+    y = values(formula, x)
+    if not np.isfinite(y).all():
+        worst = x[~np.isfinite(y)][0]
+        raise FormulaError(f"{text} is undefined, infinite or too large for a float at x = {float(worst)!r}")
+    middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
+    mantissa, exponent = math.frexp(middle)
+    return 0.0 if abs(middle) <= half / 16 else math.ldexp(round(mantissa * 2**20), exponent - 20)
+
+
+def _spectral(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
+    exact = two_keys(task.local)
+    if exact is not None:
+        yield exact, f"{task.text}, two keys"
+    for aim in _AIMS:
+        for fit in spectral.cheapest(task.target, task.lo, task.hi, aim * task.tol, most):
+            yield fit.table, f"{task.text}, {len(fit.table.keys)} soft anchors"
+
+
+def _faithful(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
+    edges = np.linspace(task.lo, task.hi, 257)
+    slopes = np.broadcast_to(jet(task.local, Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
+    slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
+    if not math.isfinite(slope):
+        raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
+    table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
+    yield table, f"{task.text}, nearest of {len(table.keys)} anchors"
+
+
+def _prove(task: _Task, table: Table, role: str, method: Method) -> tuple[Network, Certificate] | None:
+    """The network and an unchecked certificate, or None where the prover found no finite bound."""
+    network = assemble(table, task.query, task.mean, task.text, role)
+    if method == "faithful":
+        proof = prove_nearest(table.anchors, task.local, task.lo, task.hi, network.dtype)
+    else:
+        measured = _measured(task, table)
+        proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.1 * measured)
+    slip = 0.0 if task.query.exact else proof.lipschitz
+    terms, bound = network_terms(proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi)
+    if not math.isfinite(bound):
+        return None
+    rule: Literal["taylor", "nearest"] = "nearest" if method == "faithful" else "taylor"
+    claim = HeadClaim(0, 0, to_text(task.local), task.lo, task.hi, rule, proof.boxes, proof.terms, slip)
+    certificate = Certificate(
+        task.text, task.box, network.dtype, "dot", bound, terms, (claim,), network_digest(network)
+    )
+    return network, certificate
+
+
+def _measured(task: _Task, table: Table) -> float:
+    """The head's error on a grid: what the prover should come close to."""
+    s = np.linspace(task.lo, task.hi, _SAMPLES)
+    scores = table.beta * (s[:, None] * table.keys + table.offsets)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return float(np.abs(weights @ table.values / weights.sum(axis=1) - task.target(s)).max())
+
+
+def _checked(network: Network, certificate: Certificate) -> Certificate | None:
+    """Saved to a file of its own and checked there; None if the checker does not agree."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        write(path, network, certificate)
+        try:
+            return dataclasses.replace(certificate, status=check(path).status)
+        except CertificateError:
+            return None
+
+
+def _not_provable(task: _Task, best: tuple[Network, Certificate] | None) -> ToleranceError:
+    checked = _checked(*best) if best is not None else None
+    if best is None or checked is None:
+        return ToleranceError(f"{task.where}: no error bound could be proven, so not tol={task.tol:g}")
+    anchors = len(best[0].registers)
+    return ToleranceError(
+        f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {checked.bound:.3g},"
+        f" with {anchors} anchors",
+        best=checked.bound,
+    )

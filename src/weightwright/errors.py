@@ -1,0 +1,60 @@
+"""The errors that users meet. Each message names the argument, the value and what to do instead."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlteredFileError",
+    "BudgetError",
+    "CertificateError",
+    "DomainError",
+    "FileFormatError",
+    "FormulaError",
+    "LawError",
+    "ToleranceError",
+    "UnsupportedOperation",
+    "WeightwrightError",
+]
+
+
+class WeightwrightError(Exception):
+    """Every error that weightwright raises on purpose."""
+
+
+class FormulaError(WeightwrightError, ValueError):
+    """A formula's text is not in the language, or the function is undefined on the domain."""
+
+
+class DomainError(WeightwrightError, ValueError):
+    """A domain that is no interval, or an input outside the domain of a network."""
+
+
+class ToleranceError(WeightwrightError):
+    """The tolerance cannot be proven. `best` is the smallest bound that could be, or None."""
+
+    def __init__(self, message: str, best: float | None = None) -> None:
+        super().__init__(message)
+        self.best = best
+
+
+class BudgetError(WeightwrightError):
+    """The network would need more anchors than allowed; raised before any memory is taken."""
+
+
+class CertificateError(WeightwrightError):
+    """The independent checker does not agree with a certificate."""
+
+
+class FileFormatError(WeightwrightError, ValueError):
+    """A file that is not a weightwright network, is damaged, or is of a newer format."""
+
+
+class AlteredFileError(FileFormatError, CertificateError):
+    """A file whose contents do not match their digest."""
+
+
+class LawError(WeightwrightError, ValueError):
+    """A network that is not well formed; the message names the layer and the coordinate."""
+
+
+class UnsupportedOperation(WeightwrightError):  # noqa: N818  (the agreed public name)
+    """A Python or torch operation that has no counterpart among the expressions."""

@@ -1,0 +1,20 @@
+"""What a function *is*: expressions as data, parsed from text. No numbers are computed here.
+
+The prover, the checker and the head designers each give these expressions a meaning of their own.
+"""
+
+from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, fold, substitute
+from weightwright.expressions.parse import parse
+from weightwright.expressions.text import to_text
+
+__all__ = [
+    "OPERATIONS",
+    "Apply",
+    "Expression",
+    "Number",
+    "Variable",
+    "fold",
+    "parse",
+    "substitute",
+    "to_text",
+]

@@ -1,0 +1,85 @@
+"""What a network costs: exact counts of what is stored and of what the runtime computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.network.layers import Attention, FeedForward, Floats, Head, Layer, Linear, Loop
+from weightwright.network.network import Network
+from weightwright.network.storage import encode
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """layers counts attention and feed-forward layers, loops repeated; the rest counts what is stored.
+
+    anchors: register keys, summed over the heads. multiply_adds: per data token, dense maps, for
+    the given number of data tokens.
+    """
+
+    layers: int
+    heads: int
+    anchors: int
+    parameters: int
+    nonzeros: int
+    largest_weight: float
+    bytes: int
+    multiply_adds: int
+
+
+def cost(network: Network, tokens: int = 1) -> Cost:
+    """The cost of the network on sequences of so many data tokens (or of its own fixed number)."""
+    n = network.tokens or tokens
+    arrays = [array for array in encode(network)[1].values() if array.dtype != np.bool_]
+    parameters = sum(array.size for array in arrays)
+    heads = list(network.heads)
+    work = _linear(network.embed, n) + sum(_layer(layer, n) for layer in network.layers) + _linear(network.read, n)
+    return Cost(
+        layers=_depth(network.layers),
+        heads=len(heads),
+        anchors=sum(head.sees.registers[1] - head.sees.registers[0] for head in heads),
+        parameters=parameters,
+        nonzeros=sum(int(np.count_nonzero(array)) for array in arrays),
+        largest_weight=max((float(np.abs(array).max()) for array in arrays if array.size), default=0.0),
+        bytes=parameters * _BYTES[network.dtype],
+        multiply_adds=-(-work // n),
+    )
+
+
+def _depth(layers: tuple[Layer, ...]) -> int:
+    return sum(
+        layer.times * _depth(layer.layers) if isinstance(layer, Loop) else isinstance(layer, Attention | FeedForward)
+        for layer in layers
+    )
+
+
+def _layer(layer: Layer, n: int) -> int:
+    if isinstance(layer, Linear):
+        return _linear(layer, n)
+    if isinstance(layer, Attention):
+        return sum(_head(head, n) for head in layer.heads)
+    if isinstance(layer, FeedForward):
+        return n * (layer.W_1.size + layer.W_2.size)
+    if isinstance(layer, Loop):
+        return layer.times * sum(_layer(inner, n) for inner in layer.layers)
+    return 0
+
+
+def _head(head: Head, n: int) -> int:
+    """Queries, keys and values of data tokens if seen, scores, mixing, output; registers' keys are constant."""
+    seen_data = {"none": 0, "self": 1, "block": head.sees.block, "earlier": n, "all": n}[head.sees.data]
+    keys = seen_data + head.sees.registers[1] - head.sees.registers[0]
+    own = head.W_Q.size + head.W_O.size + (head.W_K.size + head.W_V.size if seen_data else 0)
+    return n * (own + keys * (head.W_Q.shape[1] + head.W_V.shape[1]))
+
+
+def _linear(linear: Linear, n: int) -> int:
+    return sum(n * term.A.size + _token_map(term.R, term.A.shape[1]) for term in linear.terms)
+
+
+def _token_map(R: Floats | None, width: int) -> int:
+    return 0 if R is None else R.size * width

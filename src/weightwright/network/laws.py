@@ -1,0 +1,223 @@
+"""What makes a network well formed, and what makes it loadable by an ordinary Transformer.
+
+A broken law raises `LawError` that names the layer, the head and the coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weightwright.errors import LawError
+from weightwright.network.layers import (
+    Attention,
+    FeedForward,
+    Floats,
+    Head,
+    Layer,
+    Linear,
+    Loop,
+    Names,
+    Softmax,
+)
+
+if TYPE_CHECKING:
+    from weightwright.network.network import Network
+
+#: Significant bits and the smallest exponent of the dtypes that weights can be stored in.
+PRECISION = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133)}
+
+
+def enforce(network: Network) -> None:
+    """Raise LawError unless the network is well formed."""
+    if network.dtype not in PRECISION:
+        raise LawError(f"network: dtype {network.dtype!r} is none of {', '.join(PRECISION)}")
+    if network.tokens is not None and network.tokens < 1:
+        raise LawError(f"network: tokens = {network.tokens}, but there must be at least one")
+    check = _Walk(network)
+    names = check.linear(network.embed, "embed", network.inputs, network.tokens)
+    check.matrix(network.registers, "registers", (None, len(names)), columns=names)
+    for index, layer in enumerate(network.layers):
+        names = check.layer(layer, f"layer {index}", names)
+    check.linear(network.read, "read", names, check.tokens)
+
+
+class _Walk:
+    """Walks the layers in order; knows the number of tokens where it is fixed."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.tokens = network.tokens
+
+    def layer(self, layer: Layer, where: str, names: Names) -> Names:
+        if isinstance(layer, Linear):
+            return self.linear(layer, where, names, self.tokens)
+        if isinstance(layer, Attention):
+            return self.attention(layer, where, names)
+        if isinstance(layer, FeedForward):
+            return self.feed_forward(layer, where, names)
+        if isinstance(layer, Softmax):
+            _positive(layer.beta, f"{where}: beta", self.network.dtype)
+            return names
+        return self.loop(layer, where, names)
+
+    def loop(self, loop: Loop, where: str, names: Names) -> Names:
+        if loop.times < 1:
+            raise LawError(f"{where}: a loop runs {loop.times} times, but it must run at least once")
+        tokens, after = self.tokens, names
+        for index, layer in enumerate(loop.layers):
+            after = self.layer(layer, f"{where}, layer {index}", after)
+        if after != names or tokens != self.tokens:
+            raise LawError(f"{where}: a loop must end with the tokens and coordinates it starts with, {names}")
+        return names
+
+    def linear(self, linear: Linear, where: str, names: Names, tokens: int | None) -> Names:
+        _distinct(linear.coordinates, where)
+        out = tokens
+        for index, term in enumerate(linear.terms):
+            spot = f"{where}, term {index}"
+            self.matrix(term.A, f"{spot}, A", (len(names), len(linear.coordinates)), names, linear.coordinates)
+            if term.S is not None:
+                self.matrix(term.S, f"{spot}, S", (tokens, None), columns=names)
+                if term.S.shape[1] not in (1, len(names)):
+                    raise LawError(f"{spot}, S: a scale has 1 or {len(names)} columns, not {term.S.shape[1]}")
+            if term.R is not None:
+                self.matrix(term.R, f"{spot}, R", (None, tokens))
+                out = term.R.shape[0]
+            elif linear.moves_tokens and out != tokens:
+                raise LawError(f"{spot}: its {tokens} tokens do not add to the other terms' {out}")
+        rows = None if linear.C.shape[0] != 1 else 1
+        self.matrix(linear.C, f"{where}, C", (rows, len(linear.coordinates)), columns=linear.coordinates)
+        if rows is None and linear.C.shape[0] != out:
+            raise LawError(f"{where}, C: a position code for {linear.C.shape[0]} tokens, but there are {out}")
+        if linear.moves_tokens or linear.knows_positions:
+            if tokens is None:
+                raise LawError(f"{where}: it knows positions, so the network must say how many tokens it has")
+            self.tokens = out
+        return linear.coordinates
+
+    def attention(self, layer: Attention, where: str, names: Names) -> Names:
+        if layer.residual and layer.coordinates != names:
+            wrong = sorted(set(layer.coordinates) ^ set(names)) or "their order"
+            raise LawError(f"{where}: a residual layer keeps its coordinates, but {wrong} changed")
+        _distinct(layer.coordinates, where)
+        for index, head in enumerate(layer.heads):
+            self.head(head, f"{where}, head {index} ({head.role})", names, layer.coordinates)
+        return layer.coordinates
+
+    def head(self, head: Head, where: str, names: Names, outputs: Names) -> None:
+        h, v = head.W_Q.shape[1], head.W_V.shape[1]
+        self.matrix(head.W_Q, f"{where}, W_Q", (len(names), h), names)
+        self.matrix(head.W_K, f"{where}, W_K", (len(names), h), names)
+        self.matrix(head.W_V, f"{where}, W_V", (len(names), v), names)
+        self.matrix(head.W_O, f"{where}, W_O", (v, len(outputs)), columns=outputs)
+        _positive(head.beta, f"{where}: beta", self.network.dtype)
+        start, stop = head.sees.registers
+        if not 0 <= start <= stop <= len(self.network.registers):
+            raise LawError(f"{where}: sees registers {start} to {stop} of {len(self.network.registers)}")
+        if start < stop and names != self.network.embed.coordinates:
+            raise LawError(f"{where}: registers stand in the coordinates of embed, not in {names}")
+        if start == stop and head.sees.data == "none":
+            raise LawError(f"{where}: it sees no key at all")
+        if head.sees.data == "block" and (
+            head.sees.block < 1 or self.tokens is None or self.tokens % head.sees.block
+        ):
+            raise LawError(f"{where}: {self.tokens} tokens do not fall into blocks of {head.sees.block}")
+        if head.mask is not None:
+            self.mask(head, where)
+
+    def mask(self, head: Head, where: str) -> None:
+        assert head.mask is not None
+        if head.sees.data != "all" or head.mask.shape != (self.tokens, self.tokens):
+            raise LawError(f"{where}: a mask needs sees.data 'all' and the shape of {self.tokens} tokens squared")
+        blind = np.flatnonzero(~head.mask.any(axis=1))
+        if len(blind) and head.sees.registers[0] == head.sees.registers[1]:
+            raise LawError(f"{where}: the mask leaves token {blind[0]} no key at all")
+
+    def feed_forward(self, layer: FeedForward, where: str, names: Names) -> Names:
+        m = layer.W_1.shape[1]
+        self.matrix(layer.W_1, f"{where}, W_1", (len(names), m), names)
+        self.matrix(layer.b_1, f"{where}, b_1", (1, m))
+        self.matrix(layer.W_2, f"{where}, W_2", (m, len(layer.coordinates)), columns=layer.coordinates)
+        self.matrix(layer.b_2, f"{where}, b_2", (1, len(layer.coordinates)), columns=layer.coordinates)
+        if layer.residual and layer.coordinates != names:
+            raise LawError(f"{where}: a residual layer keeps its coordinates {names}")
+        _distinct(layer.coordinates, where)
+        return layer.coordinates
+
+    def matrix(
+        self,
+        array: Floats,
+        where: str,
+        shape: tuple[int | None, int | None],
+        rows: Names | None = None,
+        columns: Names | None = None,
+    ) -> None:
+        """Shape (None: any), finiteness, and that every entry is a number of the network's dtype."""
+        fits = array.ndim == 2 and all(
+            want in (None, have) for want, have in zip(shape, array.shape, strict=False)
+        )
+        if not fits:
+            raise LawError(f"{where}: shape {array.shape} where {shape} was expected")
+        bad = np.argwhere(~np.isfinite(array) | (array != rounded(array, self.network.dtype)))
+        if len(bad):
+            i, j = bad[0]
+            row = f"coordinate {rows[i]!r}" if rows else f"row {i}"
+            column = f"coordinate {columns[j]!r}" if columns and j < len(columns) else f"column {j}"
+            raise LawError(f"{where}: {row}, {column} is {array[i, j]!r}, no finite {self.network.dtype}")
+
+
+def rounded(array: Floats, dtype: str) -> Floats:
+    """Every entry rounded to the nearest number of the dtype (ties to even)."""
+    if dtype == "float64":
+        return array
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32).astype(np.float64)
+    bits, lowest = PRECISION[dtype]
+    mantissa, exponent = np.frexp(array)
+    unit = np.ldexp(1.0, np.maximum(exponent - bits, lowest))
+    return np.round(array / unit) * unit
+
+
+def _distinct(names: Names, where: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise LawError(f"{where}: two coordinates are called {name!r}")
+
+
+def _positive(value: float, where: str, dtype: str) -> None:
+    if not (np.isfinite(value) and value > 0 and value == rounded(np.array(value), dtype)):
+        raise LawError(f"{where} = {value!r} must be a positive finite {dtype}")
+
+
+def obstacles(network: Network) -> Iterator[str]:
+    """Everything that an ordinary attention-only Transformer has no place for."""
+    for where, linear in (("embed", network.embed), ("read", network.read)):
+        if linear.moves_tokens:
+            yield f"{where} has a map on the token axis"
+        if any(term.S is not None for term in linear.terms):
+            yield f"{where} scales positions"
+    if network.read.knows_positions:
+        yield "read has a position code"
+    written: set[int] = set()
+    for index, layer in enumerate(network.flat_layers):
+        if not isinstance(layer, Attention):
+            yield f"layer {index} is a {type(layer).__name__}"
+            continue
+        if not layer.residual:
+            yield f"layer {index} is not residual"
+        for head in layer.heads:
+            if head.sees.data == "block" or head.mask is not None:
+                yield f"layer {index}, head {head.role}: a mask of its own"
+        reads = {
+            int(coordinate)
+            for head in layer.heads
+            if head.sees.registers[0] < head.sees.registers[1]
+            for coordinate in np.flatnonzero(head.W_K.any(axis=1) | head.W_V.any(axis=1))
+        }
+        for coordinate in sorted(reads & written):
+            yield f"layer {index} reads {layer.coordinates[coordinate]!r} from registers, which was written before"
+        written |= {int(c) for head in layer.heads for c in np.flatnonzero(head.W_O.any(axis=0))}

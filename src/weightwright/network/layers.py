@@ -1,0 +1,146 @@
+"""The kinds of layer. Arrays are float64 and read-only; `laws` says what makes them well formed.
+
+n tokens (rows), d coordinates (columns), h the size of a query, v the size of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Names = tuple[str, ...]
+
+
+class Frozen:
+    """Turns what looks like an array into a read-only float64 array of its own."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                kind = np.bool_ if value.dtype == np.bool_ else np.float64
+                own = np.array(value, dtype=kind, order="C")
+                own.flags.writeable = False
+                object.__setattr__(self, field.name, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Term(Frozen):
+    """One summand R (S * X) A of a `Linear`."""
+
+    A: Floats  # (d_in, d_out), on the features
+    R: Floats | None = None  # (n_out, n_in), on the tokens; None: every token stays where it is
+    S: Floats | None = None  # (n_in, 1) or (n_in, d_in), a scale per position
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Frozen):
+    """X -> sum of R (S * X) A, plus C. The coordinates name the columns of the result."""
+
+    coordinates: Names
+    terms: tuple[Term, ...]
+    C: Floats  # (1, d_out): the same for every token; (n_out, d_out): a position code
+
+    @property
+    def moves_tokens(self) -> bool:
+        return any(term.R is not None for term in self.terms)
+
+    @property
+    def knows_positions(self) -> bool:
+        """Whether a position has a code or a scale of its own."""
+        return self.C.shape[0] != 1 or any(term.S is not None for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Sees:
+    """The keys that a query may look at.
+
+    registers: first and last-but-one index of the register tokens seen, (0, 0) for none.
+    data: which data tokens: "none", "self", "block" (the block of `block` tokens it stands in),
+    "earlier" (itself and those before it: the causal mask) or "all".
+    """
+
+    registers: tuple[int, int] = (0, 0)
+    data: Literal["none", "self", "block", "earlier", "all"] = "all"
+    block: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Head(Frozen):
+    """softmax(beta X W_Q (Z W_K)^T) Z W_V W_O, with Z the tokens that X's tokens see."""
+
+    role: str  # what the head computes, in words
+    W_Q: Floats  # (d, h)
+    W_K: Floats  # (d, h)
+    W_V: Floats  # (d, v)
+    W_O: Floats  # (v, d_out)
+    beta: float = 1.0
+    sees: Sees = Sees()
+    mask: Bools | None = None  # (n, n): query i may see data token j; only with sees.data == "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Attention(Frozen):
+    """The sum of the heads, added to X if residual."""
+
+    coordinates: Names
+    heads: tuple[Head, ...]
+    residual: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward(Frozen):
+    """relu(X W_1 + b_1) W_2 + b_2, added to X if residual. Only the memorisers need it."""
+
+    coordinates: Names
+    W_1: Floats  # (d, m)
+    b_1: Floats  # (1, m)
+    W_2: Floats  # (m, d_out)
+    b_2: Floats  # (1, d_out)
+    residual: bool = True
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """softmax(beta X) over the features of each token, or over the tokens of each feature."""
+
+    beta: float = 1.0
+    over: Literal["features", "tokens"] = "features"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The same layers again and again, with the same weights."""
+
+    layers: tuple[Layer, ...]
+    times: int
+
+
+Layer = Linear | Attention | FeedForward | Softmax | Loop
+
+
+def token_wise(
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    weights: Mapping[tuple[str, str], float],
+    constants: Mapping[str, float] | None = None,
+) -> Linear:
+    """A token-wise map given by names: output = sum of weights[input, output] * input + constant."""
+    A = np.zeros((len(inputs), len(outputs)))
+    for (source, target), weight in weights.items():
+        A[inputs.index(source), outputs.index(target)] = weight
+    C = np.zeros((1, len(outputs)))
+    for target, constant in (constants or {}).items():
+        C[0, outputs.index(target)] = constant
+    return Linear(tuple(outputs), (Term(A),), C)
+
+
+def selection(inputs: Sequence[str], outputs: Sequence[str]) -> Linear:
+    """The token-wise map that keeps the named coordinates."""
+    return token_wise(inputs, outputs, {(name, name): 1.0 for name in outputs})

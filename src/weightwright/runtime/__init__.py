@@ -1,0 +1,9 @@
+"""Runs networks: a torch module, and a plain numpy interpreter as its reference.
+
+Importing and loading need torch, numpy and safetensors only.
+"""
+
+from weightwright.runtime.interpreter import interpret
+from weightwright.runtime.module import AttentionNetwork, load
+
+__all__ = ["AttentionNetwork", "interpret", "load"]

@@ -1,0 +1,253 @@
+"""The torch module that runs any Network: batched, on CPU or CUDA, computing only the keys that are seen.
+
+Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h query size, v value size.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightwright.certificates.claims import Certificate
+from weightwright.certificates.files import read, write
+from weightwright.errors import DomainError
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax
+from weightwright.network.layers import Floats
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+OnDomain = Literal["raise", "clamp", "ignore"]
+
+#: Scores held in memory at a time when tokens do not look at each other: 32 MB in float64.
+_SCORES_AT_ONCE = 2**22
+
+
+class AttentionNetwork(nn.Module):
+    """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
+
+    on_domain says what happens to inputs outside the certificate's domain: "raise" (DomainError),
+    "clamp" (to the nearest point of the domain) or "ignore" (the bound does not hold there).
+    """
+
+    def __init__(self, network: Network, certificate: Certificate | None = None, on_domain: OnDomain = "raise") -> None:
+        super().__init__()
+        if on_domain not in ("raise", "clamp", "ignore"):
+            raise ValueError(f"on_domain must be 'raise', 'clamp' or 'ignore', not {on_domain!r}")
+        self.network = network
+        self.certificate = certificate
+        self.on_domain = on_domain
+        self.embed = _LinearMap(network.embed, network.dtype)
+        self.layers = nn.ModuleList(_build(layer, network) for layer in network.layers)
+        self.read = _LinearMap(network.read, network.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self._admitted(x)
+        if not self.network.one_token_at_a_time:
+            return self._run(x)
+        rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
+        widest = max((head.sees.registers[1] - head.sees.registers[0] for head in self.network.heads), default=1)
+        parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
+        out = torch.cat([self._run(part) for part in parts])
+        return out.reshape(*x.shape[:-1], len(self.network.outputs))
+
+    def _run(self, x: Tensor) -> Tensor:
+        X = self.embed(x)  # (B, n, d)
+        for layer in self.layers:
+            X = layer(X)
+        return self.read(X)  # (B, n, outputs)
+
+    def _admitted(self, x: Tensor) -> Tensor:
+        """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
+        features, dtype = len(self.network.inputs), DTYPES[self.network.dtype]
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
+        if x.ndim < 2 or x.shape[-1] != features:
+            raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
+        if self.network.tokens is not None and x.shape[-2] != self.network.tokens:
+            raise ValueError(f"x must have {self.network.tokens} tokens, not {x.shape[-2]}")
+        if self.embed.C.dtype != dtype:
+            raise TypeError(f"the weights were cast to {self.embed.C.dtype}; the certificate is about {dtype}")
+        if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
+            raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
+        x = x.to(dtype)
+        if self.certificate is None or self.on_domain == "ignore":
+            return x
+        lo, hi = (torch.as_tensor(np.array(end), device=x.device) for end in (self.certificate.domain.lo, self.certificate.domain.hi))
+        if self.on_domain == "clamp" and not x.isnan().any():
+            return x.clamp(lo.to(dtype), hi.to(dtype))
+        outside = ~((x >= lo) & (x <= hi))
+        if outside.any():
+            raise _outside(x, outside, lo, hi, self.network.inputs)
+        return x
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Weights, structure and certificate in one safetensors file."""
+        write(path, self.network, self.certificate)
+
+    def extra_repr(self) -> str:
+        claim = self.certificate
+        return f"{claim.formula}, bound {claim.bound:.3g}, {claim.status}" if claim else "no certificate"
+
+
+def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
+    """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
+    verify=False needs no python-flint and leaves the certificate's status UNCHECKED."""
+    network, certificate = read(path)
+    if verify and certificate is not None:
+        from weightwright.certificates.checker import check  # needs python-flint
+
+        certificate = check(path)
+    return AttentionNetwork(network, certificate, on_domain)
+
+
+def _outside(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...]) -> DomainError:
+    """Name the first offending entry: which token, which feature, by how much."""
+    index = tuple(int(i) for i in outside.nonzero()[0])
+    value, feature = float(x[index]), index[-1]
+    low, high = (float(end.expand(x.shape[-2:])[index[-2:]]) for end in (lo, hi))
+    excess = low - value if value < low else value - high
+    by = f", off by {excess:.3g}" if np.isfinite(excess) else ""
+    return DomainError(
+        f"{names[feature]!r} of token {index[-2]} is {value!r}, outside [{low!r}, {high!r}]{by}"
+        f" ({int(outside.sum())} such inputs); on_domain='clamp' or 'ignore' lets it pass"
+    )
+
+
+def _build(layer: Layer, network: Network) -> nn.Module:
+    if isinstance(layer, Linear):
+        return _LinearMap(layer, network.dtype)
+    if isinstance(layer, Attention):
+        return _AttentionLayer(layer, network)
+    if isinstance(layer, FeedForward):
+        return _FeedForwardLayer(layer, network.dtype)
+    if isinstance(layer, Softmax):
+        return _SoftmaxLayer(layer)
+    return _LoopLayer(layer, network)
+
+
+class _Weights(nn.Module):
+    """Numpy arrays as buffers of the network's dtype."""
+
+    def keep(self, dtype: str, **arrays: Floats | None) -> None:
+        for name, array in arrays.items():
+            self.register_buffer(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
+
+
+class _LinearMap(_Weights):
+    C: Tensor
+
+    def __init__(self, linear: Linear, dtype: str) -> None:
+        super().__init__()
+        self.terms = nn.ModuleList(_LinearTerm() for _ in linear.terms)
+        for module, term in zip(self.terms, linear.terms, strict=True):
+            module.keep(dtype, A=term.A, R=term.R, S=term.S)
+        self.keep(dtype, C=linear.C)
+
+    def forward(self, X: Tensor) -> Tensor:
+        total = self.C
+        for term in self.terms:
+            total = total + term(X)
+        return total if self.terms else total.expand(*X.shape[:-1], -1)
+
+
+class _LinearTerm(_Weights):
+    A: Tensor
+    R: Tensor | None
+    S: Tensor | None
+
+    def forward(self, X: Tensor) -> Tensor:
+        Y = (X if self.S is None else self.S * X) @ self.A
+        return Y if self.R is None else self.R @ Y
+
+
+class _AttentionLayer(nn.Module):
+    def __init__(self, layer: Attention, network: Network) -> None:
+        super().__init__()
+        self.residual = layer.residual
+        self.width = len(layer.coordinates)
+        self.heads = nn.ModuleList(_AttentionHead(head, network) for head in layer.heads)
+
+    def forward(self, X: Tensor) -> Tensor:
+        total = X if self.residual else X.new_zeros(*X.shape[:-1], self.width)
+        for head in self.heads:
+            total = total + head(X)
+        return total
+
+
+class _AttentionHead(_Weights):
+    W_Q: Tensor
+    W_K: Tensor
+    W_V: Tensor
+    W_O: Tensor
+    K_registers: Tensor
+    V_registers: Tensor
+    mask: Tensor | None
+
+    def __init__(self, head: Head, network: Network) -> None:
+        super().__init__()
+        self.beta, self.sees, self.role = head.beta, head.sees, head.role
+        self.keep(network.dtype, W_Q=head.W_Q, W_K=head.W_K, W_V=head.W_V, W_O=head.W_O)
+        start, stop = head.sees.registers
+        seen = torch.tensor(network.registers[start:stop], dtype=DTYPES[network.dtype])
+        self.register_buffer("K_registers", seen @ self.W_K)  # (p, h): constant, computed once
+        self.register_buffer("V_registers", seen @ self.W_V)  # (p, v)
+        self.register_buffer("mask", None if head.mask is None else torch.tensor(head.mask))
+
+    def forward(self, X: Tensor) -> Tensor:
+        Q = self.beta * (X @ self.W_Q)  # (B, n, h)
+        if self.sees.data == "none":
+            return torch.softmax(Q @ self.K_registers.T, -1) @ self.V_registers @ self.W_O
+        n = X.shape[-2]
+        size = {"self": 1, "block": self.sees.block}.get(self.sees.data, n)  # keys come in blocks of this size
+        blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
+        Q = Q.unflatten(-2, (n // size, size))
+        scores = Q @ (blocks @ self.W_K).mT  # (B, n/size, size, size)
+        if self.sees.data == "earlier":
+            scores = scores.masked_fill(~torch.ones(n, n, dtype=torch.bool, device=X.device).tril(), -torch.inf)
+        if self.mask is not None:
+            scores = scores.masked_fill(~self.mask, -torch.inf)
+        p = len(self.K_registers)
+        weights = torch.softmax(torch.cat([Q @ self.K_registers.T, scores], -1), -1)  # (B, n/size, size, p + size)
+        mixed = weights[..., :p] @ self.V_registers + weights[..., p:] @ (blocks @ self.W_V)
+        return mixed.flatten(-3, -2) @ self.W_O
+
+
+class _FeedForwardLayer(_Weights):
+    W_1: Tensor
+    b_1: Tensor
+    W_2: Tensor
+    b_2: Tensor
+
+    def __init__(self, layer: FeedForward, dtype: str) -> None:
+        super().__init__()
+        self.residual = layer.residual
+        self.keep(dtype, W_1=layer.W_1, b_1=layer.b_1, W_2=layer.W_2, b_2=layer.b_2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        out = torch.relu(X @ self.W_1 + self.b_1) @ self.W_2 + self.b_2
+        return X + out if self.residual else out
+
+
+class _SoftmaxLayer(nn.Module):
+    def __init__(self, layer: Softmax) -> None:
+        super().__init__()
+        self.beta, self.dim = layer.beta, -1 if layer.over == "features" else -2
+
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.softmax(self.beta * X, self.dim)
+
+
+class _LoopLayer(nn.Module):
+    def __init__(self, loop: Loop, network: Network) -> None:
+        super().__init__()
+        self.times = loop.times
+        self.layers = nn.ModuleList(_build(layer, network) for layer in loop.layers)
+
+    def forward(self, X: Tensor) -> Tensor:
+        for _ in range(self.times):
+            for layer in self.layers:
+                X = layer(X)
+        return X
