@@ -56,7 +56,9 @@ class Box:
         return cls(lo, hi)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
+        return (
+            isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
+        )
 
     def __hash__(self) -> int:
         return hash((self.lo.tobytes(), self.hi.tobytes()))

@@ -55,7 +55,9 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     payload, arrays = _contents(Path(path))
     stated = payload.pop("digest", None)
     if stated != digest(payload, arrays):
-        raise AlteredFileError(f"{path}: the contents do not match their digest; the file was altered or damaged")
+        raise AlteredFileError(
+            f"{path}: the contents do not match their digest; the file was altered or damaged"
+        )
     network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
     if payload.get("certificate") is None:
         return network, None
@@ -76,5 +78,7 @@ def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: a safetensors file, but not one that weightwright wrote") from error
     if not isinstance(version, int) or version > FORMAT or version < 1:
-        raise FileFormatError(f"{path}: format {version!r}, but this weightwright reads up to format {FORMAT}; upgrade it")
+        raise FileFormatError(
+            f"{path}: format {version!r}, but this weightwright reads up to format {FORMAT}; upgrade it"
+        )
     return payload, arrays

@@ -14,7 +14,7 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certificates.checker import check
-from weightwright.certificates.claims import Certificate, HeadClaim, Terms, local_formula
+from weightwright.certificates.claims import Certificate, HeadClaim, local_formula
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.prover import network_terms, prove, prove_nearest
 from weightwright.certificates.prover.intervals import Interval
@@ -22,10 +22,10 @@ from weightwright.certificates.prover.jets import jet, values
 from weightwright.compiler.trace import trace
 from weightwright.errors import CertificateError, DomainError, FormulaError, ToleranceError
 from weightwright.expressions import Expression, parse, to_text
-from weightwright.heads import spectral
 from weightwright.heads.assemble import Query, Table, assemble
 from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.sigmoid import two_keys
+from weightwright.heads.spectral import Designer
 from weightwright.network import Network
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -92,7 +92,11 @@ def approximate(
         raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
-    candidates = _faithful(task, max_anchors) if method == "faithful" else _spectral(task, min(max_anchors, MAX_SPECTRAL))
+    candidates = (
+        _faithful(task, max_anchors)
+        if method == "faithful"
+        else _spectral(task, min(max_anchors, MAX_SPECTRAL))
+    )
     best: tuple[Network, Certificate] | None = None
     for table, role in candidates:
         progress(f"proving a head with {len(table.keys)} anchors")
@@ -143,8 +147,9 @@ def _spectral(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     exact = two_keys(task.local)
     if exact is not None:
         yield exact, f"{task.text}, two keys"
+    designer = Designer(task.target, task.lo, task.hi, task.tol, most)
     for aim in _AIMS:
-        for fit in spectral.cheapest(task.target, task.lo, task.hi, aim * task.tol, most):
+        for fit in designer.candidates(aim * task.tol):
             yield fit.table, f"{task.text}, {len(fit.table.keys)} soft anchors"
 
 
@@ -153,7 +158,9 @@ def _faithful(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     slopes = np.broadcast_to(jet(task.local, Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
     slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
     if not math.isfinite(slope):
-        raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
+        raise ToleranceError(
+            f"{task.where}: method='faithful' needs a bounded slope, and none could be shown"
+        )
     table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
     yield table, f"{task.text}, nearest of {len(table.keys)} anchors"
 
@@ -167,7 +174,9 @@ def _prove(task: _Task, table: Table, role: str, method: Method) -> tuple[Networ
         measured = _measured(task, table)
         proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.1 * measured)
     slip = 0.0 if task.query.exact else proof.lipschitz
-    terms, bound = network_terms(proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi)
+    terms, bound = network_terms(
+        proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi
+    )
     if not math.isfinite(bound):
         return None
     rule: Literal["taylor", "nearest"] = "nearest" if method == "faithful" else "taylor"
@@ -200,7 +209,10 @@ def _checked(network: Network, certificate: Certificate) -> Certificate | None:
 def _not_provable(task: _Task, best: tuple[Network, Certificate] | None) -> ToleranceError:
     checked = _checked(*best) if best is not None else None
     if best is None or checked is None:
-        return ToleranceError(f"{task.where}: no error bound could be proven, so not tol={task.tol:g}")
+        return ToleranceError(
+            f"{task.where}: no error bound could be proven, so not tol={task.tol:g} either; is the slope unbounded,"
+            " or the function undefined, at some point?"
+        )
     anchors = len(best[0].registers)
     return ToleranceError(
         f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {checked.bound:.3g},"

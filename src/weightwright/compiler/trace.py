@@ -25,7 +25,9 @@ def trace(function: Callable[..., Any]) -> Expression:
     expression = _expression(result, "the returned value")
     nodes = count_nodes(expression)
     if nodes > MAX_NODES:
-        raise UnsupportedOperation(f"the traced function has {nodes} operations written out; at most {MAX_NODES} are taken")
+        raise UnsupportedOperation(
+            f"the traced function has {nodes} operations written out; at most {MAX_NODES} are taken"
+        )
     return expression
 
 
@@ -92,7 +94,9 @@ class Symbol:
     __lt__ = __le__ = __gt__ = __ge__ = _compared
 
     def __float__(self) -> float:
-        raise UnsupportedOperation(f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}")
+        raise UnsupportedOperation(
+            f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}"
+        )
 
     __int__ = __index__ = __float__  # type: ignore[assignment]
 
@@ -127,7 +131,9 @@ def _unary(op: str) -> Callable[..., Expression]:
 
 def _binary(op: str) -> Callable[..., Expression]:
     def build(input: Any, other: Any) -> Expression:
-        return Apply(op, (_expression(input, f"an argument of {op}"), _expression(other, f"an argument of {op}")))
+        return Apply(
+            op, (_expression(input, f"an argument of {op}"), _expression(other, f"an argument of {op}"))
+        )
 
     return build
 
@@ -154,7 +160,9 @@ def _power(input: Any, exponent: Any) -> Expression:
 
 def _gelu(input: Any, approximate: str = "none") -> Expression:
     if approximate != "none":
-        raise UnsupportedOperation(f"gelu with approximate={approximate!r}: only the erf form, approximate='none'")
+        raise UnsupportedOperation(
+            f"gelu with approximate={approximate!r}: only the erf form, approximate='none'"
+        )
     return _unary("gelu")(input)
 
 
@@ -177,7 +185,10 @@ def _names(*pairs: tuple[str, Callable[..., Expression]]) -> dict[Any, Callable[
 
 
 _TORCH = _names(
-    *((name, _unary(name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")),
+    *(
+        (name, _unary(name))
+        for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")
+    ),
     *((name, _unary(name)) for name in ("erf", "abs", "relu", "silu", "neg")),
     ("arctan", _unary("atan")),
     ("absolute", _unary("abs")),
@@ -202,8 +213,14 @@ _TORCH = _names(
     ("clip", _clamp),
     ("gelu", _gelu),
     ("softplus", _softplus),
-    *((f"__{name}__", _binary(op)) for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))),
-    *((f"__r{name}__", lambda a, b, op=op: _binary(op)(b, a)) for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))),
+    *(
+        (f"__{name}__", _binary(op))
+        for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))
+    ),
+    *(
+        (f"__r{name}__", lambda a, b, op=op: _binary(op)(b, a))
+        for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))
+    ),
     ("__sub__", _subtract),
     ("__rsub__", lambda input, other: _subtract(other, input)),
 )

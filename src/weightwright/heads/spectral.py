@@ -22,6 +22,7 @@ from weightwright.heads.assemble import Table
 from weightwright.network.layers import Floats
 
 PADS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
+FEW = 128  # beyond so many anchors only every third padding is tried
 C_RANGE = (0.08, 1.2)
 RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
@@ -36,60 +37,71 @@ class Fit:
     error: float
 
 
-def cheapest(f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int) -> Iterator[Fit]:
-    """Fits in the order in which to try to prove them: fewest anchors that seem to meet tol first.
+class Designer:
+    """Finds the cheapest head for f on [lo, hi]; remembers what it has fitted."""
 
-    If none seems to with at most `most` anchors, the best fit that was seen is the only one.
-    """
-    best: Fit | None = None
-    p, below = 2, 1
-    while p <= most:
-        fit = fit_values(f, lo, hi, p, tol)
-        best = fit if best is None or fit.error < best.error else best
-        if fit.error <= tol:
-            break
-        below, p = p, 2 * p
-    else:
-        assert best is not None
-        yield best
-        return
-    above = {p: fit}
-    while p - below > 1:  # halve the gap between too few and enough
-        middle = (p + below) // 2
-        candidate = fit_values(f, lo, hi, middle, tol)
-        if candidate.error <= tol:
-            p, above[middle] = middle, candidate
-        else:
-            below = middle
-    yield from (above[enough] for enough in sorted(above))
-    for more in (1, 2, 4):
-        if p + more <= most:
-            yield fit_values(f, lo, hi, p + more, tol)
+    def __init__(self, f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int) -> None:
+        self.f, self.lo, self.hi, self.tol, self.most = f, lo, hi, tol, most
+        sample = f(np.linspace(lo, hi, 257))
+        self.range = float(np.ptp(sample))
+        self._fits: dict[int, list[Fit]] = {}
+
+    def candidates(self, aim: float) -> Iterator[Fit]:
+        """Fits in the order in which to try to prove them: fewest anchors that seem to meet `aim` first.
+
+        Where none seems to, only the best fit of all.
+        """
+        p, below = 2, 1
+        while self.error(p) > aim:
+            if 2 * p > self.most or self._flat(p):
+                yield min((fit for fits in self._fits.values() for fit in fits), key=lambda fit: fit.error)
+                return
+            below, p = p, 2 * p
+        enough = [p]
+        while p - below > 1:  # halve the gap between too few and enough
+            middle = (p + below) // 2
+            if self.error(middle) <= aim:
+                p = middle
+                enough.insert(0, p)
+            else:
+                below = middle
+        for count in [p - 2, p - 1, *enough, p + 1, p + 2, p + 4]:  # odd and even counts differ a little
+            good = [fit for fit in self.fits(count) if fit.error <= aim] if 2 <= count <= self.most else []
+            if good:  # the smallest values
+                yield min(good, key=lambda fit: float(np.abs(fit.table.values).max()))
+
+    def error(self, p: int) -> float:
+        return min(fit.error for fit in self.fits(p))
+
+    def fits(self, p: int) -> list[Fit]:
+        if p not in self._fits:
+            ridge = RIDGE * self.tol / self.range if self.range else 0.0
+            self._fits[p] = list(fit_values(self.f, self.lo, self.hi, p, max(ridge, LEAST_RIDGE)))
+        return self._fits[p]
+
+    def _flat(self, p: int) -> bool:
+        """Whether doubling p stopped helping: rounding rules, or a kink that falls like 1/p."""
+        resolved = self.error(p) < 0.1 * self.range
+        return p >= 64 and resolved and self.error(p) > 0.4 * self.error(p // 2)
 
 
-def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, tol: float) -> Fit:
-    """The best head with p anchors on [lo, hi] over paddings and temperatures."""
+def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float) -> Iterator[Fit]:
+    """The best heads with p anchors on [lo, hi], one for every padding and temperature."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
-    angles = np.linspace(0.0, np.pi, 6 * p + 60)
-    fitted = middle + half * np.cos(angles)
-    between = middle + half * np.cos((angles[1:] + angles[:-1]) / 2)
-    target, check = f(fitted), f(between)
-    ridge = max(RIDGE * tol / float(np.ptp(target)), LEAST_RIDGE) if np.ptp(target) else LEAST_RIDGE
-    fits = []
-    for pad in PADS:
+    angles = np.linspace(0.0, np.pi, 2 * (6 * p + 60) + 1)
+    s = middle + half * np.cos(angles)
+    target = f(s)
+    for pad in PADS if p <= FEW else PADS[1::3]:
         if p - 1 - 2 * pad <= 0 and p > 2:
             continue
         spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0))
         grid = _few_bits(middle) + spacing * (np.arange(p) - (p - 1) / 2)
         for beta in _powers_of_two(*(c / spacing**2 for c in C_RANGE)):
-            values = _solve(_weights(fitted, grid, beta), target, ridge)
-            residual = np.abs(_weights(between, grid, beta) @ values - check).max()
+            weights = _weights(s, grid, beta)
+            values = _solve(weights[::2], target[::2], ridge)  # every second point is left to measure
+            residual = np.abs(weights @ values - target).max()
             table = Table(2 * grid, -(grid**2), values, beta)
-            fits.append(Fit(table, float(residual) + _rounding_estimate(table)))
-    good = [fit for fit in fits if fit.error <= tol]
-    if good:
-        return min(good, key=lambda fit: float(np.abs(fit.table.values).max()))
-    return min(fits, key=lambda fit: fit.error)
+            yield Fit(table, float(residual) + _rounding_estimate(table))
 
 
 def _weights(s: Floats, grid: Floats, beta: float) -> Floats:
@@ -116,7 +128,11 @@ def _rounding_estimate(table: Table) -> float:
 def _few_bits(x: float) -> float:
     """x rounded away from zero to 12 significant bits."""
     mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**_GRID_BITS), x), exponent - _GRID_BITS) if x else 0.0
+    return (
+        math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**_GRID_BITS), x), exponent - _GRID_BITS)
+        if x
+        else 0.0
+    )
 
 
 def _powers_of_two(low: float, high: float) -> Iterator[float]:

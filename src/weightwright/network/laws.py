@@ -70,7 +70,9 @@ class _Walk:
         for index, layer in enumerate(loop.layers):
             after = self.layer(layer, f"{where}, layer {index}", after)
         if after != names or tokens != self.tokens:
-            raise LawError(f"{where}: a loop must end with the tokens and coordinates it starts with, {names}")
+            raise LawError(
+                f"{where}: a loop must end with the tokens and coordinates it starts with, {names}"
+            )
         return names
 
     def linear(self, linear: Linear, where: str, names: Names, tokens: int | None) -> Names:
@@ -78,7 +80,9 @@ class _Walk:
         out = tokens
         for index, term in enumerate(linear.terms):
             spot = f"{where}, term {index}"
-            self.matrix(term.A, f"{spot}, A", (len(names), len(linear.coordinates)), names, linear.coordinates)
+            self.matrix(
+                term.A, f"{spot}, A", (len(names), len(linear.coordinates)), names, linear.coordinates
+            )
             if term.S is not None:
                 self.matrix(term.S, f"{spot}, S", (tokens, None), columns=names)
                 if term.S.shape[1] not in (1, len(names)):
@@ -131,7 +135,9 @@ class _Walk:
     def mask(self, head: Head, where: str) -> None:
         assert head.mask is not None
         if head.sees.data != "all" or head.mask.shape != (self.tokens, self.tokens):
-            raise LawError(f"{where}: a mask needs sees.data 'all' and the shape of {self.tokens} tokens squared")
+            raise LawError(
+                f"{where}: a mask needs sees.data 'all' and the shape of {self.tokens} tokens squared"
+            )
         blind = np.flatnonzero(~head.mask.any(axis=1))
         if len(blind) and head.sees.registers[0] == head.sees.registers[1]:
             raise LawError(f"{where}: the mask leaves token {blind[0]} no key at all")

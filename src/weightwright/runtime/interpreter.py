@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax
 from weightwright.network.layers import Bools, Floats
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.checker.head import Found, StoredHead, examine
+from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.stored import OneHead, read_one_head
 from weightwright.certificates.claims import ASSUMPTIONS, Certificate, HeadClaim, local_formula
@@ -20,7 +20,7 @@ from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Network
 
-MAX_HALVINGS = 8  # of a stored box, where the checker's enclosure is wider than the prover's was
+MAX_HALVINGS = 30  # of a stored box, where the checker's enclosure is wider than the prover's was
 KERNELS = ("dot",)
 
 
@@ -36,7 +36,10 @@ def check(path: str | os.PathLike[str]) -> Certificate:
         claim = _only_claim(certificate)
         _domain(certificate, claim, stored)
         expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
-        _require(claim.formula == expected, f"the head must compute {expected!r}, but the claim is {claim.formula!r}")
+        _require(
+            claim.formula == expected,
+            f"the head must compute {expected!r}, but the claim is {claim.formula!r}",
+        )
         _head(stored, claim, _parse(claim.formula, "s", "the head's formula"))
         _composition(stored, certificate, claim)
     return dataclasses.replace(certificate, status="PROVEN")
@@ -57,7 +60,9 @@ def _parse(text: str, variable: str, what: str) -> Expression:
 def _identity(network: Network, certificate: Certificate) -> None:
     """The certificate is about this network, this dtype, a known kernel and the stated assumptions."""
     _require(certificate.network == network_digest(network), "the certificate is about another network")
-    _require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
+    _require(
+        certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}"
+    )
     _require(certificate.dtype == "float64", f"no rule for dtype {certificate.dtype}")
     _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
     _require(set(ASSUMPTIONS) <= set(certificate.assumptions), "the certificate hides an assumption")
@@ -75,15 +80,22 @@ def _number(value: float, name: str) -> None:
 def _only_claim(certificate: Certificate) -> HeadClaim:
     _require(len(certificate.heads) == 1, f"one head claim was expected, not {len(certificate.heads)}")
     claim = certificate.heads[0]
-    _require((claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}")
+    _require(
+        (claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}"
+    )
     return claim
 
 
 def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None:
     """The claim covers every query that an input of the domain can lead to, and the boxes cover the claim."""
     lo, hi = certificate.domain.lo, certificate.domain.hi
-    _require(lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]), f"the domain {certificate.domain} is no interval")
-    ends = sorted(float((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale)) for x in (lo[0], hi[0]))
+    _require(
+        lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]),
+        f"the domain {certificate.domain} is no interval",
+    )
+    ends = sorted(
+        float((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale)) for x in (lo[0], hi[0])
+    )
     _require(
         claim.lo <= ends[0] and ends[1] <= claim.hi,
         f"queries range over [{ends[0]!r}, {ends[1]!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
@@ -96,7 +108,9 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
     gaps = np.flatnonzero(boxes[1:, 0] > reach[:-1])
     _require(len(gaps) == 0, f"no box covers what follows {reach[gaps[0]] if len(gaps) else 0!r}")
     covers = boxes[0, 0] <= claim.lo and claim.hi <= reach[-1]
-    _require(bool(covers), f"the boxes cover [{boxes[0, 0]!r}, {reach[-1]!r}], not [{claim.lo!r}, {claim.hi!r}]")
+    _require(
+        bool(covers), f"the boxes cover [{boxes[0, 0]!r}, {reach[-1]!r}], not [{claim.lo!r}, {claim.hi!r}]"
+    )
 
 
 def _head(stored: OneHead, claim: HeadClaim, formula: Expression) -> None:
@@ -158,6 +172,11 @@ def _composition(stored: OneHead, certificate: Certificate, claim: HeadClaim) ->
     rounding = arb(head.rounding) + slip + final
     _require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
     _require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
-    _require(rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed")
+    _require(
+        rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed"
+    )
     total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
-    _require(total <= Fraction(certificate.bound), f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}")
+    _require(
+        total <= Fraction(certificate.bound),
+        f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
+    )

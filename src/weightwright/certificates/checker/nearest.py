@@ -60,8 +60,12 @@ def _worst_half_cell(
 
 def _envelope(head: StoredHead, crossings: list[arb], lo: arb, hi: arb) -> list[arb]:
     """Scores that bound the top score from below: it is convex, so lowest at a crossing or an end."""
-    at_crossings = [head.slopes[j] * x + head.offsets[j] for j, x in enumerate(crossings) if x >= lo and x <= hi]
-    ends = [max((k * s + c for k, c in zip(head.slopes, head.offsets, strict=True)), key=float) for s in (lo, hi)]
+    at_crossings = [
+        head.slopes[j] * x + head.offsets[j] for j, x in enumerate(crossings) if x >= lo and x <= hi
+    ]
+    ends = [
+        max((k * s + c for k, c in zip(head.slopes, head.offsets, strict=True)), key=float) for s in (lo, hi)
+    ]
     return [*at_crossings, *ends]
 
 

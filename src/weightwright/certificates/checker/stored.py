@@ -37,18 +37,25 @@ class OneHead:
 def read_one_head(network: Network) -> OneHead:
     """Refuse (CertificateError) whatever is not one register-only head between exact maps."""
     layer = network.layers[0] if len(network.layers) == 1 else None
-    _must(isinstance(layer, Attention) and layer.residual and len(layer.heads) == 1, "one residual head was expected")
+    _must(
+        isinstance(layer, Attention) and layer.residual and len(layer.heads) == 1,
+        "one residual head was expected",
+    )
     assert isinstance(layer, Attention)
     head = layer.heads[0]
     _must(head.sees.data == "none" and head.mask is None, "the head must see registers only")
     _must(_power_of_two(head.beta), f"beta = {head.beta!r} must be a power of two")
     slope, constant = _data_row(network.embed)
-    _must(head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number")
+    _must(
+        head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number"
+    )
     scale, shift = _exact_sum(head.W_Q[:, 0], slope, constant)
     _must(_power_of_two(scale), f"the query multiplies the input by {scale!r}, which is no power of two")
     _must(_exact_sum(head.W_Q[:, 1], slope, constant) == (0.0, 1.0), "the query must be (s, 1)")
     data_keys = [_exact_sum(head.W_K[:, i], slope, constant) for i in (0, 1)]
-    _must(data_keys[0] == (0.0, 0.0) and data_keys[1][0] == 0, "a data token's key must not depend on the input")
+    _must(
+        data_keys[0] == (0.0, 0.0) and data_keys[1][0] == 0, "a data token's key must not depend on the input"
+    )
     _must(_exact_sum(head.W_V[:, 0], slope, constant) == (0.0, 0.0), "a data token must have the value 0")
     start, stop = head.sees.registers
     registers = network.registers[start:stop]
@@ -80,7 +87,10 @@ def _power_of_two(x: float) -> bool:
 
 
 def _token_wise(linear: Linear) -> Floats:
-    _must(len(linear.terms) == 1 and linear.terms[0].R is None and linear.terms[0].S is None, "maps must be token-wise")
+    _must(
+        len(linear.terms) == 1 and linear.terms[0].R is None and linear.terms[0].S is None,
+        "maps must be token-wise",
+    )
     _must(linear.C.shape[0] == 1, "positions must not matter")
     return linear.terms[0].A
 
@@ -90,7 +100,10 @@ def _data_row(embed: Linear) -> tuple[Floats, Floats]:
     A = _token_wise(embed)
     _must(A.shape[0] == 1, f"one input was expected, not {A.shape[0]}")
     slope, constant = A[0], embed.C[0]
-    _must(bool(((slope == 0) | ((slope == 1) & (constant == 0))).all()), "embed must copy the input or set constants")
+    _must(
+        bool(((slope == 0) | ((slope == 1) & (constant == 0))).all()),
+        "embed must copy the input or set constants",
+    )
     return slope, constant
 
 
@@ -112,7 +125,9 @@ def _exact_column(registers: Floats, weights: Floats) -> Floats:
     used = np.flatnonzero(weights)
     products = registers[:, used]
     _must(bool((np.count_nonzero(products, axis=1) <= 1).all()), "a register's key must be one stored number")
-    _must(bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled")
+    _must(
+        bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled"
+    )
     total: Floats = products.sum(axis=1)
     return total
 
@@ -123,6 +138,9 @@ def _output_mean(network: Network, layer: Attention, slope: Floats, constant: Fl
     _must(W_O.shape[0] == 1 and read.shape[1] == 1 and not network.read.C.any(), "one output was expected")
     target = np.flatnonzero(read[:, 0])
     _must(len(target) == 1 and read[target[0], 0] == 1, "read must copy one coordinate")
-    _must(W_O[0, target[0]] == 1 and np.count_nonzero(W_O) == 1, "the head must write 1 times its value to what is read")
+    _must(
+        W_O[0, target[0]] == 1 and np.count_nonzero(W_O) == 1,
+        "the head must write 1 times its value to what is read",
+    )
     _must(slope[target[0]] == 0, "the output coordinate must start as a constant")
     return float(constant[target[0]])

@@ -59,7 +59,8 @@ class Interval:
     def __mul__(self, other: Interval) -> Interval:
         a, b, c, d = self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
         return Interval(
-            down(np.minimum(np.minimum(a, b), np.minimum(c, d))), up(np.maximum(np.maximum(a, b), np.maximum(c, d)))
+            down(np.minimum(np.minimum(a, b), np.minimum(c, d))),
+            up(np.maximum(np.maximum(a, b), np.maximum(c, d))),
         )
 
     def __truediv__(self, other: Interval) -> Interval:
@@ -101,7 +102,9 @@ EULER = Interval(np.float64(np.e), up(np.float64(np.e)))
 UNKNOWN = Interval.exact(np.nan)
 
 
-def _increasing(function: Callable[[Floats], Floats], lowest: float, highest: float) -> Callable[[Interval], Interval]:
+def _increasing(
+    function: Callable[[Floats], Floats], lowest: float, highest: float
+) -> Callable[[Interval], Interval]:
     """The interval version of an increasing library function with values in [lowest, highest]."""
 
     def outward(x: Interval) -> Interval:
@@ -139,7 +142,10 @@ def cos(x: Interval) -> Interval:
     top = np.floor(last / 2) >= np.ceil(first / 2)  # an even multiple of pi
     bottom = np.floor((last - 1) / 2) >= np.ceil((first - 1) / 2)
     known = x.magnitude() < 1e6  # beyond, the library's reduction is not relied on
-    return Interval(np.where(bottom | ~known, -1.0, np.maximum(lo, -1.0)), np.where(top | ~known, 1.0, np.minimum(hi, 1.0)))
+    return Interval(
+        np.where(bottom | ~known, -1.0, np.maximum(lo, -1.0)),
+        np.where(top | ~known, 1.0, np.minimum(hi, 1.0)),
+    )
 
 
 def sin(x: Interval) -> Interval:

@@ -63,7 +63,9 @@ def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
     # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
     lost = Interval.exact(float(2 * box.weights.shape[-1])) * tiny
     mass = (p * growth).sum() + lost
-    moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
+    moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(
+        box.deviations.max(-1)
+    )
     error = moved / (ONE - mass)
     applies = (mass.hi < 2.0**-11) & (d.hi.max(-1) < 2.0**-11)
     return Interval(np.zeros_like(error.hi), np.where(applies, error.hi, np.nan))
@@ -83,5 +85,3 @@ def any_order(terms: Interval, u: Interval) -> Interval:
     heavy_joins = Interval.exact(np.arange(n, dtype=np.float64)) * u
     cost = (heavy_joins * Interval.exact(rest[..., :1]) + Interval.exact(light)) * slack * slack
     return Interval.exact(cost.hi.min(axis=-1))
-
-

@@ -22,8 +22,8 @@ from weightwright.network.layers import Floats
 ORDER = 10
 FIRST_BOXES = 16
 MAX_HALVINGS = 24
-MAX_BOXES = 20_000
-STALLED = 0.75  # a half that keeps more than this of its parent's bound is not halved again
+MAX_BOXES = 4_000
+STALLED = 0.9  # a half that keeps more than this of its parent's bound is not halved again
 #: What is claimed above what was found, so that the checker's other route to the same number agrees.
 SLACK = 1.0 + 2.0**-6
 
@@ -49,12 +49,20 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
         found = _bound(anchors, formula, a, b, dtype)
         middle = a / 2 + b / 2
         splittable = (a < middle) & (middle < b)
-        stalled = (halving > 2) & (found.approximation > STALLED * before)  # only the prover's own noise is left
+        stalled = (halving > 2) & (
+            found.approximation > STALLED * before
+        )  # only the prover's own noise is left
         over = ~(found.approximation <= target) & splittable & ~stalled
         boxes += len(a)
         if halving == MAX_HALVINGS or boxes + 2 * over.sum() > MAX_BOXES:
             over[:] = False
-        done.append((a[~over], b[~over], _Boxes(*(getattr(found, name)[~over] for name in found.__dataclass_fields__))))
+        done.append(
+            (
+                a[~over],
+                b[~over],
+                _Boxes(*(getattr(found, name)[~over] for name in found.__dataclass_fields__)),
+            )
+        )
         if not over.any():
             break
         before = np.tile(found.approximation[over], 2)
@@ -69,14 +77,16 @@ def _collect(done: list[tuple[Floats, Floats, _Boxes]]) -> Proof:
         return float(np.concatenate([getattr(part[2], name) for part in done]).max()) * SLACK
 
     boxes = np.stack([lows, highs], axis=1)[np.argsort(lows)]
-    return Proof(boxes, Terms(worst("approximation"), worst("leakage"), worst("rounding")), 2.0 * worst("lipschitz"))
+    return Proof(
+        boxes, Terms(worst("approximation"), worst("leakage"), worst("rounding")), 2.0 * worst("lipschitz")
+    )
 
 
 def _bound(anchors: Anchors, formula: Expression, a: Floats, b: Floats, dtype: str) -> _Boxes:
     with np.errstate(all="ignore"):
         at = _AtMiddle(anchors, a, b)
         point, box = jet(formula, Interval.exact(at.m), ORDER), jet(formula, Interval(a, b), ORDER)
-        centre = np.nan_to_num(point[0].middle())  # subtracted from values and formula alike
+        centre = np.nan_to_num(_spread(point[0], at.m).middle())  # subtracted from values and formula alike
         point = [_spread(point[0] - Interval.exact(centre), at.m), *(_spread(x, at.m) for x in point[1:])]
         box = [_spread(box[0] - Interval.exact(centre), at.m), *(_spread(x, at.m) for x in box[1:])]
         high_order = at.distance(centre, point, box, ORDER)
@@ -97,7 +107,9 @@ class _AtMiddle:
         self.anchors, self.a, self.b = anchors, a, b
         self.m = a / 2 + b / 2
         self.r = up(np.maximum(b - self.m, self.m - a))
-        self.k, self.c, self.v = (Interval.exact(x) for x in (anchors.slopes, anchors.offsets, anchors.values))
+        self.k, self.c, self.v = (
+            Interval.exact(x) for x in (anchors.slopes, anchors.offsets, anchors.values)
+        )
         self.z = self.k * Interval.exact(self.m[:, None]) + self.c
         top = self.z.lo.argmax(axis=1)
         rows = np.arange(len(self.m))
@@ -163,7 +175,9 @@ class _AtMiddle:
         r, slopes = Interval.exact(self.r[:, None]), Interval.exact(np.abs(self.anchors.slopes))
         deviation = (self.v - Interval.exact(centre[:, None])).absolute() + Interval.exact(away[:, None])
         ends = [self.k * Interval.exact(end[:, None]) + self.c for end in (self.a, self.b)]
-        gaps = [Interval.exact(z.hi.max(axis=1, keepdims=True)) - z for z in ends]  # convex: largest at an end
+        gaps = [
+            Interval.exact(z.hi.max(axis=1, keepdims=True)) - z for z in ends
+        ]  # convex: largest at an end
         return rounding_bound(
             HeadOnBox(
                 query=np.maximum(np.abs(self.a), np.abs(self.b))[:, None],
