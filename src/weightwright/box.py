@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -56,9 +56,7 @@ class Box:
         return cls(lo, hi)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
-        )
+        return isinstance(other, Box) and np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
 
     def __hash__(self) -> int:
         return hash((self.lo.tobytes(), self.hi.tobytes()))
@@ -67,13 +65,17 @@ class Box:
         return f"Box({self.lo.tolist()}, {self.hi.tolist()})"
 
 
-def _ends(name: str, ends: End | Sequence[End] | Floats, outward: float) -> Floats:
-    items = [ends] if isinstance(ends, str | Fraction) or np.ndim(ends) == 0 else ends  # type: ignore[arg-type]
-    if not isinstance(items, np.ndarray):
-        items = [[_end(name, e, outward) for e in i] if np.ndim(i) else _end(name, i, outward) for i in items]  # type: ignore[union-attr,attr-defined]
-    array = np.asarray(items, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise DomainError(f"domain: {name} must be finite, not {array.tolist()}")
+def _ends(name: str, ends: Any, outward: float) -> Floats:
+    """An array of floats: (features,) or (tokens, features)."""
+
+    def rounded(item: Any) -> Any:
+        listed = isinstance(item, list | tuple | np.ndarray) and np.ndim(item) > 0
+        return [rounded(inner) for inner in item] if listed else _end(name, item, outward)
+
+    try:
+        array = np.atleast_1d(np.array(rounded(ends), dtype=np.float64))
+    except ValueError as error:
+        raise error if isinstance(error, DomainError) else DomainError(f"domain: {name} is ragged: {ends!r}") from None
     array.flags.writeable = False
     return array
 

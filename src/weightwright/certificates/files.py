@@ -55,9 +55,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     payload, arrays = _contents(Path(path))
     stated = payload.pop("digest", None)
     if stated != digest(payload, arrays):
-        raise AlteredFileError(
-            f"{path}: the contents do not match their digest; the file was altered or damaged"
-        )
+        raise AlteredFileError(f"{path}: the contents do not match their digest; the file was altered or damaged")
     network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
     if payload.get("certificate") is None:
         return network, None

@@ -93,9 +93,7 @@ def approximate(
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
     candidates = (
-        _faithful(task, max_anchors)
-        if method == "faithful"
-        else _spectral(task, min(max_anchors, MAX_SPECTRAL))
+        _faithful(task, max_anchors) if method == "faithful" else _spectral(task, min(max_anchors, MAX_SPECTRAL))
     )
     best: tuple[Network, Certificate] | None = None
     for table, role in candidates:
@@ -158,9 +156,7 @@ def _faithful(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     slopes = np.broadcast_to(jet(task.local, Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
     slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
     if not math.isfinite(slope):
-        raise ToleranceError(
-            f"{task.where}: method='faithful' needs a bounded slope, and none could be shown"
-        )
+        raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
     table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
     yield table, f"{task.text}, nearest of {len(table.keys)} anchors"
 
@@ -174,9 +170,7 @@ def _prove(task: _Task, table: Table, role: str, method: Method) -> tuple[Networ
         measured = _measured(task, table)
         proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.1 * measured)
     slip = 0.0 if task.query.exact else proof.lipschitz
-    terms, bound = network_terms(
-        proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi
-    )
+    terms, bound = network_terms(proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi)
     if not math.isfinite(bound):
         return None
     rule: Literal["taylor", "nearest"] = "nearest" if method == "faithful" else "taylor"

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from weightwright.certificates.claims import constant
 from weightwright.errors import UnsupportedOperation
@@ -16,7 +16,10 @@ from weightwright.expressions import Apply, Expression, Variable
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parse import MAX_NODES
 
-_INSTEAD = "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum, minimum, clamp, nn.functional.softplus, gelu, silu"
+_INSTEAD = (
+    "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
+    " minimum, clamp, nn.functional.softplus, gelu, silu"
+)
 
 
 def trace(function: Callable[..., Any]) -> Expression:
@@ -94,11 +97,9 @@ class Symbol:
     __lt__ = __le__ = __gt__ = __ge__ = _compared
 
     def __float__(self) -> float:
-        raise UnsupportedOperation(
-            f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}"
-        )
+        raise UnsupportedOperation(f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}")
 
-    __int__ = __index__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Callable[..., Symbol]:
         method = getattr(torch.Tensor, name, None)
@@ -131,9 +132,7 @@ def _unary(op: str) -> Callable[..., Expression]:
 
 def _binary(op: str) -> Callable[..., Expression]:
     def build(input: Any, other: Any) -> Expression:
-        return Apply(
-            op, (_expression(input, f"an argument of {op}"), _expression(other, f"an argument of {op}"))
-        )
+        return Apply(op, (_expression(input, f"an argument of {op}"), _expression(other, f"an argument of {op}")))
 
     return build
 
@@ -160,9 +159,7 @@ def _power(input: Any, exponent: Any) -> Expression:
 
 def _gelu(input: Any, approximate: str = "none") -> Expression:
     if approximate != "none":
-        raise UnsupportedOperation(
-            f"gelu with approximate={approximate!r}: only the erf form, approximate='none'"
-        )
+        raise UnsupportedOperation(f"gelu with approximate={approximate!r}: only the erf form, approximate='none'")
     return _unary("gelu")(input)
 
 
@@ -179,16 +176,13 @@ def _names(*pairs: tuple[str, Callable[..., Expression]]) -> dict[Any, Callable[
     return {
         getattr(home, name): handler
         for name, handler in pairs
-        for home in (torch, torch.Tensor, F, torch.special)
+        for home in (torch, torch.Tensor, functional, torch.special)
         if hasattr(home, name)
     }
 
 
 _TORCH = _names(
-    *(
-        (name, _unary(name))
-        for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")
-    ),
+    *((name, _unary(name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")),
     *((name, _unary(name)) for name in ("erf", "abs", "relu", "silu", "neg")),
     ("arctan", _unary("atan")),
     ("absolute", _unary("abs")),

@@ -50,9 +50,7 @@ class Apply:
 Expression = Number | Variable | Apply
 
 
-def fold(
-    expression: Expression, leaf: Callable[[Number | Variable], T], node: Callable[[str, Sequence[T]], T]
-) -> T:
+def fold(expression: Expression, leaf: Callable[[Number | Variable], T], node: Callable[[str, Sequence[T]], T]) -> T:
     """Compute bottom-up, without recursion (a sum of a thousand terms is a thousand deep).
 
     A node object that stands in several places is computed once.

@@ -45,5 +45,5 @@ def nearest_anchor(
             f"method='faithful' with tol={tol:g} needs {p:,} anchors ({p * _BYTES_PER_ANCHOR / 1e6:,.1f} MB of"
             f" registers), more than max_anchors={most:,}; method='spectral' needs far fewer"
         )
-    grid = lo + np.arange(p) * ((hi - lo) / p)
+    grid = lo + np.arange(p, dtype=np.float64) * ((hi - lo) / p)
     return Table(grid, -(grid**2) / 2, f(grid), inverse_temperature(hi - lo, p, largest, tol))

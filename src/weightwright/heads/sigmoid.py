@@ -21,9 +21,12 @@ _Form = tuple[Fraction, Fraction, Fraction, tuple[Fraction, Fraction] | None]
 def two_keys(formula: Expression) -> Table | None:
     """The table of the head that computes the formula of s exactly, or None if it is not sigmoid-shaped."""
     form = fold(formula, _leaf, _node)
-    if form is None or form[1] != 0 or form[2] == 0 or form[3] is None:
+    if form is None:
         return None
-    constant, _, factor, (w, t) = form
+    constant, linear, factor, inner = form
+    if linear != 0 or factor == 0 or inner is None:
+        return None
+    w, t = inner
     # in terms of sigma(w s + t): keys +-(w s + t)/2, values constant + factor and constant
     keys, offsets = (np.array([float(x / 2), -float(x / 2)]) for x in (w, t))
     return Table(keys, offsets, np.array([float(constant + factor), float(constant)]))

@@ -95,7 +95,7 @@ def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridg
         if p - 1 - 2 * pad <= 0 and p > 2:
             continue
         spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0))
-        grid = _few_bits(middle) + spacing * (np.arange(p) - (p - 1) / 2)
+        grid = _few_bits(middle) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
         for beta in _powers_of_two(*(c / spacing**2 for c in C_RANGE)):
             weights = _weights(s, grid, beta)
             values = _solve(weights[::2], target[::2], ridge)  # every second point is left to measure
@@ -128,11 +128,7 @@ def _rounding_estimate(table: Table) -> float:
 def _few_bits(x: float) -> float:
     """x rounded away from zero to 12 significant bits."""
     mantissa, exponent = math.frexp(x)
-    return (
-        math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**_GRID_BITS), x), exponent - _GRID_BITS)
-        if x
-        else 0.0
-    )
+    return math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**_GRID_BITS), x), exponent - _GRID_BITS) if x else 0.0
 
 
 def _powers_of_two(low: float, high: float) -> Iterator[float]:

@@ -37,11 +37,7 @@ def cost(network: Network, tokens: int = 1) -> Cost:
     arrays = [array for array in encode(network)[1].values() if array.dtype != np.bool_]
     parameters = sum(array.size for array in arrays)
     heads = list(network.heads)
-    work = (
-        _linear(network.embed, n)
-        + sum(_layer(layer, n) for layer in network.layers)
-        + _linear(network.read, n)
-    )
+    work = _linear(network.embed, n) + sum(_layer(layer, n) for layer in network.layers) + _linear(network.read, n)
     return Cost(
         layers=_depth(network.layers),
         heads=len(heads),
@@ -56,9 +52,7 @@ def cost(network: Network, tokens: int = 1) -> Cost:
 
 def _depth(layers: tuple[Layer, ...]) -> int:
     return sum(
-        layer.times * _depth(layer.layers)
-        if isinstance(layer, Loop)
-        else isinstance(layer, Attention | FeedForward)
+        layer.times * _depth(layer.layers) if isinstance(layer, Loop) else isinstance(layer, Attention | FeedForward)
         for layer in layers
     )
 

@@ -70,9 +70,7 @@ class _Walk:
         for index, layer in enumerate(loop.layers):
             after = self.layer(layer, f"{where}, layer {index}", after)
         if after != names or tokens != self.tokens:
-            raise LawError(
-                f"{where}: a loop must end with the tokens and coordinates it starts with, {names}"
-            )
+            raise LawError(f"{where}: a loop must end with the tokens and coordinates it starts with, {names}")
         return names
 
     def linear(self, linear: Linear, where: str, names: Names, tokens: int | None) -> Names:
@@ -80,9 +78,7 @@ class _Walk:
         out = tokens
         for index, term in enumerate(linear.terms):
             spot = f"{where}, term {index}"
-            self.matrix(
-                term.A, f"{spot}, A", (len(names), len(linear.coordinates)), names, linear.coordinates
-            )
+            self.matrix(term.A, f"{spot}, A", (len(names), len(linear.coordinates)), names, linear.coordinates)
             if term.S is not None:
                 self.matrix(term.S, f"{spot}, S", (tokens, None), columns=names)
                 if term.S.shape[1] not in (1, len(names)):
@@ -125,9 +121,7 @@ class _Walk:
             raise LawError(f"{where}: registers stand in the coordinates of embed, not in {names}")
         if start == stop and head.sees.data == "none":
             raise LawError(f"{where}: it sees no key at all")
-        if head.sees.data == "block" and (
-            head.sees.block < 1 or self.tokens is None or self.tokens % head.sees.block
-        ):
+        if head.sees.data == "block" and (head.sees.block < 1 or self.tokens is None or self.tokens % head.sees.block):
             raise LawError(f"{where}: {self.tokens} tokens do not fall into blocks of {head.sees.block}")
         if head.mask is not None:
             self.mask(head, where)
@@ -135,9 +129,7 @@ class _Walk:
     def mask(self, head: Head, where: str) -> None:
         assert head.mask is not None
         if head.sees.data != "all" or head.mask.shape != (self.tokens, self.tokens):
-            raise LawError(
-                f"{where}: a mask needs sees.data 'all' and the shape of {self.tokens} tokens squared"
-            )
+            raise LawError(f"{where}: a mask needs sees.data 'all' and the shape of {self.tokens} tokens squared")
         blind = np.flatnonzero(~head.mask.any(axis=1))
         if len(blind) and head.sees.registers[0] == head.sees.registers[1]:
             raise LawError(f"{where}: the mask leaves token {blind[0]} no key at all")
@@ -162,9 +154,7 @@ class _Walk:
         columns: Names | None = None,
     ) -> None:
         """Shape (None: any), finiteness, and that every entry is a number of the network's dtype."""
-        fits = array.ndim == 2 and all(
-            want in (None, have) for want, have in zip(shape, array.shape, strict=False)
-        )
+        fits = array.ndim == 2 and all(want in (None, have) for want, have in zip(shape, array.shape, strict=False))
         if not fits:
             raise LawError(f"{where}: shape {array.shape} where {shape} was expected")
         bad = np.argwhere(~np.isfinite(array) | (array != rounded(array, self.network.dtype)))
@@ -183,7 +173,7 @@ def rounded(array: Floats, dtype: str) -> Floats:
         with np.errstate(over="ignore"):
             return array.astype(np.float32).astype(np.float64)
     bits, lowest = PRECISION[dtype]
-    mantissa, exponent = np.frexp(array)
+    _, exponent = np.frexp(array)
     unit = np.ldexp(1.0, np.maximum(exponent - bits, lowest))
     return np.round(array / unit) * unit
 

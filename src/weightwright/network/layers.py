@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ class Frozen:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 kind = np.bool_ if value.dtype == np.bool_ else np.float64
-                own = np.array(value, dtype=kind, order="C")
+                own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
                 own.flags.writeable = False
                 object.__setattr__(self, field.name, own)
 

@@ -33,10 +33,7 @@ def encode(value: Any, name: str = "network") -> tuple[Any, Arrays]:
             arrays[path] = value
             return {"array": path}
         if is_dataclass(value):
-            items = {
-                field.name: plain(getattr(value, field.name), f"{path}.{field.name}")
-                for field in fields(value)
-            }
+            items = {field.name: plain(getattr(value, field.name), f"{path}.{field.name}") for field in fields(value)}
             return {"type": type(value).__name__, **items}
         if isinstance(value, tuple):
             return [plain(item, f"{path}.{index}") for index, item in enumerate(value)]

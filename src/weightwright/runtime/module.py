@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weightwright.certificates.claims import Certificate
 from weightwright.certificates.files import read, write
 from weightwright.errors import DomainError
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.network.layers import Floats
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -32,9 +32,7 @@ class AttentionNetwork(nn.Module):
     "clamp" (to the nearest point of the domain) or "ignore" (the bound does not hold there).
     """
 
-    def __init__(
-        self, network: Network, certificate: Certificate | None = None, on_domain: OnDomain = "raise"
-    ) -> None:
+    def __init__(self, network: Network, certificate: Certificate | None = None, on_domain: OnDomain = "raise") -> None:
         super().__init__()
         if on_domain not in ("raise", "clamp", "ignore"):
             raise ValueError(f"on_domain must be 'raise', 'clamp' or 'ignore', not {on_domain!r}")
@@ -50,9 +48,7 @@ class AttentionNetwork(nn.Module):
         if not self.network.one_token_at_a_time:
             return self._run(x)
         rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
-        widest = max(
-            (head.sees.registers[1] - head.sees.registers[0] for head in self.network.heads), default=1
-        )
+        widest = max((head.sees.registers[1] - head.sees.registers[0] for head in self.network.heads), default=1)
         parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
         out = torch.cat([self._run(part) for part in parts])
         return out.reshape(*x.shape[:-1], len(self.network.outputs))
@@ -73,9 +69,7 @@ class AttentionNetwork(nn.Module):
         if self.network.tokens is not None and x.shape[-2] != self.network.tokens:
             raise ValueError(f"x must have {self.network.tokens} tokens, not {x.shape[-2]}")
         if self.embed.C.dtype != dtype:
-            raise TypeError(
-                f"the weights were cast to {self.embed.C.dtype}; the certificate is about {dtype}"
-            )
+            raise TypeError(f"the weights were cast to {self.embed.C.dtype}; the certificate is about {dtype}")
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
         x = x.to(dtype)
@@ -101,9 +95,7 @@ class AttentionNetwork(nn.Module):
         return f"{claim.formula}, bound {claim.bound:.3g}, {claim.status}" if claim else "no certificate"
 
 
-def load(
-    path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise"
-) -> AttentionNetwork:
+def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
     """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
     verify=False needs no python-flint and leaves the certificate's status UNCHECKED."""
     network, certificate = read(path)
@@ -152,9 +144,7 @@ class _LinearMap(_Weights):
 
     def __init__(self, linear: Linear, dtype: str) -> None:
         super().__init__()
-        self.terms = nn.ModuleList(_LinearTerm() for _ in linear.terms)
-        for module, term in zip(self.terms, linear.terms, strict=True):
-            module.keep(dtype, A=term.A, R=term.R, S=term.S)
+        self.terms = nn.ModuleList(_LinearTerm(term, dtype) for term in linear.terms)
         self.keep(dtype, C=linear.C)
 
     def forward(self, X: Tensor) -> Tensor:
@@ -168,6 +158,10 @@ class _LinearTerm(_Weights):
     A: Tensor
     R: Tensor | None
     S: Tensor | None
+
+    def __init__(self, term: Term, dtype: str) -> None:
+        super().__init__()
+        self.keep(dtype, A=term.A, R=term.R, S=term.S)
 
     def forward(self, X: Tensor) -> Tensor:
         Y = (X if self.S is None else self.S * X) @ self.A
@@ -212,22 +206,16 @@ class _AttentionHead(_Weights):
         if self.sees.data == "none":
             return torch.softmax(Q @ self.K_registers.T, -1) @ self.V_registers @ self.W_O
         n = X.shape[-2]
-        size = {"self": 1, "block": self.sees.block}.get(
-            self.sees.data, n
-        )  # keys come in blocks of this size
+        size = {"self": 1, "block": self.sees.block}.get(self.sees.data, n)  # keys come in blocks of this size
         blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
         Q = Q.unflatten(-2, (n // size, size))
         scores = Q @ (blocks @ self.W_K).mT  # (B, n/size, size, size)
         if self.sees.data == "earlier":
-            scores = scores.masked_fill(
-                ~torch.ones(n, n, dtype=torch.bool, device=X.device).tril(), -torch.inf
-            )
+            scores = scores.masked_fill(~torch.ones(n, n, dtype=torch.bool, device=X.device).tril(), -torch.inf)
         if self.mask is not None:
             scores = scores.masked_fill(~self.mask, -torch.inf)
         p = len(self.K_registers)
-        weights = torch.softmax(
-            torch.cat([Q @ self.K_registers.T, scores], -1), -1
-        )  # (B, n/size, size, p + size)
+        weights = torch.softmax(torch.cat([Q @ self.K_registers.T, scores], -1), -1)  # (B, n/size, size, p + size)
         mixed = weights[..., :p] @ self.V_registers + weights[..., p:] @ (blocks @ self.W_V)
         return mixed.flatten(-3, -2) @ self.W_O
 

@@ -65,7 +65,7 @@ def _unknown() -> arb_series:
 def _power(base: arb_series, exponent: arb_series) -> arb_series:
     e = exponent[0]
     if exponent.length() <= 1 and e.is_exact() and e.is_integer() and abs(e) <= 1024:
-        n = int(e.unique_fmpz())
+        n = round(float(e))
         power = _whole_power(base, abs(n))
         return power if n >= 0 else 1 / power
     return (exponent * base.log()).exp()

@@ -60,9 +60,7 @@ def _parse(text: str, variable: str, what: str) -> Expression:
 def _identity(network: Network, certificate: Certificate) -> None:
     """The certificate is about this network, this dtype, a known kernel and the stated assumptions."""
     _require(certificate.network == network_digest(network), "the certificate is about another network")
-    _require(
-        certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}"
-    )
+    _require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
     _require(certificate.dtype == "float64", f"no rule for dtype {certificate.dtype}")
     _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
     _require(set(ASSUMPTIONS) <= set(certificate.assumptions), "the certificate hides an assumption")
@@ -80,9 +78,7 @@ def _number(value: float, name: str) -> None:
 def _only_claim(certificate: Certificate) -> HeadClaim:
     _require(len(certificate.heads) == 1, f"one head claim was expected, not {len(certificate.heads)}")
     claim = certificate.heads[0]
-    _require(
-        (claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}"
-    )
+    _require((claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}")
     return claim
 
 
@@ -93,9 +89,7 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
         lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]),
         f"the domain {certificate.domain} is no interval",
     )
-    ends = sorted(
-        float((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale)) for x in (lo[0], hi[0])
-    )
+    ends = sorted(float((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale)) for x in (lo[0], hi[0]))
     _require(
         claim.lo <= ends[0] and ends[1] <= claim.hi,
         f"queries range over [{ends[0]!r}, {ends[1]!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
@@ -108,9 +102,7 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
     gaps = np.flatnonzero(boxes[1:, 0] > reach[:-1])
     _require(len(gaps) == 0, f"no box covers what follows {reach[gaps[0]] if len(gaps) else 0!r}")
     covers = boxes[0, 0] <= claim.lo and claim.hi <= reach[-1]
-    _require(
-        bool(covers), f"the boxes cover [{boxes[0, 0]!r}, {reach[-1]!r}], not [{claim.lo!r}, {claim.hi!r}]"
-    )
+    _require(bool(covers), f"the boxes cover [{boxes[0, 0]!r}, {reach[-1]!r}], not [{claim.lo!r}, {claim.hi!r}]")
 
 
 def _head(stored: OneHead, claim: HeadClaim, formula: Expression) -> None:
@@ -172,9 +164,7 @@ def _composition(stored: OneHead, certificate: Certificate, claim: HeadClaim) ->
     rounding = arb(head.rounding) + slip + final
     _require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
     _require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
-    _require(
-        rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed"
-    )
+    _require(rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed")
     total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
     _require(
         total <= Fraction(certificate.bound),

@@ -124,8 +124,7 @@ def _rounding(
     p = [x.upper() for x in p]
     on_box = [k * box + c for k, c in zip(head.slopes, head.offsets, strict=True)]
     score_errors = [
-        u * (1 + u) * (k * box).abs_upper() + u * z.abs_upper() + tiny
-        for k, z in zip(head.slopes, on_box, strict=True)
+        u * (1 + u) * (k * box).abs_upper() + u * z.abs_upper() + tiny for k, z in zip(head.slopes, on_box, strict=True)
     ]
     worst = largest(score_errors)
     gaps = _largest_gaps(head, box, r)

@@ -6,6 +6,8 @@ next to x_j only lines j and j+1 come near the top; docs/certificates.md has the
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, smallest
@@ -17,11 +19,11 @@ from weightwright.expressions import Expression
 def examine_nearest(head: StoredHead, formula: Expression, lo: arb, hi: arb) -> Found:
     """Bounds on the whole of [lo, hi]; all NaN where the lemma's conditions fail. The slope is not bounded here."""
     k, c, v = head.slopes, head.offsets, head.values
-    steps = [b - a for a, b in zip(k, k[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(k)]
     if len(k) < 3 or not all(step > 0 for step in steps):
         return _nothing()
     crossings = [(a - b) / step for a, b, step in zip(c, c[1:], steps, strict=False)]
-    gaps = [b - a for a, b in zip(crossings, crossings[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(crossings)]
     h = smallest(gaps)
     if not h > 0:
         return _nothing()
@@ -40,9 +42,7 @@ def _nothing() -> Found:
     return Found(arb.nan(), arb.nan(), arb.nan(), arb.nan())
 
 
-def _worst_half_cell(
-    head: StoredHead, formula: Expression, lo: arb, hi: arb, crossings: list[arb], h: arb
-) -> arb:
+def _worst_half_cell(head: StoredHead, formula: Expression, lo: arb, hi: arb, crossings: list[arb], h: arb) -> arb:
     """The largest |v - F(s)| for the anchor of the cell and its neighbour on that side."""
     worst = arb(0)
     last = len(head.values) - 1
@@ -60,12 +60,8 @@ def _worst_half_cell(
 
 def _envelope(head: StoredHead, crossings: list[arb], lo: arb, hi: arb) -> list[arb]:
     """Scores that bound the top score from below: it is convex, so lowest at a crossing or an end."""
-    at_crossings = [
-        head.slopes[j] * x + head.offsets[j] for j, x in enumerate(crossings) if x >= lo and x <= hi
-    ]
-    ends = [
-        max((k * s + c for k, c in zip(head.slopes, head.offsets, strict=True)), key=float) for s in (lo, hi)
-    ]
+    at_crossings = [head.slopes[j] * x + head.offsets[j] for j, x in enumerate(crossings) if x >= lo and x <= hi]
+    ends = [max((k * s + c for k, c in zip(head.slopes, head.offsets, strict=True)), key=float) for s in (lo, hi)]
     return [*at_crossings, *ends]
 
 

@@ -46,16 +46,12 @@ def read_one_head(network: Network) -> OneHead:
     _must(head.sees.data == "none" and head.mask is None, "the head must see registers only")
     _must(_power_of_two(head.beta), f"beta = {head.beta!r} must be a power of two")
     slope, constant = _data_row(network.embed)
-    _must(
-        head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number"
-    )
+    _must(head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number")
     scale, shift = _exact_sum(head.W_Q[:, 0], slope, constant)
     _must(_power_of_two(scale), f"the query multiplies the input by {scale!r}, which is no power of two")
     _must(_exact_sum(head.W_Q[:, 1], slope, constant) == (0.0, 1.0), "the query must be (s, 1)")
     data_keys = [_exact_sum(head.W_K[:, i], slope, constant) for i in (0, 1)]
-    _must(
-        data_keys[0] == (0.0, 0.0) and data_keys[1][0] == 0, "a data token's key must not depend on the input"
-    )
+    _must(data_keys[0] == (0.0, 0.0) and data_keys[1][0] == 0, "a data token's key must not depend on the input")
     _must(_exact_sum(head.W_V[:, 0], slope, constant) == (0.0, 0.0), "a data token must have the value 0")
     start, stop = head.sees.registers
     registers = network.registers[start:stop]
@@ -125,9 +121,7 @@ def _exact_column(registers: Floats, weights: Floats) -> Floats:
     used = np.flatnonzero(weights)
     products = registers[:, used]
     _must(bool((np.count_nonzero(products, axis=1) <= 1).all()), "a register's key must be one stored number")
-    _must(
-        bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled"
-    )
+    _must(bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled")
     total: Floats = products.sum(axis=1)
     return total
 

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 
 LIBRARY_ULPS = 8
 TINY = 2.0**-1022
 
 
-def down(x: Floats) -> Floats:
+def down(x: Floats | np.float64) -> Floats:
     return np.nextafter(x, -np.inf)
 
 
-def up(x: Floats) -> Floats:
+def up(x: Floats | np.float64) -> Floats:
     return np.nextafter(x, np.inf)
 
 
@@ -68,8 +69,8 @@ class Interval:
         lo, hi = np.where(through_zero, np.nan, other.lo), np.where(through_zero, np.nan, other.hi)
         return self * Interval(down(1 / hi), up(1 / lo))
 
-    def __getitem__(self, index: object) -> Interval:
-        return Interval(self.lo[index], self.hi[index])  # type: ignore[index]
+    def __getitem__(self, index: Any) -> Interval:
+        return Interval(self.lo[index], self.hi[index])
 
     def sum(self) -> Interval:
         """The sum over the last axis, in whatever order numpy takes."""
@@ -89,7 +90,7 @@ class Interval:
     def hull(self, other: Interval) -> Interval:
         return Interval(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
-    def where(self, condition: np.ndarray, other: Interval) -> Interval:  # type: ignore[type-arg]
+    def where(self, condition: Bools, other: Interval) -> Interval:
         return Interval(np.where(condition, self.lo, other.lo), np.where(condition, self.hi, other.hi))
 
     def middle(self) -> Floats:
@@ -97,14 +98,12 @@ class Interval:
 
 
 ZERO, ONE = Interval.exact(0.0), Interval.exact(1.0)
-PI = Interval(np.float64(np.pi), up(np.float64(np.pi)))  # the float below pi, and the next one
-EULER = Interval(np.float64(np.e), up(np.float64(np.e)))
+PI = Interval(np.array(np.pi), up(np.float64(np.pi)))  # the float below pi, and the next one
+EULER = Interval(np.array(np.e), up(np.float64(np.e)))
 UNKNOWN = Interval.exact(np.nan)
 
 
-def _increasing(
-    function: Callable[[Floats], Floats], lowest: float, highest: float
-) -> Callable[[Interval], Interval]:
+def _increasing(function: Callable[[Floats], Floats], lowest: float, highest: float) -> Callable[[Interval], Interval]:
     """The interval version of an increasing library function with values in [lowest, highest]."""
 
     def outward(x: Interval) -> Interval:

@@ -197,12 +197,7 @@ def _power(base: Jet, exponent: Jet) -> Jet:
     """Whole constants by multiplication; anything else as exp(exponent log(base)), base > 0."""
     value = exponent[0]
     varies = any(np.any(x.lo != 0) or np.any(x.hi != 0) for x in exponent[1:])
-    whole = (
-        np.ndim(value.lo) == 0
-        and value.lo == value.hi
-        and float(value.lo).is_integer()
-        and abs(value.lo) <= 1024
-    )
+    whole = np.ndim(value.lo) == 0 and value.lo == value.hi and float(value.lo).is_integer() and abs(value.lo) <= 1024
     if varies or not whole:
         return exp(mul(exponent, log(base)))
     n = int(value.lo)

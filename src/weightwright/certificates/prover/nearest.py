@@ -34,9 +34,7 @@ def prove_nearest(anchors: Anchors, formula: Expression, lo: float, hi: float, d
         rounding = _rounding(anchors, max(abs(lo), abs(hi)), tau, spread, approximation + leak, dtype)
         edges = np.linspace(lo, hi, _SLOPE_BOXES + 1)
         boxes = np.stack([edges[:-1], edges[1:]], axis=1)
-        slope = np.broadcast_to(
-            jet(formula, Interval(boxes[:, 0], boxes[:, 1]), 1)[1].magnitude(), len(boxes)
-        )
+        slope = np.broadcast_to(jet(formula, Interval(boxes[:, 0], boxes[:, 1]), 1)[1].magnitude(), len(boxes))
     terms = Terms(*(float(term.hi) * SLACK for term in (approximation, leak, rounding)))
     return Proof(boxes, terms, 2.0 * float(slope.max()))
 
@@ -67,9 +65,7 @@ def _nearest_values(
     width = np.spacing(np.abs(middle).max()) * 8 + h.hi * 2.0**-20  # crossings are known only so well
     boxes = Interval(np.clip(starts[inside] - width, lo, hi), np.clip(ends[inside] + width, lo, hi))
     target = jet(formula, boxes, 0)[0]
-    both = [
-        (Interval.exact(anchors.values[index[inside]]) - target).magnitude() for index in (cell, neighbour)
-    ]
+    both = [(Interval.exact(anchors.values[index[inside]]) - target).magnitude() for index in (cell, neighbour)]
     return Interval.exact(np.maximum(*both).max())
 
 
@@ -83,9 +79,7 @@ def _hidden(anchors: Anchors, crossings: Interval, lo: float, hi: float) -> Inte
     return weight * Interval.exact(2.0 * MAX_TOKENS * np.abs(anchors.values).max())
 
 
-def _rounding(
-    anchors: Anchors, s: float, tau: Interval, spread: Interval, error: Interval, dtype: str
-) -> Interval:
+def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error: Interval, dtype: str) -> Interval:
     """The rounding model with one error for all scores and two heavy weights."""
     u, count = Interval.exact(UNIT[dtype]), float(len(anchors.slopes))
     product = Interval.exact(float(np.abs(anchors.slopes).max())) * Interval.exact(s)

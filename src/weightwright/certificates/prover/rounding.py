@@ -63,9 +63,7 @@ def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
     # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
     lost = Interval.exact(float(2 * box.weights.shape[-1])) * tiny
     mass = (p * growth).sum() + lost
-    moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(
-        box.deviations.max(-1)
-    )
+    moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
     error = moved / (ONE - mass)
     applies = (mass.hi < 2.0**-11) & (d.hi.max(-1) < 2.0**-11)
     return Interval(np.zeros_like(error.hi), np.where(applies, error.hi, np.nan))

@@ -49,9 +49,7 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
         found = _bound(anchors, formula, a, b, dtype)
         middle = a / 2 + b / 2
         splittable = (a < middle) & (middle < b)
-        stalled = (halving > 2) & (
-            found.approximation > STALLED * before
-        )  # only the prover's own noise is left
+        stalled = (halving > 2) & (found.approximation > STALLED * before)  # only the prover's own noise is left
         over = ~(found.approximation <= target) & splittable & ~stalled
         boxes += len(a)
         if halving == MAX_HALVINGS or boxes + 2 * over.sum() > MAX_BOXES:
@@ -71,15 +69,13 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
 
 
 def _collect(done: list[tuple[Floats, Floats, _Boxes]]) -> Proof:
-    lows, highs = (np.concatenate([part[i] for part in done]) for i in (0, 1))  # type: ignore[misc]
+    lows, highs = (np.concatenate([part[i] for part in done]) for i in (0, 1))
 
     def worst(name: str) -> float:
         return float(np.concatenate([getattr(part[2], name) for part in done]).max()) * SLACK
 
     boxes = np.stack([lows, highs], axis=1)[np.argsort(lows)]
-    return Proof(
-        boxes, Terms(worst("approximation"), worst("leakage"), worst("rounding")), 2.0 * worst("lipschitz")
-    )
+    return Proof(boxes, Terms(worst("approximation"), worst("leakage"), worst("rounding")), 2.0 * worst("lipschitz"))
 
 
 def _bound(anchors: Anchors, formula: Expression, a: Floats, b: Floats, dtype: str) -> _Boxes:
@@ -107,9 +103,7 @@ class _AtMiddle:
         self.anchors, self.a, self.b = anchors, a, b
         self.m = a / 2 + b / 2
         self.r = up(np.maximum(b - self.m, self.m - a))
-        self.k, self.c, self.v = (
-            Interval.exact(x) for x in (anchors.slopes, anchors.offsets, anchors.values)
-        )
+        self.k, self.c, self.v = (Interval.exact(x) for x in (anchors.slopes, anchors.offsets, anchors.values))
         self.z = self.k * Interval.exact(self.m[:, None]) + self.c
         top = self.z.lo.argmax(axis=1)
         rows = np.arange(len(self.m))
@@ -175,9 +169,7 @@ class _AtMiddle:
         r, slopes = Interval.exact(self.r[:, None]), Interval.exact(np.abs(self.anchors.slopes))
         deviation = (self.v - Interval.exact(centre[:, None])).absolute() + Interval.exact(away[:, None])
         ends = [self.k * Interval.exact(end[:, None]) + self.c for end in (self.a, self.b)]
-        gaps = [
-            Interval.exact(z.hi.max(axis=1, keepdims=True)) - z for z in ends
-        ]  # convex: largest at an end
+        gaps = [Interval.exact(z.hi.max(axis=1, keepdims=True)) - z for z in ends]  # convex: largest at an end
         return rounding_bound(
             HeadOnBox(
                 query=np.maximum(np.abs(self.a), np.abs(self.b))[:, None],
