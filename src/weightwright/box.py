@@ -38,8 +38,8 @@ class Box:
             raise DomainError(f"domain: lo has shape {lo_array.shape} and hi has shape {hi_array.shape}")
         for index in zip(*np.nonzero(~(lo_array < hi_array)), strict=True):
             raise DomainError(
-                f"domain: lo must be below hi, but feature {index[-1]} has lo = {lo_array[index]!r}"
-                f" and hi = {hi_array[index]!r}"
+                f"domain: lo must be below hi, but feature {index[-1]} has lo = {float(lo_array[index])!r}"
+                f" and hi = {float(hi_array[index])!r}"
             )
         object.__setattr__(self, "lo", lo_array)
         object.__setattr__(self, "hi", hi_array)

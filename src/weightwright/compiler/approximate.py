@@ -39,6 +39,7 @@ MAX_SPECTRAL = 512
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
 _AIMS = (0.8, 0.2, 0.02)
 _SAMPLES = 2049
+_SMALLEST_BOX = 40  # halvings of a 64th of the domain
 
 
 @dataclass(frozen=True)
@@ -124,18 +125,29 @@ def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float
     if not math.isfinite(hi - lo):
         raise DomainError(f"domain: [{lo!r}, {hi!r}] is wider than a float64 can tell")
     query = Query.covering(lo, hi)
-    mean = _mean(formula, text, lo, hi)
+    _bounded(formula, text, lo, hi)
+    mean = _mean(formula, lo, hi)
     local = parse(to_text(local_formula(formula, query.centre, query.scale, mean)), ("s",))
     return _Task(formula, text, box, float(tol), query, mean, local, query(lo), query(hi))
 
 
-def _mean(formula: Expression, text: str, lo: float, hi: float) -> float:
-    """The middle of f's range, in few bits; 0 if that is as good. FormulaError where f is undefined."""
-    x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, _SAMPLES), lo, hi)
-    y = values(formula, x)
-    if not np.isfinite(y).all():
-        worst = x[~np.isfinite(y)][0]
-        raise FormulaError(f"{text} is undefined, infinite or too large for a float at x = {float(worst)!r}")
+def _bounded(formula: Expression, text: str, lo: float, hi: float) -> None:
+    """FormulaError where f cannot be enclosed: halve until every box has finite values, or is as small as a point."""
+    edges = np.linspace(lo, hi, 65)
+    a, b = edges[:-1], edges[1:]
+    for _ in range(_SMALLEST_BOX):
+        enclosed = jet(formula, Interval(a, b), 0)[0]
+        unknown = ~np.isfinite(np.broadcast_to(enclosed.lo - enclosed.hi, a.shape))
+        a, b, middle = a[unknown], b[unknown], (a[unknown] + b[unknown]) / 2
+        if not len(a):
+            return
+        a, b = (np.concatenate(ends)[:_SAMPLES] for ends in ((a, middle), (middle, b)))
+    raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}")
+
+
+def _mean(formula: Expression, lo: float, hi: float) -> float:
+    """The middle of f's range, in few bits; 0 if that is as good."""
+    y = values(formula, np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, _SAMPLES), lo, hi))
     middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
     mantissa, exponent = math.frexp(middle)
     return 0.0 if abs(middle) <= half / 16 else math.ldexp(round(mantissa * 2**20), exponent - 20)
@@ -146,8 +158,12 @@ def _spectral(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     if exact is not None:
         yield exact, f"{task.text}, two keys"
     designer = Designer(task.target, task.lo, task.hi, task.tol, most)
+    tried: list[Table] = []
     for aim in _AIMS:
         for fit in designer.candidates(aim * task.tol):
+            if any(fit.table is table for table in tried):
+                continue
+            tried.append(fit.table)
             yield fit.table, f"{task.text}, {len(fit.table.keys)} soft anchors"
 
 

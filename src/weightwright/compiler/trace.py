@@ -89,12 +89,14 @@ class Symbol:
             " minimum, clamp or relu instead"
         )
 
-    def _compared(self, other: Any) -> Symbol:
+    def _compared(self, other: Any) -> bool:
         raise UnsupportedOperation(
             "a comparison cannot be traced; use torch.maximum, torch.minimum, torch.clamp or relu instead"
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __eq__ = __ne__ = _compared  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> float:
         raise UnsupportedOperation(f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}")

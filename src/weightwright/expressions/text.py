@@ -48,18 +48,11 @@ def _node(op: str, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
 
 
 def _decimal(value: Fraction) -> str:
-    """The exact decimal of a fraction whose denominator has only the factors 2 and 5."""
-    digits = value.denominator.bit_length() + len(str(abs(value.numerator))) + 10
+    """The exact decimal of a fraction whose denominator has only the factors 2 and 5, plain or scientific."""
     with localcontext() as context:
-        context.prec = digits
-        quotient = Decimal(value.numerator) / Decimal(value.denominator)
+        context.prec = value.denominator.bit_length() + len(str(abs(value.numerator))) + 10
+        quotient = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
+        plain, scientific = f"{quotient:f}", str(quotient).replace("E", "e")
     if Fraction(quotient) != value:
         raise FormulaError(f"the constant {value} has no finite decimal")
-    text = f"{quotient:f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text if len(text) <= 24 else _shorter(quotient, text)
-
-
-def _shorter(quotient: Decimal, plain: str) -> str:
-    scientific = str(quotient.normalize()).replace("E", "e")
-    return min(plain, scientific, key=len)
+    return plain if len(plain) <= 24 else min(plain, scientific, key=len)

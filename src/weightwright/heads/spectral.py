@@ -22,8 +22,9 @@ from weightwright.heads.assemble import Table
 from weightwright.network.layers import Floats
 
 PADS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
-FEW = 128  # beyond so many anchors only every third padding is tried
-C_RANGE = (0.08, 1.2)
+C_RANGE = (0.08, 1.2)  # of beta D^2
+FEW = 128  # beyond so many anchors only these are tried
+MANY_PADS, MANY_C_RANGE = (1.0, 3.0, 6.0), (0.1, 0.4)
 RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
 _GRID_BITS = 12
@@ -58,7 +59,7 @@ class Designer:
                 return
             below, p = p, 2 * p
         enough = [p]
-        while p - below > 1:  # halve the gap between too few and enough
+        while p - below > max(1, p // 32):  # halve the gap between too few and enough
             middle = (p + below) // 2
             if self.error(middle) <= aim:
                 p = middle
@@ -88,15 +89,16 @@ class Designer:
 def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float) -> Iterator[Fit]:
     """The best heads with p anchors on [lo, hi], one for every padding and temperature."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
-    angles = np.linspace(0.0, np.pi, 2 * (6 * p + 60) + 1)
+    angles = np.linspace(0.0, np.pi, 2 * (3 * p + 100) + 1)
     s = middle + half * np.cos(angles)
     target = f(s)
-    for pad in PADS if p <= FEW else PADS[1::3]:
+    pads, c_range = (PADS, C_RANGE) if p <= FEW else (MANY_PADS, MANY_C_RANGE)
+    for pad in pads:
         if p - 1 - 2 * pad <= 0 and p > 2:
             continue
         spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0))
         grid = _few_bits(middle) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
-        for beta in _powers_of_two(*(c / spacing**2 for c in C_RANGE)):
+        for beta in _powers_of_two(*(c / spacing**2 for c in c_range)):
             weights = _weights(s, grid, beta)
             values = _solve(weights[::2], target[::2], ridge)  # every second point is left to measure
             residual = np.abs(weights @ values - target).max()

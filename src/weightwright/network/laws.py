@@ -175,7 +175,8 @@ def rounded(array: Floats, dtype: str) -> Floats:
     bits, lowest = PRECISION[dtype]
     _, exponent = np.frexp(array)
     unit = np.ldexp(1.0, np.maximum(exponent - bits, lowest))
-    return np.round(array / unit) * unit
+    nearest = np.round(array / unit) * unit
+    return np.where(np.abs(nearest) < 2.0**128, nearest, np.copysign(np.inf, nearest))
 
 
 def _distinct(names: Names, where: str) -> None:

@@ -29,6 +29,14 @@ def check(path: str | os.PathLike[str]) -> Certificate:
     network, certificate = read(path)
     if certificate is None:
         raise CertificateError(f"{path}: the network has no certificate")
+    try:
+        _agree(network, certificate)
+    except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
+    return dataclasses.replace(certificate, status="PROVEN")
+
+
+def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
         formula = _parse(certificate.formula, "x", "formula")
@@ -42,7 +50,6 @@ def check(path: str | os.PathLike[str]) -> Certificate:
         )
         _head(stored, claim, _parse(claim.formula, "s", "the head's formula"))
         _composition(stored, certificate, claim)
-    return dataclasses.replace(certificate, status="PROVEN")
 
 
 def _require(condition: bool, complaint: str) -> None:
@@ -99,10 +106,11 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
     _require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     reach = np.maximum.accumulate(boxes[:, 1])
+    start, end = float(boxes[0, 0]), float(reach[-1])
     gaps = np.flatnonzero(boxes[1:, 0] > reach[:-1])
-    _require(len(gaps) == 0, f"no box covers what follows {reach[gaps[0]] if len(gaps) else 0!r}")
-    covers = boxes[0, 0] <= claim.lo and claim.hi <= reach[-1]
-    _require(bool(covers), f"the boxes cover [{boxes[0, 0]!r}, {reach[-1]!r}], not [{claim.lo!r}, {claim.hi!r}]")
+    _require(len(gaps) == 0, f"no box covers what follows {[float(x) for x in reach[gaps]]}")
+    covers = start <= claim.lo and claim.hi <= end
+    _require(covers, f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]")
 
 
 def _head(stored: OneHead, claim: HeadClaim, formula: Expression) -> None:

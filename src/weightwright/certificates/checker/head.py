@@ -12,6 +12,7 @@ from weightwright.expressions import Expression
 
 UNIT = {"float64": arb(2) ** -53}
 SMALLEST = {"float64": arb(2) ** -1022}
+NEGLIGIBLE = arb(2) ** -13
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def _rounding(
     inflated = [x * arb(1.001) for x in p]
     products = [x * abs(v) for x, v in zip(inflated, head.values, strict=True)]
     weight_sum = _any_order(inflated, u)
-    if not (mass < arb(2) ** -11 and weight_sum < arb(2) ** -11):
-        return arb.nan()
+    if not (mass < NEGLIGIBLE and largest(growth) < NEGLIGIBLE and weight_sum < NEGLIGIBLE):
+        return arb.nan()  # then 1.001 p_j would not bound the computed weights
     output = abs(centre) + away + moved
     each = 3 * u * sum(products, arb(0))
     return (moved + _any_order(products, u) + each + output * weight_sum * arb(1.001)).upper()

@@ -11,7 +11,7 @@ from itertools import pairwise
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, smallest
-from weightwright.certificates.checker.head import SMALLEST, UNIT, Found, StoredHead
+from weightwright.certificates.checker.head import NEGLIGIBLE, SMALLEST, UNIT, Found, StoredHead
 from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
 from weightwright.expressions import Expression
 
@@ -72,11 +72,11 @@ def _rounding(head: StoredHead, s: arb, tau: arb, spread: arb, error: arb, large
     delta = u * (1 + u) * product + u * score + tiny
     d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS * u).log()
     growth = d.expm1() + 2 * count * tiny
-    if not growth < arb(2) ** -11:
+    if not growth < NEGLIGIBLE:
         return arb.nan()
     moved = growth * (2 * error + 2 * tau * (spread + error)) / (1 - growth)
     slack = arb(1.001) + 4 * count * u
     summing = (u + tau) * slack**2
-    if not summing < arb(2) ** -11:
+    if not summing < NEGLIGIBLE:
         return arb.nan()
     return (moved + largest_value * (2 * summing * slack + arb(3.1) * u)).upper()

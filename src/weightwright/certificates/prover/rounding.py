@@ -18,6 +18,8 @@ from weightwright.network.layers import Floats
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
 UNIT = {"float64": 2.0**-53}
 UNDERFLOW = {"float64": 2.0**-1022}
+#: Relative errors of weights below this let 1.001 p_j bound every computed weight.
+NEGLIGIBLE = 2.0**-13
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
     each = Interval.exact(3.0) * u * products.sum()  # normalising (2u) and multiplying (u)
     output = Interval.exact(box.output[:, 0]) + moved
     total = moved + sum_of_products + each + output * sum_of_weights * Interval.exact(1.001)
-    return np.where(sum_of_weights.hi < 2.0**-11, total.hi, np.nan)
+    return np.where(sum_of_weights.hi < NEGLIGIBLE, total.hi, np.nan)
 
 
 def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
@@ -65,7 +67,7 @@ def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
     mass = (p * growth).sum() + lost
     moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
     error = moved / (ONE - mass)
-    applies = (mass.hi < 2.0**-11) & (d.hi.max(-1) < 2.0**-11)
+    applies = (mass.hi < NEGLIGIBLE) & (d.hi.max(-1) < NEGLIGIBLE)
     return Interval(np.zeros_like(error.hi), np.where(applies, error.hi, np.nan))
 
 

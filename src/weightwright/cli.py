@@ -1,0 +1,255 @@
+"""The command line: `weightwright approximate | run | check | info`. Thin; the work is done elsewhere.
+
+torch and the rest are imported inside the commands, so that `weightwright --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+import weightwright as ww
+
+if TYPE_CHECKING:
+    from weightwright.runtime import AttentionNetwork
+
+REFUSED, FAILED = 1, 2  # exit codes
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Net = Annotated[Path, typer.Argument(metavar="NET", help="A saved network (.safetensors).")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: a .png, .svg or .pdf.")]
+
+
+class _Commands(TyperGroup):
+    """Errors that users meet are one line on stderr; anything else is a bug and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except ww.CertificateError as error:
+            _complain(f"the certificate was refused: {error}")
+            raise typer.Exit(REFUSED) from error
+        except (ww.WeightwrightError, OSError, ValueError, TypeError) as error:
+            _complain(str(error))
+            raise typer.Exit(FAILED) from error
+
+
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"weightwright {ww.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Write a function; get attention weights that compute it, and a proof of how well."""
+
+
+@app.command()
+def approximate(
+    formula: Annotated[
+        str,
+        typer.Argument(metavar="FORMULA", help="In x, as in 'sin(5*x)'. Put -- before one that begins with a minus."),
+    ],
+    domain: Annotated[str, typer.Option(metavar="'LO HI'", help="Two decimals, as in '-1 1' or -1,1.")],
+    tol: Annotated[float, typer.Option(help="The error that the network may have, anywhere on the domain.")],
+    method: Annotated[
+        Literal["spectral", "faithful"], typer.Option(help="Fewest anchors, or the papers' construction.")
+    ] = "spectral",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
+    plot: Plot = None,
+    max_anchors: Annotated[int | None, typer.Option(help="Give up beyond so many anchors.")] = None,
+    json: Json = False,
+) -> None:
+    """Find a network that computes FORMULA within the tolerance, and prove it."""
+    for path in (out, plot):
+        _writable(path)
+    if out is not None and plot is not None and out.resolve() == plot.resolve():
+        raise ValueError(f"--out and --plot are the same file, {out}")
+    box = ww.Box(*_ends(domain))
+    with _progress("starting") as progress:
+        from weightwright import report
+        from weightwright.compiler.approximate import MAX_ANCHORS
+
+        if plot is not None:
+            report.check_plottable(plot)
+        limit = MAX_ANCHORS if max_anchors is None else max_anchors
+        progress("looking for a head")
+        start = time.perf_counter()
+        net = ww.approximate(formula, box, tol, method, max_anchors=limit, progress=progress)
+        facts = report.approximation_facts(net, tol, method, time.perf_counter() - start)
+        if out is not None:
+            net.save(out)
+        if plot is not None:
+            progress("drawing")
+            report.plot_network(net, plot)
+    facts |= {key: str(path) for key, path in (("saved", out), ("plot", plot)) if path is not None}
+    _show(facts, json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})  # so that -0.5 is a value
+def run(
+    path: Net,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="VALUES", help="Numbers; from standard input if there are none.")
+    ] = None,
+    on_domain: Annotated[
+        Literal["raise", "clamp", "ignore"], typer.Option(help="What to do with values outside the domain.")
+    ] = "raise",
+    json: Json = False,
+) -> None:
+    """Check the network, run it, and print x, network(x) and the proven bound, a line each.
+
+    The bound is - outside the domain, where nothing is proven.
+    """
+    with _progress("checking the certificate"):
+        import torch
+
+        from weightwright import report
+
+        net = ww.load(_file(path), on_domain=on_domain)
+    _one_to_one(net)
+    x = _numbers(values or _from_stdin())
+    with torch.no_grad():
+        y = net(torch.tensor(x, dtype=torch.float64)[:, None])[:, 0].tolist()
+    rows = report.value_facts(net, x, y)
+    if json:
+        said = net.certificate
+        typer.echo(report.to_json({"file": str(path), "status": said.status if said else None, "values": rows}))
+    else:
+        typer.echo("\n".join(report.value_lines(rows, heading=sys.stdout.isatty())))
+
+
+@app.command()
+def check(path: Net, json: Json = False) -> None:
+    """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees."""
+    with _progress("checking the certificate"):
+        from weightwright import report
+
+        start = time.perf_counter()
+        certificate = ww.check(_file(path))
+        seconds = time.perf_counter() - start
+    _show({"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}, json)
+
+
+@app.command()
+def info(path: Net, plot: Plot = None, json: Json = False) -> None:
+    """Show what is in the file, as claimed. Nothing is proven or checked."""
+    _writable(plot)
+    with _progress("reading") as progress:
+        from weightwright import report
+
+        if plot is not None:
+            report.check_plottable(plot)
+        net = ww.load(_file(path), verify=False)
+        facts = {"file": str(path), **report.network_facts(net, f"weightwright check {shlex.quote(str(path))}")}
+        if plot is not None:
+            progress("drawing")
+            report.plot_network(net, plot)
+            facts["plot"] = str(plot)
+    _show(facts, json)
+
+
+def _ends(domain: str) -> tuple[str, str]:
+    """The two decimals as they were written: a Box rounds them outward."""
+    ends = domain.replace(",", " ").split()
+    if len(ends) != 2:
+        raise ValueError(f"--domain takes two decimals, as in '-1 1' or -1,1, not {domain!r}")
+    return ends[0], ends[1]
+
+
+def _numbers(texts: list[str]) -> list[float]:
+    def number(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number") from None
+
+    return [number(text) for text in texts]
+
+
+def _from_stdin() -> list[str]:
+    if sys.stdin.isatty():
+        typer.echo("reading values; end with Ctrl-D", err=True)
+    texts = sys.stdin.buffer.read().decode(errors="replace").split()
+    if not texts:
+        raise ValueError("no values: give them after the file, or on standard input")
+    return texts
+
+
+def _one_to_one(net: AttentionNetwork) -> None:
+    inputs, outputs = net.network.inputs, net.network.outputs
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise ValueError(f"run takes networks of one number to one number, not of {len(inputs)} to {len(outputs)}")
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a saved network")
+    return path
+
+
+def _writable(path: Path | None) -> None:
+    """Say before the work what would stop the file from being written after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"cannot write {path}: the folder {path.parent} is not yours to write to")
+
+
+@contextmanager
+def _progress(message: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr that says what is being done; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda message: None
+        return
+    with Console(stderr=True).status(message) as status:
+        yield lambda message: status.update(message)
+
+
+def _show(facts: dict[str, Any], json: bool) -> None:
+    from weightwright import report
+
+    if json:
+        typer.echo(report.to_json(facts))
+        return
+    Console(width=None if sys.stdout.isatty() else 120).print(report.table(facts))
+
+
+def _complain(message: str) -> None:
+    from weightwright.report.tables import printable
+
+    typer.echo(f"error: {printable(message)}", err=True)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

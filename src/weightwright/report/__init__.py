@@ -1,0 +1,31 @@
+"""What people and machines are shown: facts as plain dictionaries, tables of them, and plots.
+
+Nothing is computed here that a certificate does not already say.
+"""
+
+from weightwright.report.plot import check_plottable, plot_network
+from weightwright.report.tables import (
+    approximation_facts,
+    certificate_facts,
+    network_facts,
+    printable,
+    rounded_up,
+    table,
+    to_json,
+    value_facts,
+    value_lines,
+)
+
+__all__ = [
+    "approximation_facts",
+    "certificate_facts",
+    "check_plottable",
+    "network_facts",
+    "plot_network",
+    "printable",
+    "rounded_up",
+    "table",
+    "to_json",
+    "value_facts",
+    "value_lines",
+]

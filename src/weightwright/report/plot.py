@@ -1,0 +1,155 @@
+"""A picture of a one-head network: the function and the network, and the error under its bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import arb
+
+from weightwright.certificates.checker.balls import series, working_precision
+from weightwright.certificates.checker.stored import read_one_head
+from weightwright.certificates.claims import Certificate
+from weightwright.certificates.prover.jets import values
+from weightwright.errors import WeightwrightError
+from weightwright.expressions import Expression, parse
+from weightwright.network import Network
+from weightwright.network.layers import Floats
+from weightwright.report.tables import interval, rounded_up
+
+if TYPE_CHECKING:
+    from weightwright.runtime import AttentionNetwork
+
+#: Formats, and the metadata that would tell one run from the next.
+_METADATA: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+_SAMPLES = (2_001, 20_001)  # at least, at most; eight to an anchor in between
+_STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.92",
+    "svg.hashsalt": "weightwright",
+    "agg.path.chunksize": 10_000,
+}
+_TERM_COLOURS = {"approximation": "tab:green", "leakage": "tab:purple", "rounding": "tab:brown"}
+
+
+def check_plottable(path: str | os.PathLike[str]) -> None:
+    """Raise before any work is done: an unknown kind of picture (ValueError), or no matplotlib."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _METADATA:
+        raise ValueError(f"plot {os.fspath(path)!r}: the name must end in one of {', '.join(_METADATA)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[experiments]'") from error
+
+
+def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
+    """Write the picture, whole or not at all. Equal networks give equal files."""
+    check_plottable(path)
+    said = net.certificate
+    if said is None:
+        raise WeightwrightError("a network without a certificate states no formula, so there is nothing to plot")
+    from matplotlib import style
+
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    suffix = target.suffix.lower()
+    with style.context(["default", _STYLE]):
+        figure = _figure(net, said)
+        try:
+            figure.savefig(partial, format=suffix[1:], dpi=150, metadata=_METADATA[suffix])
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _figure(net: AttentionNetwork, said: Certificate) -> Any:
+    import torch
+    from matplotlib.figure import Figure
+
+    formula = parse(said.formula)
+    lo, hi = float(said.domain.lo[0]), float(said.domain.hi[0])
+    count = min(max(8 * len(net.network.registers), _SAMPLES[0]), _SAMPLES[1])
+    x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, count), lo, hi)
+    with torch.no_grad():
+        y = net(torch.tensor(x)[:, None])[:, 0].cpu().numpy()
+    figure = Figure(figsize=(8, 7), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    _function_panel(top, x, values(formula, x), y, _positions(net.network, lo, hi), len(net.network.registers))
+    _error_panel(bottom, x, _errors(formula, x, y), said)
+    edge = 0.015 * (hi - lo)  # so that anchors on the ends are seen
+    top.set_xlim(lo - edge, hi + edge)
+    figure.suptitle(_title(said, len(net.network.registers)), parse_math=False)
+    return figure
+
+
+def _title(said: Certificate, anchors: int) -> str:
+    name = said.formula if len(said.formula) <= 60 else said.formula[:57] + "..."
+    domain = interval(said.domain.lo.tolist(), said.domain.hi.tolist())
+    return f"{name}   on {domain}\n{anchors:,} anchors, error at most {rounded_up(said.bound)}, {said.status}"
+
+
+def _function_panel(axes: Any, x: Floats, f: Floats, y: Floats, positions: Floats, anchors: int) -> None:
+    axes.plot(x, f, color="0.75", linewidth=5, solid_capstyle="butt", label="function")
+    axes.plot(x, y, color="tab:blue", linewidth=1.4, label="network")
+    if len(positions):
+        label = f"anchors ({len(positions):,} of {anchors:,} inside the domain)"
+        width = min(1.5, 400 / len(positions))  # a thousand ticks should not look like a bar
+        ticks = axes.get_xaxis_transform()
+        axes.plot(positions, 0 * positions + 0.02, "|", color="tab:red", ms=9, mew=width, transform=ticks, label=label)
+    axes.margins(y=0.1)
+    axes.set_ylabel("output")
+    axes.ticklabel_format(useOffset=False)
+    axes.locator_params(axis="x", nbins=7)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderaxespad=0.2)
+
+
+def _error_panel(axes: Any, x: Floats, errors: Floats, said: Certificate) -> None:
+    largest = float(np.nanmax(errors, initial=0.0))
+    positive = errors[errors > 1e-6 * largest]
+    lowest = float(np.quantile(positive, 0.002)) if len(positive) else said.bound  # dips to zero have no bottom
+    axes.set_yscale("log")
+    axes.set_ylim(min(lowest, said.bound) / 3, 3 * max(said.bound, largest))
+    label = f"measured at {len(x):,} points, largest {largest:.3g}"
+    axes.plot(x, np.where(errors > 0, errors, np.nan), color="tab:blue", linewidth=0.7, label=label)
+    kind = "proven bound" if said.status == "PROVEN" else f"bound ({said.status.lower()})"
+    axes.axhline(said.bound, color="black", linewidth=1.8, label=f"{kind} {rounded_up(said.bound)}")
+    for name, value in dataclasses.asdict(said.terms).items():
+        if axes.get_ylim()[0] < value < axes.get_ylim()[1]:
+            label = f"{name} {rounded_up(value)}"
+            axes.axhline(value, color=_TERM_COLOURS[name], linewidth=0.9, linestyle="--", label=label)
+    axes.set_xlabel("x")
+    axes.set_ylabel("|network − function|")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2, frameon=False)
+
+
+def _errors(formula: Expression, x: Floats, y: Floats) -> Floats:
+    """|y - formula(x)| with the formula in 128 bits: a float reference would drown errors near 1e-16."""
+    with working_precision():
+        exact = [abs(arb(b) - series(formula, arb(a), 0)[0]) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        return np.array([float(error.mid()) for error in exact])
+
+
+def _positions(network: Network, lo: float, hi: float) -> Floats:
+    """Where the anchors stand on the x axis, inside [lo, hi]; none for keys that are no grid.
+
+    An anchor at L has the score k s + c that touches a parabola there: c = -k L / 2. Two keys that make
+    a sigmoid stand nowhere: their "positions" do not grow with k.
+    """
+    stored = read_one_head(network)
+    k, c = (np.array([float(z) for z in part]) for part in (stored.head.slopes, stored.head.offsets))
+    L = np.divide(-2 * c, k, out=np.zeros_like(c), where=k != 0)
+    if not (np.diff(L[np.argsort(k)]) > 0).all():
+        return np.zeros(0)
+    x = stored.centre + L / stored.scale
+    return x[(x >= lo) & (x <= hi)]

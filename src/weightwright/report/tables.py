@@ -1,0 +1,230 @@
+"""Facts about networks and certificates as plain dictionaries, and the one table that shows them.
+
+The keys are the fields' names; `--json` prints a dictionary as it is, `table` words the same one for people.
+Error bounds are shown rounded up: a shortened bound is still a bound.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weightwright.certificates.claims import Certificate
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
+
+if TYPE_CHECKING:
+    from weightwright.runtime import AttentionNetwork
+
+Facts = dict[str, Any]
+
+_LABELS = {
+    "tol": "tolerance asked for",
+    "multiply_adds": "multiply-adds per token",
+    "seconds": "time taken",
+    "assumptions": "the proof assumes",
+    "saved": "saved to",
+    "plot": "drawn to",
+    "check_with": "to check it, run",
+    "native": "fits a plain Transformer",
+}
+_ROUNDED_UP = {"bound", "approximation", "leakage", "rounding"}
+_STYLES = {"PROVEN": "bold green", "UNCHECKED": "bold yellow", "MEASURED": "bold yellow"}
+
+
+def certificate_facts(certificate: Certificate) -> Facts:
+    """What a certificate says, and on how many boxes of which rules its proof stands."""
+    return {
+        "status": certificate.status,
+        "formula": certificate.formula,
+        "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
+        "dtype": certificate.dtype,
+        "kernel": certificate.kernel,
+        "bound": certificate.bound,
+        "terms": dataclasses.asdict(certificate.terms),
+        "boxes": sum(len(claim.boxes) for claim in certificate.heads),
+        "rules": sorted({claim.rule for claim in certificate.heads}),
+        "assumptions": list(certificate.assumptions),
+    }
+
+
+def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
+    """What `approximate` returned, and what it costs to run."""
+    said, costs = _said(net), cost(net.network)
+    (head,) = net.network.heads
+    return {
+        **{key: said[key] for key in ("formula", "domain", "status", "bound", "terms")},
+        "tol": tol,
+        "method": method,
+        "anchors": costs.anchors,
+        "beta": head.beta,
+        "parameters": costs.parameters,
+        "bytes": costs.bytes,
+        "multiply_adds": costs.multiply_adds,
+        "seconds": seconds,
+        "assumptions": said["assumptions"],
+    }
+
+
+def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
+    """Everything in a file: the claims and the command that checks them, the structure in words, the cost."""
+    network, said = net.network, _said(net)
+    return {
+        "status": said["status"],
+        "check_with": check_with if net.certificate is not None else None,
+        **said,
+        "inputs": list(network.inputs),
+        "outputs": list(network.outputs),
+        "coordinates": list(network.embed.coordinates),
+        "registers": len(network.registers),
+        "layers": [_layer(layer) for layer in network.layers],
+        "cost": dataclasses.asdict(cost(network)),
+        "native": network.native,
+        "obstacles": list(network.obstacles),
+    }
+
+
+def value_facts(net: AttentionNetwork, x: Sequence[float], y: Sequence[float]) -> list[Facts]:
+    """Inputs and outputs; the bound is None where it does not hold, outside the domain."""
+    said = net.certificate
+
+    def bound(value: float) -> float | None:
+        inside = said is not None and bool((value >= said.domain.lo).all() and (value <= said.domain.hi).all())
+        return said.bound if said is not None and inside else None
+
+    return [{"x": a, "y": b, "bound": bound(a)} for a, b in zip(x, y, strict=True)]
+
+
+def value_lines(values: Sequence[Facts], heading: bool) -> Iterator[str]:
+    """Three columns with every digit that a float has; "-" where no bound holds."""
+    rows = [tuple("-" if row[key] is None else f"{row[key]:.17g}" for key in ("x", "y", "bound")) for row in values]
+    if heading:
+        rows.insert(0, ("x", "network(x)", "bound"))
+    return (f"{x:<24} {y:<24} {bound}" for x, y, bound in rows)
+
+
+def to_json(facts: Any) -> str:
+    """One JSON object; what JSON has no number for (NaN, infinity) becomes null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [plain(inner) for inner in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(plain(facts), indent=2, allow_nan=False)
+
+
+def table(facts: Facts) -> Table:
+    """The facts as two columns: what it is called, what it is."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in _rows(facts):
+        if label == "bound" and facts["status"] == "UNCHECKED":
+            label = "bound, as claimed"
+        grid.add_row(label, Text(printable(text), style=_STYLES.get(text, "")))
+    return grid
+
+
+def rounded_up(bound: float, digits: int = 3) -> str:
+    """A bound in few digits that is still a bound.
+
+    >>> rounded_up(1.132231889107435e-09)
+    '1.14e-9'
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{context.create_decimal(Decimal(bound)).normalize():g}"
+
+
+def printable(text: str) -> str:
+    """The text in one line, without what would steer a terminal: names come from files of others."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def interval(lo: Sequence[float], hi: Sequence[float]) -> str:
+    return " x ".join(f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True))
+
+
+def _said(net: AttentionNetwork) -> Facts:
+    if net.certificate is not None:
+        return certificate_facts(net.certificate)
+    names = ("status", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
+    return {**dict.fromkeys(names), "dtype": net.network.dtype, "assumptions": []}
+
+
+def _layer(layer: Layer) -> Facts:
+    facts: Facts = {"type": type(layer).__name__}
+    if isinstance(layer, Attention):
+        return facts | {"residual": layer.residual, "heads": [_head(head) for head in layer.heads]}
+    if isinstance(layer, FeedForward):
+        return facts | {"residual": layer.residual, "hidden": layer.W_1.shape[1]}
+    if isinstance(layer, Loop):
+        return facts | {"times": layer.times, "layers": [_layer(inner) for inner in layer.layers]}
+    if isinstance(layer, Linear):
+        return facts | {"coordinates": list(layer.coordinates)}
+    return facts | {"beta": layer.beta, "over": layer.over}
+
+
+def _head(head: Head) -> Facts:
+    start, stop = head.sees.registers
+    return {"role": head.role, "beta": head.beta, "anchors": stop - start, "data_tokens_seen": head.sees.data}
+
+
+def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in facts.items():
+        label = indent + _LABELS.get(key, key.replace("_", " "))
+        if key == "domain" and value is not None:
+            yield label, interval(value["lo"], value["hi"])
+        elif key == "layers" and isinstance(value, list):
+            yield label, str(len(value))
+            yield from _layer_rows(value, indent + "  ")
+        elif isinstance(value, dict):
+            yield label, ""
+            yield from _rows(value, indent + "  ")
+        elif isinstance(value, list) and key in ("assumptions", "obstacles"):  # sentences: one a line
+            yield from ((label if i == 0 else "", text) for i, text in enumerate(value))
+        else:
+            yield label, _worded(key, value)
+
+
+def _layer_rows(layers: Sequence[Facts], indent: str) -> Iterator[tuple[str, str]]:
+    for index, layer in enumerate(layers):
+        rest = {key: value for key, value in layer.items() if key not in ("type", "heads", "layers")}
+        worded = ", ".join(f"{key.replace('_', ' ')}: {_worded(key, value)}" for key, value in rest.items())
+        yield f"{indent}layer {index}", f"{layer['type']}, {worded}"
+        for number, head in enumerate(layer.get("heads", [])):
+            seen = {"none": "no data token", "self": "itself"}.get(head["data_tokens_seen"])
+            sees = f"{head['anchors']:,} anchors and {seen or head['data_tokens_seen'] + ' data tokens'}"
+            yield f"{indent}  head {number}", f"{head['role']}; beta {_number(head['beta'])}; sees {sees}"
+        yield from _layer_rows(layer.get("layers", []), indent + "  ")
+
+
+def _worded(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if key in _ROUNDED_UP:
+        return rounded_up(value)
+    if key == "seconds":
+        return f"{value:.2f} s"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list):
+        return ", ".join(_worded(key, item) for item in value)
+    return str(value)
+
+
+def _number(value: float) -> str:
+    """Every digit, without a needless ".0"."""
+    return repr(value).removesuffix(".0")

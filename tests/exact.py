@@ -1,0 +1,67 @@
+"""Exact values for tests: formulas evaluated with python-flint's own functions, point by point.
+
+Written apart from the package's prover and checker, so that an error in their rules shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flint import arb, ctx, fmpq
+
+from weightwright.expressions import Expression, Number, Variable, fold, parse
+
+BITS = 200
+
+
+def _half_erf(a: arb) -> arb:
+    return a / 2 * (arb(1) + (a / arb(2).sqrt()).erf())
+
+
+_MEANING: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a ** int(float(b)) if b.is_integer() else (a.log() * b).exp(),
+    "neg": lambda a: -a,
+    "pi": arb.pi,
+    "e": arb.const_e,
+    "softplus": lambda a: a.exp().log1p(),
+    "sigmoid": lambda a: ((a / 2).tanh() + 1) / 2,
+    "silu": lambda a: a * ((a / 2).tanh() + 1) / 2,
+    "gelu": _half_erf,
+    "abs": lambda a: abs(a),
+    "relu": lambda a: a.max(arb(0)),
+    "max": lambda a, b: a.max(b),
+    "min": lambda a, b: a.min(b),
+    "clip": lambda a, lo, hi: a.max(lo).min(hi),
+    **{name: getattr(arb, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "erf")},
+}
+
+
+def exact(formula: str | Expression, x: float) -> arb:
+    """The formula at the float x, within about 2^-190."""
+    expression = parse(formula) if isinstance(formula, str) else formula
+
+    def leaf(node: Number | Variable) -> arb:
+        return arb(x) if isinstance(node, Variable) else arb(fmpq(node.value.numerator, node.value.denominator))
+
+    before = ctx.prec
+    ctx.prec = BITS
+    try:
+        return fold(expression, leaf, lambda op, args: _MEANING[op](*args))
+    finally:
+        ctx.prec = before
+
+
+def errors(formula: str, inputs: Iterable[float], outputs: Iterable[float]) -> list[arb]:
+    """|output - formula(input)|, each as a ball of negligible width."""
+    expression = parse(formula)
+    before = ctx.prec
+    ctx.prec = BITS
+    try:
+        return [abs(arb(y) - exact(expression, x)) for x, y in zip(inputs, outputs, strict=True)]
+    finally:
+        ctx.prec = before

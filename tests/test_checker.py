@@ -1,0 +1,233 @@
+"""The checker believes nothing: every way to change a certificate or a network is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weightwright as ww
+from weightwright.certificates.claims import Certificate, Terms
+from weightwright.certificates.files import network_digest, read, write
+from weightwright.network import Attention, Network
+
+Change = Callable[[Certificate], Certificate]
+
+
+def forged(path: Path, change: Change) -> Path:
+    """The file with another certificate, all digests made to fit: only the claims can give it away."""
+    network, certificate = read(path)
+    assert certificate is not None
+    target = path.with_name("forged.safetensors")
+    write(target, network, change(certificate))
+    return target
+
+
+def with_claim(certificate: Certificate, **changes: object) -> Certificate:
+    return dataclasses.replace(certificate, heads=(dataclasses.replace(certificate.heads[0], **changes),))
+
+
+def scaled(terms: Terms, name: str, factor: float) -> Terms:
+    return dataclasses.replace(terms, **{name: getattr(terms, name) * factor})
+
+
+def test_an_honest_file_is_proven(saved: Path) -> None:
+    certificate = ww.check(saved)
+    assert (certificate.status, certificate.formula) == ("PROVEN", "sin(5*x)")
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "a smaller bound": (lambda c: dataclasses.replace(c, bound=c.bound * 0.99), "the bound is"),
+    "a bound of zero": (lambda c: dataclasses.replace(c, bound=0.0), "the bound is"),
+    "a bound that is no number": (lambda c: dataclasses.replace(c, bound=math.nan), "bound = nan"),
+    "smaller network terms": (
+        lambda c: dataclasses.replace(c, terms=scaled(c.terms, "approximation", 0.5), bound=c.bound),
+        "smaller than its head's",
+    ),
+    "a smaller approximation": (
+        lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "approximation", 0.5)),
+        "approximation on",
+    ),
+    "a smaller rounding": (lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "rounding", 0.5)), "rounding on"),
+    "a smaller leakage": (lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "leakage", 0.0)), "leakage on"),
+    "rounding of the network left out": (
+        lambda c: dataclasses.replace(c, terms=scaled(c.terms, "rounding", 0.1)),
+        "rounding",
+    ),
+    "a wider domain": (lambda c: dataclasses.replace(c, domain=ww.Box(-1.0, 1.0000001)), "queries range over"),
+    "a wider domain and claim": (
+        lambda c: with_claim(dataclasses.replace(c, domain=ww.Box(-1.0, 1.25)), hi=1.25),
+        "boxes cover",
+    ),
+    "another dtype": (lambda c: dataclasses.replace(c, dtype="float32"), "certified for float32"),
+    "another kernel": (lambda c: dataclasses.replace(c, kernel="anchor"), "kernel"),
+    "another formula": (lambda c: dataclasses.replace(c, formula="sin(5.0000001*x)"), "must compute"),
+    "another formula, everywhere": (
+        lambda c: with_claim(dataclasses.replace(c, formula="sin(5.0000001*x)"), formula="sin(5.0000001*s)"),
+        "approximation on",
+    ),
+    "a formula that is code": (
+        lambda c: dataclasses.replace(c, formula="__import__('os').system('true')"),
+        "not part of the language",
+    ),
+    "a missing box": (lambda c: with_claim(c, boxes=np.delete(c.heads[0].boxes, 3, axis=0)), "no box covers"),
+    "no boxes": (lambda c: with_claim(c, boxes=np.zeros((0, 2))), "boxes of shape"),
+    "a missing first box": (lambda c: with_claim(c, boxes=c.heads[0].boxes[1:]), "boxes cover"),
+    "a missing last box": (lambda c: with_claim(c, boxes=c.heads[0].boxes[:-1]), "boxes cover"),
+    "a box that is NaN": (lambda c: with_claim(c, boxes=np.full((1, 2), np.nan)), "no interval"),
+    "no claim": (lambda c: dataclasses.replace(c, heads=()), "one head claim"),
+    "a claim about another head": (lambda c: with_claim(c, head=1), "head 1"),
+    "an unknown rule": (lambda c: with_claim(c, rule="trust me"), "no rule"),
+    "the rule for nearest anchors": (lambda c: with_claim(c, rule="nearest"), "claimed"),
+    "hidden assumptions": (lambda c: dataclasses.replace(c, assumptions=()), "assumption"),
+    "a domain of two features": (lambda c: dataclasses.replace(c, domain=ww.Box([-1, -1], [1, 1])), "no interval"),
+    "no domain at all": (lambda c: dataclasses.replace(c, domain=None), "malformed"),
+    "a certificate of another network": (lambda c: dataclasses.replace(c, network="0" * 64), "another network"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_changed_certificate_is_refused(name: str, saved: Path) -> None:
+    change, reason = REFUSED[name]
+    with pytest.raises(ww.CertificateError, match=reason):
+        ww.check(forged(saved, change))
+
+
+def with_registers(network: Network, registers: np.ndarray) -> Network:
+    return dataclasses.replace(network, registers=registers)
+
+
+def with_head(network: Network, **changes: object) -> Network:
+    layer = network.layers[0]
+    assert isinstance(layer, Attention)
+    head = dataclasses.replace(layer.heads[0], **changes)
+    return dataclasses.replace(network, layers=(dataclasses.replace(layer, heads=(head,)),))
+
+
+def nudged(array: np.ndarray, index: tuple[int, ...], by: float) -> np.ndarray:
+    changed = np.array(array)
+    changed[index] += by
+    return changed
+
+
+NETWORKS: dict[str, Callable[[Network], Network]] = {
+    "a value": lambda n: with_registers(n, nudged(n.registers, (8, 4), 1e-6)),
+    "a key": lambda n: with_registers(n, nudged(n.registers, (8, 2), 1e-6)),
+    "an offset": lambda n: with_registers(n, nudged(n.registers, (8, 3), 1e-6)),
+    "the temperature": lambda n: with_head(n, beta=2 * next(n.heads).beta),
+    "a temperature that rounds": lambda n: with_head(n, beta=1.1 * next(n.heads).beta),
+    "the query's scale": lambda n: with_head(n, W_Q=nudged(next(n.heads).W_Q, (0, 0), 1.0)),
+    "the query's shift": lambda n: with_head(n, W_Q=nudged(next(n.heads).W_Q, (1, 0), 1e-3)),
+    "the query's constant": lambda n: with_head(n, W_Q=nudged(next(n.heads).W_Q, (1, 1), 1e-3)),
+    "visible data keys": lambda n: with_head(n, W_K=nudged(next(n.heads).W_K, (1, 1), -next(n.heads).W_K[1, 1])),
+    "keys that read the input": lambda n: with_head(n, W_K=nudged(next(n.heads).W_K, (0, 0), 1.0)),
+    "values that read the input": lambda n: with_head(n, W_V=nudged(next(n.heads).W_V, (0, 0), 1.0)),
+    "the output's scale": lambda n: with_head(n, W_O=nudged(next(n.heads).W_O, (0, 5), 1e-3)),
+    "fewer registers seen": lambda n: with_head(
+        n, sees=dataclasses.replace(next(n.heads).sees, registers=(1, len(n.registers)))
+    ),
+    "all tokens seen": lambda n: with_head(n, sees=dataclasses.replace(next(n.heads).sees, data="all")),
+    "what is read": lambda n: dataclasses.replace(
+        n, read=dataclasses.replace(n.read, C=nudged(n.read.C, (0, 0), 1e-3))
+    ),
+    "what is embedded": lambda n: dataclasses.replace(
+        n, embed=dataclasses.replace(n.embed, C=nudged(n.embed.C, (0, 5), 1e-3))
+    ),
+    "a second layer": lambda n: dataclasses.replace(n, layers=n.layers * 2),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_changed_weight_is_refused_even_with_fresh_digests(name: str, saved: Path) -> None:
+    network, certificate = read(saved)
+    assert certificate is not None
+    other = NETWORKS[name](network)
+    write(saved, other, certificate)
+    with pytest.raises(ww.CertificateError, match="another network"):
+        ww.check(saved)
+    write(saved, other, dataclasses.replace(certificate, network=network_digest(other)))
+    with pytest.raises(ww.CertificateError):
+        ww.check(saved)
+
+
+def test_a_certificate_of_another_network_is_refused(saved: Path) -> None:
+    network, _ = read(saved)
+    write(saved, network, ww.approximate("sin(5*x)", (-1, 1), 1e-6).certificate)
+    with pytest.raises(ww.CertificateError, match="another network"):
+        ww.check(saved)
+
+
+def test_a_network_without_certificate_is_refused(saved: Path) -> None:
+    network, _ = read(saved)
+    write(saved, network, None)
+    with pytest.raises(ww.CertificateError, match="no certificate"):
+        ww.check(saved)
+
+
+@pytest.mark.parametrize("name", ["a value", "a key"])
+def test_the_faithful_rule_refuses_too(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "faithful.safetensors"
+    ww.approximate("x", (-1, 1), 1e-1, method="faithful").save(path)
+    assert ww.check(path).status == "PROVEN"
+    network, certificate = read(path)
+    assert certificate is not None
+    column = {"a value": 4, "a key": 2}[name]
+    other = with_registers(network, nudged(network.registers, (8, column), 0.15))
+    write(path, other, dataclasses.replace(certificate, network=network_digest(other)))
+    with pytest.raises(ww.CertificateError):
+        ww.check(path)
+    for term in ("approximation", "leakage", "rounding"):
+        claim = dataclasses.replace(certificate.heads[0], terms=scaled(certificate.heads[0].terms, term, 0.5))
+        write(path, network, dataclasses.replace(certificate, heads=(claim,)))
+        with pytest.raises(ww.CertificateError, match=f"{term} on"):
+            ww.check(path)
+
+
+def test_a_false_slope_is_refused(tmp_path: Path) -> None:
+    """Away from zero the query rounds, so the slope of the formula matters."""
+    path = tmp_path / "net.safetensors"
+    ww.approximate("sin(5*x)", (5, 7), 1e-8).save(path)
+    network, certificate = read(path)
+    assert certificate is not None
+    write(path, network, with_claim(certificate, lipschitz=1.0))
+    with pytest.raises(ww.CertificateError, match="slope on"):
+        ww.check(path)
+
+
+def test_the_checker_needs_neither_prover_nor_heads(saved: Path) -> None:
+    """In a process where importing them fails, and scipy and torch too, the check still runs."""
+    program = f"""
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        banned = ("weightwright.certificates.prover", "weightwright.heads", "weightwright.compiler",
+                  "weightwright.runtime", "torch", "scipy")
+        if any(name == bad or name.startswith(bad + ".") for bad in banned):
+            raise ImportError("banned: " + name)
+
+sys.meta_path.insert(0, Refuse())
+import weightwright as ww
+print(ww.check({str(saved)!r}).status)
+try:
+    ww.approximate
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "PROVEN"
+    assert done.stdout.splitlines()[1].startswith("banned: ")
+
+
+def test_the_checker_leaves_the_callers_precision_alone(saved: Path) -> None:
+    from flint import ctx
+
+    before = (ctx.prec, ctx.cap)
+    ww.check(saved)
+    assert (ctx.prec, ctx.cap) == before
