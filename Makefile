@@ -30,6 +30,7 @@ test-all: lint
 
 bench: .venv/.ready
 	$(BIN)/python benchmarks/spectral_against_faithful.py
+	$(BIN)/python benchmarks/anchors_needed.py
 
 clean:
 	rm -rf .venv build

@@ -228,7 +228,8 @@ def test_lookup_is_native_and_named():
     assert network.inputs == ("x[0]", "x[1]", "x[2]")
     assert network.outputs == ("value[0]", "value[1]")
     assert network.one_token_at_a_time
-    assert [head.role for head in network.heads] == ["find"]
+    (head,) = network.heads
+    assert (head.role, head.sees.registers, head.sees.data) == ("find", (0, 3), "none")
 
 
 @many

@@ -37,7 +37,7 @@ MAX_ANCHORS = 65_536
 #: The spectral search stops here: what 512 soft anchors cannot do needs another kind of head.
 MAX_SPECTRAL = 512
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
-_AIMS = (0.8, 0.2, 0.02)
+_AIMS = (0.93, 0.2, 0.02)
 _SAMPLES = 2049
 _SMALLEST_BOX = 40  # halvings of a 64th of the domain
 
@@ -184,7 +184,7 @@ def _prove(task: _Task, table: Table, role: str, method: Method) -> tuple[Networ
         proof = prove_nearest(table.anchors, task.local, task.lo, task.hi, network.dtype)
     else:
         measured = _measured(task, table)
-        proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.1 * measured)
+        proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.03 * measured)
     slip = 0.0 if task.query.exact else proof.lipschitz
     terms, bound = network_terms(proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi)
     if not math.isfinite(bound):

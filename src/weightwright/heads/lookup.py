@@ -69,7 +69,7 @@ def beta_for(error: float, gap: float, n: int, case: Case = "unique", norm: Norm
     _require("error", error, error > 0, "a finite number > 0")
     _require("gap", gap, gap > 0, "a finite number > 0")
     m, t = _others(n, case), error / _factor(norm)
-    _require("error", error, t >= n * LEAST_TAIL, f"at least {_factor(norm)} n 2^-1000 for n = {n}")
+    _require("error", error, t >= n * LEAST_TAIL, f"at least {_factor(norm) * n} * 2^-1000")
     excess = m * (1 - t) / t - (n - 1 - m)  # m/t - (n-1) without its cancellation
     score = math.log(excess) if excess > 1 else 0.0
     step = 2.0**-52 * max(score, 1.0)
