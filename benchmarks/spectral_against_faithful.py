@@ -40,7 +40,8 @@ def compare(table: Table, formula: str, tol: float) -> None:
     times = seconds_per_token(nets)
     costs = [cost(net.network) for net in nets]
     for name, net, spent, price in zip(("spectral", "faithful"), nets, times, costs, strict=True):
-        assert net.certificate is not None and net.certificate.status == "PROVEN"
+        assert net.certificate is not None
+        assert net.certificate.status == "PROVEN"
         table.add_row(
             formula,
             f"{tol:g}",
@@ -66,7 +67,9 @@ def main() -> None:
     for tol in (1e-6, 1e-8, 1e-10):
         net = ww.approximate("x", (-1, 1), tol)
         assert net.certificate is not None
-        alone.add_row("x", f"{tol:g}", str(len(net.network.registers)), f"{net.certificate.bound:.2e}", f"{4 / tol:,.0f}")
+        alone.add_row(
+            "x", f"{tol:g}", str(len(net.network.registers)), f"{net.certificate.bound:.2e}", f"{4 / tol:,.0f}"
+        )
     console.print(alone)
 
 

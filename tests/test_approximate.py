@@ -20,7 +20,9 @@ def anchors(net: ww.AttentionNetwork) -> int:
     return len(net.network.registers)
 
 
-@pytest.mark.parametrize("formula", ["sigmoid(x)", "tanh(3*x)", "2 - 3*tanh(x/2 + 1)", "sigmoid(0.1*x)/3 + sigmoid(0.1*x)"])
+@pytest.mark.parametrize(
+    "formula", ["sigmoid(x)", "tanh(3*x)", "2 - 3*tanh(x/2 + 1)", "sigmoid(0.1*x)/3 + sigmoid(0.1*x)"]
+)
 def test_sigmoid_shapes_are_two_exact_keys(formula: str) -> None:
     net = ww.approximate(formula, (-3, 3), 1e-13)
     assert anchors(net) == 2
@@ -93,7 +95,7 @@ def test_bad_tolerances(tol: Any) -> None:
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match="method must be 'spectral' or 'faithful', not 'magic'"):
         ww.approximate("x", (-1, 1), 1e-3, method="magic")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_anchors must be .* not 1"):
+    with pytest.raises(ValueError, match=r"max_anchors must be .* not 1"):
         ww.approximate("x", (-1, 1), 1e-3, max_anchors=1)
     with pytest.raises(ww.FormulaError, match="f must be a formula or a torch function, not int: 5"):
         ww.approximate(5, (-1, 1), 1e-3)  # type: ignore[arg-type]
@@ -115,7 +117,8 @@ def test_functions_that_are_undefined_somewhere(formula: str, domain: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("formula", "where"), [("1/(x - 0.3)", "0.3"), ("tan(3*x)", "0.52"), ("log(abs(x - 0.3))", "0.3"), ("sqrt(x**2 - 1e-9)", "0.0")]
+    ("formula", "where"),
+    [("1/(x - 0.3)", "0.3"), ("tan(3*x)", "0.52"), ("log(abs(x - 0.3))", "0.3"), ("sqrt(x**2 - 1e-9)", "0.0")],
 )
 def test_a_pole_between_any_samples_is_found(formula: str, where: str) -> None:
     with pytest.raises(ww.FormulaError, match=rf"at or near x = -?({where}|0\.299999)"):
@@ -143,7 +146,7 @@ def test_no_bound_at_all_says_so() -> None:
 
 
 def test_too_few_anchors_are_a_tolerance_error() -> None:
-    with pytest.raises(ww.ToleranceError, match="with 8 anchors|best bound") as caught:
+    with pytest.raises(ww.ToleranceError, match="the best bound found") as caught:
         ww.approximate("sin(5*x)", (-1, 1), 1e-8, max_anchors=8)
     assert caught.value.best is not None
 

@@ -161,6 +161,10 @@ def test_reading_from_registers_what_was_written_is_not_native() -> None:
     assert dataclasses.replace(network, layers=(*network.layers, second)).obstacles == (
         "layer 1 reads 'y' from registers, which was written before",
     )
+    assert dataclasses.replace(network, layers=(second,)).native
+    assert dataclasses.replace(network, layers=(Loop((second,), 3),)).obstacles == (
+        "layer 0.0 reads 'y' from registers, which was written before",
+    )
 
 
 def test_cost_counts_what_is_stored_and_computed() -> None:

@@ -25,8 +25,8 @@ def test_module_and_interpreter_agree(name: str, batch: tuple[int, ...]) -> None
     X = inputs(network, np.random.default_rng(0), *batch)
     reference = interpret(network, X)
     computed = ww.AttentionNetwork(network)(torch.tensor(X)).numpy()
-    assert computed.shape == (*batch, X.shape[-2], len(network.outputs)) or name == "literal"
-    np.testing.assert_allclose(computed, np.broadcast_to(reference, computed.shape), rtol=1e-12, atol=1e-12)
+    assert computed.shape == reference.shape
+    np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -101,7 +101,7 @@ def test_clamping_and_ignoring(sine: ww.AttentionNetwork) -> None:
     assert not torch.equal(ignoring(x[:1]), edge[:1])
     with pytest.raises(ww.DomainError, match="nan"):
         clamping(torch.tensor([[float("nan")]], dtype=torch.float64))
-    with pytest.raises(ValueError, match="on_domain must be .* not 'wrap'"):
+    with pytest.raises(ValueError, match=r"on_domain must be .* not 'wrap'"):
         ww.AttentionNetwork(sine.network, on_domain="wrap")  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ def test_narrower_inputs_are_taken_as_they_are(sine: ww.AttentionNetwork) -> Non
 
 def test_a_cast_module_refuses_to_run(sine: ww.AttentionNetwork) -> None:
     cast = ww.AttentionNetwork(sine.network, sine.certificate).float()
-    with pytest.raises(TypeError, match="cast to torch.float32"):
+    with pytest.raises(TypeError, match=r"cast to torch\.float32"):
         cast(torch.zeros(1, 1))
 
 

@@ -45,9 +45,13 @@ def random_formula(rng: np.random.Generator, depth: int) -> str:
 def shifted(formula: str, lo: float, hi: float) -> str:
     """The formula seen through the affine map that takes [lo, hi] to about [-1, 1]."""
     middle, half = float(f"{(lo + hi) / 2:.6g}"), float(f"{(hi - lo) / 2:.3g}")
-    return formula.replace("exp", "E").replace("max", "M").replace("x", f"((x - {middle!r})/{half!r})").replace(
-        "E", "exp"
-    ).replace("M", "max")
+    return (
+        formula.replace("exp", "E")
+        .replace("max", "M")
+        .replace("x", f"((x - {middle!r})/{half!r})")
+        .replace("E", "exp")
+        .replace("M", "max")
+    )
 
 
 DOMAINS = [(-1.0, 1.0), (0.0, 1.0), (-0.3, 0.7), (5.0, 7.0), (1000.0, 1001.0), (-500.0, 500.0), (-1e-3, 2e-3)]
@@ -122,7 +126,9 @@ def test_a_wide_domain() -> None:
     assert worst_error(net, seed=3)[1] <= net.certificate.bound <= 1e-8
 
 
-@pytest.mark.parametrize(("formula", "domain", "tol"), [("x", (-1, 1), 1e-3), ("cos(3*x)", (2, 4), 1e-2), ("x", (0, 5), 1e-2)])
+@pytest.mark.parametrize(
+    ("formula", "domain", "tol"), [("x", (-1, 1), 1e-3), ("cos(3*x)", (2, 4), 1e-2), ("x", (0, 5), 1e-2)]
+)
 def test_the_faithful_head_never_exceeds_its_bound(formula: str, domain: tuple[int, int], tol: float) -> None:
     net = ww.approximate(formula, domain, tol, method="faithful")
     assert net.certificate.status == "PROVEN"

@@ -24,8 +24,8 @@ class Box:
     Ends may be numbers, exact fractions or decimal texts; an end that is no float is rounded
     outward, so that the box contains everything that was asked for.
 
-    >>> Box("0.1", 1).lo < 0.1 or Box("0.1", 1).lo[0] == 0.09999999999999999
-    True
+    >>> Box("0.1", 1)  # the float nearest to one tenth lies above it
+    Box([0.09999999999999999], [1.0])
     """
 
     lo: Floats

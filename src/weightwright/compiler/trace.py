@@ -95,7 +95,7 @@ class Symbol:
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
-    __eq__ = __ne__ = _compared  # type: ignore[assignment]
+    __eq__ = __ne__ = _compared
     __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> float:

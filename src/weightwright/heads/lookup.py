@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.certificates.prover.intervals import ONE, Interval, exp, up
+from weightwright.heads.arguments import finite_matrix
 from weightwright.heads.assemble import HIDDEN
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.network.layers import Floats
@@ -141,16 +142,6 @@ def lookup(keys: npt.ArrayLike, values: npt.ArrayLike, error: float, role: str =
         layers=(Attention(names, (head,)),),
         read=selection(names, value),
     )
-
-
-def finite_matrix(name: str, value: npt.ArrayLike) -> Floats:
-    """The argument as a float64 matrix with at least one row and column, or ValueError."""
-    matrix = np.asarray(value, dtype=np.float64)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"{name} must be a matrix with rows and columns, not of shape {matrix.shape}")
-    for i, j in np.argwhere(~np.isfinite(matrix)):
-        raise ValueError(f"{name}[{i}, {j}] must be finite, not {matrix[i, j]!r}")
-    return matrix
 
 
 def _inverse_temperature(keys: Floats, values: Floats, error: float) -> float:

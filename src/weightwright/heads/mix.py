@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.heads.lookup import finite_matrix
+from weightwright.heads.arguments import finite_matrix
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.layers import Floats
 
@@ -23,8 +23,7 @@ def mix(R: npt.ArrayLike, A: npt.ArrayLike, role: str = "mix") -> Network:
       enough; 2 M leaves the padding at least half of the weight. Scores are ln(P/D), in [-ln(2 n (n+1)), 0].
 
     Shapes: X (n, d_in) -> (n, d_out). Any finite R and A; the number of tokens n is fixed.
-    Error: rounding only, in units of (largest row sum of |R|) (largest entry of |X| |A|): measured below 2e-16 for
-    dense R, and below 6e-15 for signed permutations, up to n = 1000.
+    Error: rounding only, in units of (largest row sum of |R|) (largest entry of |X| |A|).
     The stream: x[.] the input, pos[.] a one-hot position code, padding (1 on the register), out[.] 0 at first.
     Cost: 1 layer, 2 heads with queries of size n, 1 register, width d_in + n + 1 + d_out, largest weight at most
     max(2 (n+1) max |R|, max |A|, ln(2 n (n+1)), 1).

@@ -179,6 +179,16 @@ def rounded(array: Floats, dtype: str) -> Floats:
     return np.where(np.abs(nearest) < 2.0**128, nearest, np.copysign(np.inf, nearest))
 
 
+def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple[str, Layer]]:
+    """Every layer with its place, loops run twice: what the first round writes the second may read."""
+    for index, layer in enumerate(layers):
+        if isinstance(layer, Loop):
+            for _ in range(min(layer.times, 2)):
+                yield from _twice_around(layer.layers, f"{prefix}{index}.")
+        else:
+            yield f"{prefix}{index}", layer
+
+
 def _distinct(names: Names, where: str) -> None:
     for name in names:
         if names.count(name) > 1:
@@ -191,7 +201,11 @@ def _positive(value: float, where: str, dtype: str) -> None:
 
 
 def obstacles(network: Network) -> Iterator[str]:
-    """Everything that an ordinary attention-only Transformer has no place for."""
+    """Everything that an ordinary attention-only Transformer has no place for.
+
+    This is about the form alone. Whether keys that a head does not see are hidden from a Transformer that looks
+    at all tokens depends on scores; a certificate counts what leaks.
+    """
     for where, linear in (("embed", network.embed), ("read", network.read)):
         if linear.moves_tokens:
             yield f"{where} has a map on the token axis"
@@ -200,7 +214,7 @@ def obstacles(network: Network) -> Iterator[str]:
     if network.read.knows_positions:
         yield "read has a position code"
     written: set[int] = set()
-    for index, layer in enumerate(network.flat_layers):
+    for index, layer in _twice_around(network.layers):
         if not isinstance(layer, Attention):
             yield f"layer {index} is a {type(layer).__name__}"
             continue

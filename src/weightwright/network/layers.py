@@ -61,7 +61,7 @@ class Linear(Frozen):
 class Sees:
     """The keys that a query may look at.
 
-    registers: first and last-but-one index of the register tokens seen, (0, 0) for none.
+    registers: the register tokens seen, from the first index up to but not including the second; (0, 0) for none.
     data: which data tokens: "none", "self", "block" (the block of `block` tokens it stands in),
     "earlier" (itself and those before it: the causal mask) or "all".
     """

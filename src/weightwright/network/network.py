@@ -39,7 +39,7 @@ class Network(Frozen):
     @property
     def obstacles(self) -> tuple[str, ...]:
         """Why an ordinary attention-only Transformer cannot load this network; empty if it can."""
-        return tuple(obstacles(self))
+        return tuple(dict.fromkeys(obstacles(self)))
 
     @property
     def native(self) -> bool:

@@ -37,7 +37,8 @@ def _layer(layer: Layer, X: Floats, registers: Floats) -> Floats:
 
 
 def _linear(linear: Linear, X: Floats) -> Floats:
-    total: Floats = linear.C
+    n = X.shape[-2] if len(linear.C) == 1 else len(linear.C)
+    total: Floats = linear.C if linear.terms else np.broadcast_to(linear.C, (*X.shape[:-2], n, linear.C.shape[1]))
     for term in linear.terms:
         Y = (X if term.S is None else term.S * X) @ term.A
         total = total + (Y if term.R is None else term.R @ Y)
