@@ -78,7 +78,10 @@ def test_a_decimal_end_is_rounded_outward() -> None:
         ((1, 2, 3), "a pair"),
         (ww.Box([0, 0], [1, 1]), "one interval"),
         (([0, 1], [1]), "shape"),
-        ((-1.7e308, 1.7e308), "wider than"),
+        ((-1.7e308, 1.7e308), "must be between .* wide"),
+        ((0, 1e-310), "must be between .* wide"),
+        (("0", "1e-99999999"), "hi must be a finite number"),
+        (("0", "1e99999999"), "hi must be a finite number"),
     ],
 )
 def test_bad_domains(domain: Any, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -82,9 +83,19 @@ def _ends(name: str, ends: Any, outward: float) -> Floats:
 
 def _end(name: str, end: End, outward: float) -> float:
     try:
-        exact = Fraction(end) if isinstance(end, str | int | Fraction) else Fraction(float(end))
+        exact = (
+            _decimal(end) if isinstance(end, str) else Fraction(end if isinstance(end, int | Fraction) else float(end))
+        )
         nearest = float(exact)
-    except (ValueError, OverflowError, TypeError, ZeroDivisionError):
+    except (ValueError, OverflowError, TypeError, InvalidOperation):
         raise DomainError(f"domain: {name} must be a finite number, not {end!r}") from None
     inside = exact < Fraction(nearest) if outward < 0 else exact > Fraction(nearest)
     return math.nextafter(nearest, outward) if inside else nearest
+
+
+def _decimal(text: str) -> Fraction:
+    """The exact value of a decimal; exponents that no float has are not expanded."""
+    number = Decimal(text)
+    if not number.is_finite() or (number and abs(number.adjusted()) > 400):
+        raise ValueError(text)
+    return Fraction(number)

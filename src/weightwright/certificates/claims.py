@@ -8,6 +8,7 @@ about the whole network and its formula.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Literal
 
@@ -89,3 +90,14 @@ def local_formula(formula: Expression, centre: float, scale: float, mean: float)
 def constant(value: Fraction) -> Expression:
     """A number as the parser would read it: the sign is an operation."""
     return Apply("neg", (Number(-value),)) if value < 0 else Number(value)
+
+
+def rounded_up(bound: float, digits: int = 3) -> str:
+    """A bound in few digits that is still a bound.
+
+    >>> rounded_up(1.132231889107435e-09)
+    '1.14e-09'
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    mantissa, e, exponent = f"{context.create_decimal(Decimal(bound)).normalize():g}".partition("e")
+    return f"{mantissa}e{int(exponent):+03d}" if e else mantissa  # as floats are written

@@ -14,7 +14,7 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certificates.checker import check
-from weightwright.certificates.claims import Certificate, HeadClaim, local_formula
+from weightwright.certificates.claims import Certificate, HeadClaim, local_formula, rounded_up
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.prover import network_terms, prove, prove_nearest
 from weightwright.certificates.prover.intervals import Interval
@@ -34,6 +34,8 @@ from weightwright.runtime.module import OnDomain
 Method = Literal["spectral", "faithful"]
 
 MAX_ANCHORS = 65_536
+#: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in float64.
+WIDTHS = (1e-300, 1e300)
 #: The spectral search stops here: what 512 soft anchors cannot do needs another kind of head.
 MAX_SPECTRAL = 512
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
@@ -122,8 +124,8 @@ def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float
     if box.lo.shape != (1,):
         raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
     lo, hi = float(box.lo[0]), float(box.hi[0])
-    if not math.isfinite(hi - lo):
-        raise DomainError(f"domain: [{lo!r}, {hi!r}] is wider than a float64 can tell")
+    if not WIDTHS[0] <= hi - lo <= WIDTHS[1]:
+        raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {WIDTHS[0]:g} and {WIDTHS[1]:g} wide")
     query = Query.covering(lo, hi)
     _bounded(formula, text, lo, hi)
     mean = _mean(formula, lo, hi)
@@ -225,7 +227,7 @@ def _not_provable(task: _Task, best: tuple[Network, Certificate] | None) -> Tole
         )
     anchors = len(best[0].registers)
     return ToleranceError(
-        f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {checked.bound:.3g},"
+        f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {rounded_up(checked.bound)},"
         f" with {anchors} anchors",
         best=checked.bound,
     )

@@ -12,13 +12,13 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.checker.stored import read_one_head
-from weightwright.certificates.claims import Certificate
+from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.certificates.prover.jets import values
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
 from weightwright.network import Network
 from weightwright.network.layers import Floats
-from weightwright.report.tables import interval, rounded_up
+from weightwright.report.tables import interval
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork

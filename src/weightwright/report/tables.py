@@ -10,13 +10,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.certificates.claims import Certificate
+from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 
 if TYPE_CHECKING:
@@ -132,16 +131,6 @@ def table(facts: Facts) -> Table:
             label = "bound, as claimed"
         grid.add_row(label, Text(printable(text), style=_STYLES.get(text, "")))
     return grid
-
-
-def rounded_up(bound: float, digits: int = 3) -> str:
-    """A bound in few digits that is still a bound.
-
-    >>> rounded_up(1.132231889107435e-09)
-    '1.14e-9'
-    """
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{context.create_decimal(Decimal(bound)).normalize():g}"
 
 
 def printable(text: str) -> str:

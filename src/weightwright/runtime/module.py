@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weightwright.certificates.claims import Certificate
+from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.certificates.files import read, write
 from weightwright.errors import DomainError
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
@@ -92,7 +92,7 @@ class AttentionNetwork(nn.Module):
 
     def extra_repr(self) -> str:
         claim = self.certificate
-        return f"{claim.formula}, bound {claim.bound:.3g}, {claim.status}" if claim else "no certificate"
+        return f"{claim.formula}, bound {rounded_up(claim.bound)}, {claim.status}" if claim else "no certificate"
 
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
@@ -112,10 +112,11 @@ def _outside(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[st
     value, feature = float(x[index]), index[-1]
     low, high = (float(end.expand(x.shape[-2:])[index[-2:]]) for end in (lo, hi))
     excess = low - value if value < low else value - high
+    passes = "'ignore'" if np.isnan(value) else "'clamp' or 'ignore'"
     by = f", off by {excess:.3g}" if np.isfinite(excess) else ""
     return DomainError(
         f"{names[feature]!r} of token {index[-2]} is {value!r}, outside [{low!r}, {high!r}]{by}"
-        f" ({int(outside.sum())} such inputs); on_domain='clamp' or 'ignore' lets it pass"
+        f" ({int(outside.sum())} such inputs); on_domain={passes} lets it pass"
     )
 
 
