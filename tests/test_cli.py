@@ -362,3 +362,14 @@ def test_progress_is_shown_on_a_terminal_only(saved: Path) -> None:
     os.close(ours)
     assert json.loads(stdout)["status"] == "PROVEN"
     assert "checking the certificate" in shown
+
+
+def test_float32_from_the_command_line(tmp_path: Path) -> None:
+    path, picture = tmp_path / "net.safetensors", tmp_path / "net.png"
+    printed("approximate", "exp(x)", "--domain", "-1 1", "--tol", "1e-5", "--dtype", "float32", "--out", path)
+    assert ww.check(path).dtype == "float32"
+    printed("info", path, "--plot", picture)
+    assert picture.exists()
+    (row,) = printed_json("run", path, "0.1")["values"]
+    assert row["x"] == 0.10000000149011612  # 0.1 as float32 has it
+    assert abs(row["y"] - math.exp(row["x"])) <= row["bound"] <= 1e-5

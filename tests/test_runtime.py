@@ -146,3 +146,19 @@ def test_gradients_flow(sine: ww.AttentionNetwork) -> None:
 def test_the_module_says_what_it_is(sine: ww.AttentionNetwork) -> None:
     assert "sin(5*x), bound" in repr(sine)
     assert "no certificate" in repr(ww.AttentionNetwork(compiled()))
+
+
+def test_fewer_bits_than_certified_are_refused(sine: ww.AttentionNetwork) -> None:
+    x = torch.zeros(2, 1, dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ww.CertificateError, match="autocast is on"):
+        sine(x)
+    single = ww.approximate("x", (-1, 1), 1e-5, dtype=torch.float32)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert sine(x).shape == (2, 1)  # float64 has no such mode
+        with pytest.raises(ww.CertificateError, match="'medium'"):
+            single(x.float())
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert single(x.float()).dtype == torch.float32

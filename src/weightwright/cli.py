@@ -77,6 +77,9 @@ def approximate(
     method: Annotated[
         Literal["spectral", "faithful"], typer.Option(help="Fewest anchors, or the papers' construction.")
     ] = "spectral",
+    dtype: Annotated[
+        Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
+    ] = "float64",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     plot: Plot = None,
     max_anchors: Annotated[int | None, typer.Option(help="Give up beyond so many anchors.")] = None,
@@ -91,13 +94,14 @@ def approximate(
     with _progress("starting") as progress:
         from weightwright import report
         from weightwright.compiler.approximate import MAX_ANCHORS
+        from weightwright.runtime.module import DTYPES
 
         if plot is not None:
             report.check_plottable(plot)
         limit = MAX_ANCHORS if max_anchors is None else max_anchors
         progress("looking for a head")
         start = time.perf_counter()
-        net = ww.approximate(formula, box, tol, method, max_anchors=limit, progress=progress)
+        net = ww.approximate(formula, box, tol, method, dtype=DTYPES[dtype], max_anchors=limit, progress=progress)
         facts = report.approximation_facts(net, tol, method, time.perf_counter() - start)
         if out is not None:
             net.save(out)
@@ -130,10 +134,10 @@ def run(
 
         net = ww.load(_file(path), on_domain=on_domain)
     _one_to_one(net)
-    x = _numbers(values or _from_stdin())
+    x = torch.tensor(_numbers(values or _from_stdin()), dtype=net.dtype)  # shown as the network takes them
     with torch.no_grad():
-        y = net(torch.tensor(x, dtype=torch.float64)[:, None])[:, 0].tolist()
-    rows = report.value_facts(net, x, y)
+        y = net(x[:, None])[:, 0]
+    rows = report.value_facts(net, x.tolist(), y.tolist())
     if json:
         said = net.certificate
         typer.echo(report.to_json({"file": str(path), "status": said.status if said else None, "values": rows}))

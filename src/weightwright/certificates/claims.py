@@ -18,12 +18,9 @@ from weightwright.network.layers import Floats, Frozen
 
 Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
 
-#: What the rounding model takes for granted; every certificate that uses it says so.
-EXP_ULPS = 4
-ASSUMPTIONS = (
-    f"exp is computed within {EXP_ULPS} units in the last place",
-    "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest",
-)
+#: Units in the last place that exp may be off by. float32: torch's quick one in flash attention; bfloat16: computed
+#: in float32 and rounded.
+EXP_ULPS = {"float64": 4, "float32": 20, "bfloat16": 1}
 #: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
 MAX_TOKENS = 2**20
 
@@ -72,8 +69,16 @@ class Certificate:
     terms: Terms
     heads: tuple[HeadClaim, ...]
     network: str  # digest of the network that this is about
-    assumptions: tuple[str, ...] = ASSUMPTIONS
+    assumptions: tuple[str, ...]
     status: Status = field(default="UNCHECKED", compare=False)
+
+
+def assumptions(dtype: str) -> tuple[str, ...]:
+    """What the rounding model takes for granted; every certificate that uses it says so."""
+    return (
+        f"exp is computed within {EXP_ULPS[dtype]} units in the last place",
+        "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest",
+    )
 
 
 def local_formula(formula: Expression, centre: float, scale: float, mean: float) -> Expression:
@@ -99,5 +104,8 @@ def rounded_up(bound: float, digits: int = 3) -> str:
     '1.14e-09'
     """
     context = Context(prec=digits, rounding=ROUND_CEILING)
-    mantissa, e, exponent = f"{context.create_decimal(Decimal(bound)).normalize():g}".partition("e")
-    return f"{mantissa}e{int(exponent):+03d}" if e else mantissa  # as floats are written
+    short = context.create_decimal(Decimal(bound)).normalize()
+    if not short.is_finite() or -5 < short.adjusted() < 6:
+        return f"{short:f}"
+    mantissa, _, exponent = f"{short:e}".partition("e")
+    return f"{mantissa}e{int(exponent):+03d}"  # as floats are written

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from weightwright.box import Box
 from weightwright.certificates.checker import check
-from weightwright.certificates.claims import Certificate, HeadClaim, local_formula, rounded_up
+from weightwright.certificates.claims import Certificate, HeadClaim, assumptions, local_formula, rounded_up
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.prover import network_terms, prove, prove_nearest
 from weightwright.certificates.prover.intervals import Interval
@@ -27,17 +28,18 @@ from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.sigmoid import two_keys
 from weightwright.heads.spectral import Designer
 from weightwright.network import Network
+from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import OnDomain
+from weightwright.runtime.module import DTYPES, OnDomain
 
 Method = Literal["spectral", "faithful"]
 
 MAX_ANCHORS = 65_536
 #: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in float64.
 WIDTHS = (1e-300, 1e300)
-#: The spectral search stops here: what 512 soft anchors cannot do needs another kind of head.
-MAX_SPECTRAL = 512
+#: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
+MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
 _AIMS = (0.93, 0.2, 0.02)
 _SAMPLES = 2049
@@ -52,6 +54,7 @@ class _Task:
     text: str
     box: Box
     tol: float
+    dtype: str
     query: Query
     mean: float
     local: Expression  # in s
@@ -72,14 +75,16 @@ def approximate(
     tol: float,
     method: Method = "spectral",
     *,
+    dtype: torch.dtype = torch.float64,
     max_anchors: int = MAX_ANCHORS,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
-    """A network of one attention head that returns f(x) within tol for every float64 x of the domain.
+    """A network of one attention head that returns f(x) within tol for every x of the domain, in its dtype.
 
     f: a formula in x, or a torch function of one tensor. method: "spectral" (fewest anchors) or "faithful"
-    (the papers' construction, UA-2, errors of order 1/p). Both are proven and checked before they are
+    (the papers' construction, UA-2, errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
+    designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
     returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
 
     Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
@@ -90,13 +95,15 @@ def approximate(
     >>> net.certificate.status, net.certificate.bound <= 1e-8
     ('PROVEN', True)
     """
-    task = _task(f, domain, tol)
+    task = _task(f, domain, tol, _dtype_name(dtype))
     if method not in ("spectral", "faithful"):
         raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
     candidates = (
-        _faithful(task, max_anchors) if method == "faithful" else _spectral(task, min(max_anchors, MAX_SPECTRAL))
+        _faithful(task, max_anchors)
+        if method == "faithful"
+        else _spectral(task, min(max_anchors, MAX_SPECTRAL[task.dtype]))
     )
     best: tuple[Network, Certificate] | None = None
     for table, role in candidates:
@@ -113,24 +120,31 @@ def approximate(
     raise _not_provable(task, best)
 
 
-def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float) -> _Task:
+def _dtype_name(dtype: torch.dtype) -> str:
+    for name, known in DTYPES.items():
+        if dtype == known:
+            return name
+    raise ValueError(f"dtype must be torch.float64, float32 or bfloat16, not {dtype!r}")
+
+
+def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float, dtype: str) -> _Task:
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if not (isinstance(f, str) or callable(f)):
         raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
     text = to_text(parse(f) if isinstance(f, str) else trace(f))
     formula = parse(text)  # as the checker will read it
-    box = Box.of(domain)
+    box = _outward(Box.of(domain), dtype)
     if box.lo.shape != (1,):
         raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
     lo, hi = float(box.lo[0]), float(box.hi[0])
     if not WIDTHS[0] <= hi - lo <= WIDTHS[1]:
         raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {WIDTHS[0]:g} and {WIDTHS[1]:g} wide")
-    query = Query.covering(lo, hi)
+    query = Query.covering(lo, hi, dtype)
     _bounded(formula, text, lo, hi)
-    mean = _mean(formula, lo, hi)
+    mean = _mean(formula, lo, hi, dtype)
     local = parse(to_text(local_formula(formula, query.centre, query.scale, mean)), ("s",))
-    return _Task(formula, text, box, float(tol), query, mean, local, query(lo), query(hi))
+    return _Task(formula, text, box, float(tol), dtype, query, mean, local, *query.reach(lo, hi, dtype))
 
 
 def _bounded(formula: Expression, text: str, lo: float, hi: float) -> None:
@@ -147,19 +161,33 @@ def _bounded(formula: Expression, text: str, lo: float, hi: float) -> None:
     raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}")
 
 
-def _mean(formula: Expression, lo: float, hi: float) -> float:
+def _outward(box: Box, dtype: str) -> Box:
+    """The box with ends of the dtype, rounded outward."""
+    bits, lowest = PRECISION[dtype]
+
+    def end(x: Floats, outward: float) -> Floats:
+        nearest = rounded(x, dtype)
+        unit = np.ldexp(1.0, np.maximum(np.frexp(nearest)[1] - bits, lowest))
+        inside = nearest * outward < x * outward
+        return rounded(np.where(inside, nearest + outward * unit, nearest), dtype)
+
+    return Box(end(box.lo, -1.0), end(box.hi, 1.0))
+
+
+def _mean(formula: Expression, lo: float, hi: float, dtype: str) -> float:
     """The middle of f's range, in few bits; 0 if that is as good."""
     y = values(formula, np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, _SAMPLES), lo, hi))
     middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
+    bits = min(20, PRECISION[dtype][0])
     mantissa, exponent = math.frexp(middle)
-    return 0.0 if abs(middle) <= half / 16 else math.ldexp(round(mantissa * 2**20), exponent - 20)
+    return 0.0 if abs(middle) <= half / 16 else math.ldexp(round(mantissa * 2**bits), exponent - bits)
 
 
 def _spectral(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     exact = two_keys(task.local)
     if exact is not None:
-        yield exact, f"{task.text}, two keys"
-    designer = Designer(task.target, task.lo, task.hi, task.tol, most)
+        yield exact.rounded(task.dtype), f"{task.text}, two keys"
+    designer = Designer(task.target, task.lo, task.hi, task.tol, most, task.dtype)
     tried: list[Table] = []
     for aim in _AIMS:
         for fit in designer.candidates(aim * task.tol):
@@ -176,25 +204,35 @@ def _faithful(task: _Task, most: int) -> Iterator[tuple[Table, str]]:
     if not math.isfinite(slope):
         raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
     table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
-    yield table, f"{task.text}, nearest of {len(table.keys)} anchors"
+    yield table.rounded(task.dtype), f"{task.text}, nearest of {len(table.keys)} anchors"
 
 
 def _prove(task: _Task, table: Table, role: str, method: Method) -> tuple[Network, Certificate] | None:
     """The network and an unchecked certificate, or None where the prover found no finite bound."""
-    network = assemble(table, task.query, task.mean, task.text, role)
+    network = assemble(table, task.query, task.mean, task.text, role, task.dtype)
     if method == "faithful":
         proof = prove_nearest(table.anchors, task.local, task.lo, task.hi, network.dtype)
     else:
         measured = _measured(task, table)
         proof = prove(table.anchors, task.local, task.lo, task.hi, network.dtype, 1.03 * measured)
     slip = 0.0 if task.query.exact else proof.lipschitz
-    terms, bound = network_terms(proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi)
+    terms, bound = network_terms(
+        proof.terms, slip, table.values, task.query.centre, task.mean, task.lo, task.hi, task.dtype
+    )
     if not math.isfinite(bound):
         return None
     rule: Literal["taylor", "nearest"] = "nearest" if method == "faithful" else "taylor"
     claim = HeadClaim(0, 0, to_text(task.local), task.lo, task.hi, rule, proof.boxes, proof.terms, slip)
     certificate = Certificate(
-        task.text, task.box, network.dtype, "dot", bound, terms, (claim,), network_digest(network)
+        task.text,
+        task.box,
+        task.dtype,
+        "dot",
+        bound,
+        terms,
+        (claim,),
+        network_digest(network),
+        assumptions(task.dtype),
     )
     return network, certificate
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from weightwright.certificates.prover import Anchors
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
+from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
 
 #: How far below the anchors' scores hidden keys are put: e^-1000 of weight is no weight.
@@ -34,6 +36,10 @@ class Table:
     values: Floats
     beta: float = 1.0
 
+    def rounded(self, dtype: str) -> Table:
+        """The table in numbers of the dtype."""
+        return Table(rounded(self.keys, dtype), rounded(self.offsets, dtype), rounded(self.values, dtype), self.beta)
+
     @property
     def anchors(self) -> Anchors:
         """The table as the prover sees it."""
@@ -48,9 +54,9 @@ class Query:
     scale: float
 
     @classmethod
-    def covering(cls, lo: float, hi: float) -> Query:
-        """Around 0 if the domain holds it (then no bit of x is lost), else around the middle."""
-        centre = 0.0 if lo <= 0 <= hi else lo / 2 + hi / 2
+    def covering(cls, lo: float, hi: float, dtype: str) -> Query:
+        """Around 0 if the domain holds it (then no bit of x is lost), else around about the middle."""
+        centre = 0.0 if lo <= 0 <= hi else float(rounded(np.array(lo / 2 + hi / 2), dtype))
         mantissa, exponent = math.frexp(max(hi - centre, centre - lo))
         return cls(centre, math.ldexp(1.0, (mantissa == 0.5) - exponent))
 
@@ -59,12 +65,17 @@ class Query:
         """Whether s is computed without rounding."""
         return self.centre == 0 and self.scale >= 1
 
-    def __call__(self, x: float) -> float:
-        """The query as the network computes it: the products are exact, the sum rounds once."""
-        return x * self.scale - self.centre * self.scale
+    def reach(self, lo: float, hi: float, dtype: str) -> tuple[float, float]:
+        """An interval that holds every query of [lo, hi], rounded once in the dtype or not at all."""
+        ends = [(Fraction(x) - Fraction(self.centre)) * Fraction(self.scale) for x in (lo, hi)]
+        slip = 0 if self.exact else Fraction(2) ** (1 - PRECISION[dtype][0])
+        first, last = float(ends[0] - slip * abs(ends[0])), float(ends[1] + slip * abs(ends[1]))
+        if self.exact:
+            return first, last  # floats already
+        return math.nextafter(first, -math.inf), math.nextafter(last, math.inf)
 
 
-def assemble(table: Table, query: Query, mean: float, formula: str, role: str) -> Network:
+def assemble(table: Table, query: Query, mean: float, formula: str, role: str, dtype: str = "float64") -> Network:
     """The one-head network that returns mean + head((x - centre) * scale)."""
     names = ("x[0]", "data", "key", "offset", "value", formula)
     registers = np.zeros((len(table.keys), len(names)))
@@ -82,4 +93,5 @@ def assemble(table: Table, query: Query, mean: float, formula: str, role: str) -
         registers=registers,
         layers=(Attention(names, (head,)),),
         read=selection(names, (formula,)),
+        dtype=dtype,
     )

@@ -4,8 +4,8 @@ Scores -beta (s - L_j)^2 up to what is common to all j; with c = beta D^2 of ord
 the weights are smooth, the output is linear in the values, and the error falls exponentially with the
 number of anchors p instead of like 1/p.
 
-Choices, and what follows from them: beta is a power of two and D has 12 bits, so that scores are stored
-exactly; values are fitted after that by ridge least squares, the ridge keeping them small, since rounding
+Choices, and what follows from them: beta is a power of two and D has few bits, so that scores are stored
+exactly or nearly so; values are fitted after that by ridge least squares, the ridge keeping them small, since rounding
 grows with them; among the fits for one p that meet the tolerance the smallest values are taken.
 """
 
@@ -18,15 +18,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lstsq
 
+from weightwright.certificates.claims import EXP_ULPS
+from weightwright.certificates.prover.intervals import Interval
+from weightwright.certificates.prover.rounding import UNIT, any_order
 from weightwright.heads.assemble import Table
+from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
 
-PADS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
+PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2
-FEW = 128  # beyond so many anchors only these are tried
+FEW = 48  # beyond so many anchors only these are tried
 MANY_PADS, MANY_C_RANGE = (1.0, 3.0, 6.0), (0.1, 0.4)
 RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
+LARGEST_VALUE = 100.0  # times the range of f, unless nothing else fits
 _GRID_BITS = 12
 
 
@@ -41,8 +46,8 @@ class Fit:
 class Designer:
     """Finds the cheapest head for f on [lo, hi]; remembers what it has fitted."""
 
-    def __init__(self, f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int) -> None:
-        self.f, self.lo, self.hi, self.tol, self.most = f, lo, hi, tol, most
+    def __init__(self, f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int, dtype: str) -> None:
+        self.f, self.lo, self.hi, self.tol, self.most, self.dtype = f, lo, hi, tol, most, dtype
         sample = f(np.linspace(lo, hi, 257))
         self.range = float(np.ptp(sample))
         self._fits: dict[int, list[Fit]] = {}
@@ -50,12 +55,13 @@ class Designer:
     def candidates(self, aim: float) -> Iterator[Fit]:
         """Fits in the order in which to try to prove them: fewest anchors that seem to meet `aim` first.
 
-        Where none seems to, only the best fit of all.
+        Where none seems to, the best fits of all.
         """
         p, below = 2, 1
         while self.error(p) > aim:
             if 2 * p > self.most or self._flat(p):
-                yield min((fit for fits in self._fits.values() for fit in fits), key=lambda fit: fit.error)
+                best = [min(fits, key=lambda fit: fit.error) for fits in self._fits.values()]
+                yield from sorted(best, key=lambda fit: fit.error)[:3]
                 return
             below, p = p, 2 * p
         enough = [p]
@@ -77,7 +83,9 @@ class Designer:
     def fits(self, p: int) -> list[Fit]:
         if p not in self._fits:
             ridge = RIDGE * self.tol / self.range if self.range else 0.0
-            self._fits[p] = list(fit_values(self.f, self.lo, self.hi, p, max(ridge, LEAST_RIDGE)))
+            fits = list(fit_values(self.f, self.lo, self.hi, p, max(ridge, LEAST_RIDGE), self.dtype))
+            small = [fit for fit in fits if np.abs(fit.table.values).max() <= LARGEST_VALUE * self.range]
+            self._fits[p] = small or fits
         return self._fits[p]
 
     def _flat(self, p: int) -> bool:
@@ -86,31 +94,30 @@ class Designer:
         return p >= 64 and resolved and self.error(p) > 0.4 * self.error(p // 2)
 
 
-def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float) -> Iterator[Fit]:
+def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float, dtype: str) -> Iterator[Fit]:
     """The best heads with p anchors on [lo, hi], one for every padding and temperature."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
     angles = np.linspace(0.0, np.pi, 2 * (3 * p + 100) + 1)
     s = middle + half * np.cos(angles)
     target = f(s)
+    bits = min(_GRID_BITS, PRECISION[dtype][0] // 2)
     pads, c_range = (PADS, C_RANGE) if p <= FEW else (MANY_PADS, MANY_C_RANGE)
     for pad in pads:
         if p - 1 - 2 * pad <= 0 and p > 2:
             continue
-        spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0))
-        grid = _few_bits(middle) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
+        spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0), bits)
+        grid = _few_bits(middle, bits) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
+        keys, offsets = rounded(2 * grid, dtype), rounded(-(grid**2), dtype)
         for beta in _powers_of_two(*(c / spacing**2 for c in c_range)):
-            weights = _weights(s, grid, beta)
-            values = _solve(weights[::2], target[::2], ridge)  # every second point is left to measure
-            residual = np.abs(weights @ values - target).max()
-            table = Table(2 * grid, -(grid**2), values, beta)
-            yield Fit(table, float(residual) + _rounding_estimate(table))
-
-
-def _weights(s: Floats, grid: Floats, beta: float) -> Floats:
-    scores = -beta * (s[:, None] - grid) ** 2
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    normalised: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return normalised
+            scores = beta * (s[:, None] * keys + offsets)
+            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+            weights /= weights.sum(axis=1, keepdims=True)
+            values = rounded(_solve(weights[::2], target[::2], ridge), dtype)  # every second point is left to measure
+            output = weights @ values
+            residual = np.abs(output - target).max()
+            few = slice(None, None, 1 + p // 4)  # rounding varies slowly
+            spent = _rounding_estimate(weights[few], scores[few], values, output[few], dtype)
+            yield Fit(Table(keys, offsets, values, beta), float(residual) + spent)
 
 
 def _solve(weights: Floats, target: Floats, ridge: float) -> Floats:
@@ -121,16 +128,21 @@ def _solve(weights: Floats, target: Floats, ridge: float) -> Floats:
     return solution
 
 
-def _rounding_estimate(table: Table) -> float:
+def _rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: Floats, dtype: str) -> float:
     """About what the prover's rounding model will say; only steers the choice."""
-    score = float(np.abs(table.beta * table.keys).max())
-    return 2.0**-53 * (3 * score + 20) * float(np.abs(table.values).max())
+    u = UNIT[dtype]
+    off = 2 * np.abs(scores) + scores.max(axis=1, keepdims=True) - scores + 2 * EXP_ULPS[dtype]
+    moved = u * (weights * np.abs(values - output[:, None]) * off).sum(axis=1)
+    products = weights * np.abs(values)
+    sums = [any_order(Interval.exact(terms), Interval.exact(u)).hi for terms in (products, weights)]
+    total = moved + sums[0] + np.abs(output) * sums[1] + 3 * u * products.sum(axis=1)
+    return 1.05 * float(total.max())
 
 
-def _few_bits(x: float) -> float:
-    """x rounded away from zero to 12 significant bits."""
+def _few_bits(x: float, bits: int) -> float:
+    """x rounded away from zero to so many significant bits."""
     mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**_GRID_BITS), x), exponent - _GRID_BITS) if x else 0.0
+    return math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**bits), x), exponent - bits) if x else 0.0
 
 
 def _powers_of_two(low: float, high: float) -> Iterator[float]:

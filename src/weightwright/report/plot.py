@@ -81,8 +81,10 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
     lo, hi = float(said.domain.lo[0]), float(said.domain.hi[0])
     count = min(max(8 * len(net.network.registers), _SAMPLES[0]), _SAMPLES[1])
     x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, count), lo, hi)
+    inputs = torch.tensor(x, dtype=net.dtype)[:, None]
+    x = np.clip(inputs[:, 0].double().numpy(), lo, hi)  # the numbers that the network takes
     with torch.no_grad():
-        y = net(torch.tensor(x)[:, None])[:, 0].cpu().numpy()
+        y = net(inputs)[:, 0].double().cpu().numpy()
     figure = Figure(figsize=(8, 7), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _function_panel(top, x, values(formula, x), y, _positions(net.network, lo, hi), len(net.network.registers))

@@ -6,7 +6,7 @@ Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h que
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -14,9 +14,12 @@ from torch import Tensor, nn
 
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.certificates.files import read, write
-from weightwright.errors import DomainError
+from weightwright.errors import CertificateError, DomainError
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.network.layers import Floats
+
+if TYPE_CHECKING:
+    from weightwright.export.lens import Export
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 OnDomain = Literal["raise", "clamp", "ignore"]
@@ -43,6 +46,11 @@ class AttentionNetwork(nn.Module):
         self.layers = nn.ModuleList(_build(layer, network) for layer in network.layers)
         self.read = _LinearMap(network.read, network.dtype)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the network runs in."""
+        return DTYPES[self.network.dtype]
+
     def forward(self, x: Tensor) -> Tensor:
         x = self._admitted(x)
         if not self.network.one_token_at_a_time:
@@ -61,7 +69,7 @@ class AttentionNetwork(nn.Module):
 
     def _admitted(self, x: Tensor) -> Tensor:
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
-        features, dtype = len(self.network.inputs), DTYPES[self.network.dtype]
+        features, dtype = len(self.network.inputs), self.dtype
         if not isinstance(x, Tensor):
             raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
         if x.ndim < 2 or x.shape[-1] != features:
@@ -73,6 +81,8 @@ class AttentionNetwork(nn.Module):
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
         x = x.to(dtype)
+        if self.certificate is not None:
+            _refuse_reduced_precision(x)
         if self.certificate is None or self.on_domain == "ignore":
             return x
         lo, hi = (
@@ -90,6 +100,24 @@ class AttentionNetwork(nn.Module):
         """Weights, structure and certificate in one safetensors file."""
         write(path, self.network, self.certificate)
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> float:
+        """Write an ONNX file; returns its largest difference from this module on random inputs."""
+        from weightwright.export.onnx_file import to_onnx  # needs weightwright[onnx]
+
+        return to_onnx(self, path)
+
+    def to_transformer_lens(self, tokens: int = 1024) -> Export:
+        """A TransformerLens model with room for so many data tokens, for native networks."""
+        from weightwright.export.lens import to_transformer_lens  # needs weightwright[lens]
+
+        return to_transformer_lens(self, tokens)
+
+    def to_torch(self, path: str | os.PathLike[str]) -> float:
+        """Write a plain torch file (.py) and its weights (.safetensors); returns the largest difference."""
+        from weightwright.export.torch_file import to_torch
+
+        return to_torch(self, path)
+
     def extra_repr(self) -> str:
         claim = self.certificate
         return f"{claim.formula}, bound {rounded_up(claim.bound)}, {claim.status}" if claim else "no certificate"
@@ -104,6 +132,18 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
 
         certificate = check(path)
     return AttentionNetwork(network, certificate, on_domain)
+
+
+def _refuse_reduced_precision(x: Tensor) -> None:
+    """Settings under which torch computes in fewer bits than the certificate is about."""
+    if torch.is_autocast_enabled(x.device.type):
+        raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
+    precision = torch.get_float32_matmul_precision()
+    if x.dtype == torch.float32 and precision != "highest":
+        raise CertificateError(
+            f"torch.set_float32_matmul_precision({precision!r}) lets products of float32 run in fewer bits than the"
+            " certificate is about; set it to 'highest'"
+        )
 
 
 def _outside(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...]) -> DomainError:

@@ -11,14 +11,15 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.checker.head import Found, examine
+from weightwright.certificates.checker.head import SMALLEST, UNIT, Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.stored import OneHead, read_one_head
-from weightwright.certificates.claims import ASSUMPTIONS, Certificate, HeadClaim, local_formula
+from weightwright.certificates.claims import Certificate, HeadClaim, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Network
+from weightwright.network.laws import PRECISION
 
 MAX_HALVINGS = 30  # of a stored box, where the checker's enclosure is wider than the prover's was
 KERNELS = ("dot",)
@@ -68,9 +69,9 @@ def _identity(network: Network, certificate: Certificate) -> None:
     """The certificate is about this network, this dtype, a known kernel and the stated assumptions."""
     _require(certificate.network == network_digest(network), "the certificate is about another network")
     _require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
-    _require(certificate.dtype == "float64", f"no rule for dtype {certificate.dtype}")
+    _require(certificate.dtype in UNIT, f"no rule for dtype {certificate.dtype}")
     _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
-    _require(set(ASSUMPTIONS) <= set(certificate.assumptions), "the certificate hides an assumption")
+    _require(set(assumptions(certificate.dtype)) <= set(certificate.assumptions), "the certificate hides an assumption")
     for terms in (certificate.terms, *(claim.terms for claim in certificate.heads)):
         for name, value in dataclasses.asdict(terms).items():
             _number(value, name)
@@ -96,10 +97,12 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
         lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]),
         f"the domain {certificate.domain} is no interval",
     )
-    ends = sorted(float((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale)) for x in (lo[0], hi[0]))
+    first, last = sorted((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale) for x in (lo[0], hi[0]))
+    slip = 0 if stored.exact_query else Fraction(2) ** (1 - PRECISION[certificate.dtype][0])  # twice the unit roundoff
     _require(
-        claim.lo <= ends[0] and ends[1] <= claim.hi,
-        f"queries range over [{ends[0]!r}, {ends[1]!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
+        claim.lo <= first - slip * abs(first) and last + slip * abs(last) <= claim.hi,
+        f"queries range over [{float(first)!r}, {float(last)!r}] and round, the claim covers"
+        f" [{claim.lo!r}, {claim.hi!r}]",
     )
     boxes = claim.boxes
     _require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
@@ -162,12 +165,12 @@ def _short(number: arb) -> str:
 
 def _composition(stored: OneHead, certificate: Certificate, claim: HeadClaim) -> None:
     """From the head's query to the network's input: the query rounds once, adding the mean rounds once."""
-    u, smallest = arb(2) ** -53, arb(2) ** -1074
+    u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(claim.lo), abs(claim.hi))
     query = (u * s if stored.centre else arb(0)) + smallest
     slip = arb(0) if stored.exact_query else arb(claim.lipschitz) * query
     largest = float(np.abs(stored.values).max())
-    final = u * (abs(arb(stored.mean)) + arb(1.01) * largest) if stored.mean else arb(0)
+    final = u * (abs(arb(stored.mean)) + largest + arb(claim.terms.rounding)) if stored.mean else arb(0)
     head, whole = claim.terms, certificate.terms
     rounding = arb(head.rounding) + slip + final
     _require(head.approximation <= whole.approximation, "approximation is smaller than its head's")

@@ -10,8 +10,8 @@ from weightwright.certificates.checker.balls import ORDER, largest, series
 from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
 from weightwright.expressions import Expression
 
-UNIT = {"float64": arb(2) ** -53}
-SMALLEST = {"float64": arb(2) ** -1022}
+UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) ** -8}
+SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
 NEGLIGIBLE = arb(2) ** -13
 
 
@@ -117,7 +117,7 @@ def _rounding(
     away: arb,
 ) -> arb:
     """docs/certificates.md, "Rounding": scores, shift, exponential; then sums and products."""
-    u, tiny, count = UNIT[head.dtype], SMALLEST[head.dtype], len(scores)
+    u, tiny = UNIT[head.dtype], SMALLEST[head.dtype]
     total = sum(weights, arb(0))
     mean_slope = sum((w * k for w, k in zip(weights, head.slopes, strict=True)), arb(0)) / total
     # log p_j is concave in s, so it stays below its tangent at the middle
@@ -130,12 +130,24 @@ def _rounding(
     worst = largest(score_errors)
     gaps = _largest_gaps(head, box, r)
     errors = [
-        d + u * (1 + u) * (gap + 2 * worst) - (1 - 2 * EXP_ULPS * u).log()
+        d + u * (1 + u) * (gap + 2 * worst) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
         for d, gap in zip(score_errors, gaps, strict=True)
     ]
-    growth = [e.expm1().upper() for e in errors]
-    lost = 2 * count * tiny
     shifts = [abs(d) + away for d in deviations]
+    output = abs(centre) + away
+    return _smaller(_fine(head, p, errors, shifts, output), _coarse(head, errors))
+
+
+def _smaller(a: arb, b: arb) -> arb:
+    """The smaller of two upper bounds, of which one may be NaN."""
+    return b if not a.is_finite() or b < a else a
+
+
+def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], output: arb) -> arb:
+    """Every term to first order; NaN unless the weights are off by less than a thousandth."""
+    u, tiny = UNIT[head.dtype], SMALLEST[head.dtype]
+    growth = [e.expm1().upper() for e in errors]
+    lost = 2 * len(p) * tiny
     mass = sum((x * g for x, g in zip(p, growth, strict=True)), arb(0)) + lost
     moved = sum((x * g * d for x, g, d in zip(p, growth, shifts, strict=True)), arb(0))
     moved = (moved + lost * largest(shifts)) / (1 - mass)
@@ -144,9 +156,19 @@ def _rounding(
     weight_sum = _any_order(inflated, u)
     if not (mass < NEGLIGIBLE and largest(growth) < NEGLIGIBLE and weight_sum < NEGLIGIBLE):
         return arb.nan()  # then 1.001 p_j would not bound the computed weights
-    output = abs(centre) + away + moved
     each = 3 * u * sum(products, arb(0))
-    return (moved + _any_order(products, u) + each + output * weight_sum * arb(1.001)).upper()
+    return (moved + _any_order(products, u) + each + (output + moved) * weight_sum * arb(1.001)).upper()
+
+
+def _coarse(head: StoredHead, errors: list[arb]) -> arb:
+    """Weights whose logarithms move by at most d move a mean by spread * tanh(d/2), whatever d."""
+    u, count = UNIT[head.dtype], len(errors)
+    roundings = (2 * count + 4) * u
+    if not roundings < arb(0.5):
+        return arb.nan()
+    largest_value = largest(abs(v) for v in head.values)
+    weights = (largest(errors) / 2).tanh() + 4 * count * SMALLEST[head.dtype]
+    return (largest_value * (2 * weights + roundings / (1 - roundings))).upper()
 
 
 def _largest_gaps(head: StoredHead, box: arb, r: arb) -> list[arb]:
@@ -167,5 +189,12 @@ def _any_order(sizes: list[arb], u: arb) -> arb:
     light = [arb(0)]  # light[i]: the sum of the i smallest
     for size in reversed(ordered):
         light.append(light[-1] + size)
-    joins = [(m - 1) * u * light[-1] + light[len(ordered) - m] for m in range(1, len(ordered) + 1)]
-    return (min((x.upper() for x in joins), key=float) * slack).upper()
+    costs = []
+    partial, joins = ordered[0], arb(0)  # the heavy terms so far, and what joining them one by one costs
+    for m in range(1, len(ordered) + 1):
+        if m > 1:
+            partial += ordered[m - 1]
+            joins += partial
+        rest = light[len(ordered) - m]
+        costs.append((u * (joins + (m - 1) * rest) + rest).upper())
+    return (min(costs, key=float) * slack).upper()

@@ -70,7 +70,7 @@ def _rounding(head: StoredHead, s: arb, tau: arb, spread: arb, error: arb, large
     product = largest(abs(k) for k in head.slopes) * s
     score = product + largest(abs(c) for c in head.offsets)
     delta = u * (1 + u) * product + u * score + tiny
-    d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS * u).log()
+    d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
     growth = d.expm1() + 2 * count * tiny
     if not growth < NEGLIGIBLE:
         return arb.nan()

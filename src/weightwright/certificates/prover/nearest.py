@@ -86,7 +86,7 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     score = product + Interval.exact(float(np.abs(anchors.offsets).max()))
     delta = u * (ONE + u) * product + u * score + Interval.exact(UNDERFLOW[dtype])
     two = Interval.exact(2.0)
-    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(2.0 * EXP_ULPS * 1.001) * u
+    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(2.0 * EXP_ULPS[dtype] * 1.001) * u
     growth = d * (ONE + d)
     lost = Interval.exact(2.0 * count * UNDERFLOW[dtype])
     moved = (growth + lost) * (two * error + two * tau * (spread + error)) / (ONE - growth - lost)

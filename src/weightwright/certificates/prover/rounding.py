@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.certificates.claims import EXP_ULPS
-from weightwright.certificates.prover.intervals import ONE, Interval, up
+from weightwright.certificates.prover.intervals import ONE, Interval, tanh, up
 from weightwright.network.layers import Floats
 
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
-UNIT = {"float64": 2.0**-53}
-UNDERFLOW = {"float64": 2.0**-1022}
+UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
+UNDERFLOW = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126}
 #: Relative errors of weights below this let 1.001 p_j bound every computed weight.
 NEGLIGIBLE = 2.0**-13
 
@@ -38,8 +38,14 @@ class HeadOnBox:
 
 def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
     """(boxes,): an upper bound on |computed output - g|; NaN where the model does not apply."""
+    errors = _score_errors(box, dtype)
+    return np.fmin(_fine(box, errors, dtype), _coarse(box, errors, dtype))
+
+
+def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+    """For errors of the weights below a thousandth: every term to first order."""
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
-    moved = _weight_error(box, u, tiny)
+    moved = _weight_error(box, errors, tiny)
     p = Interval.exact(box.weights)
     # Computed weights exceed p_j by less than a thousandth whenever the weight error is defined.
     inflated = p * Interval.exact(1.001)
@@ -52,14 +58,33 @@ def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
     return np.where(sum_of_weights.hi < NEGLIGIBLE, total.hi, np.nan)
 
 
-def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
-    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - sum p_j (e^{d_j} - 1)), d_j the error of log weight j."""
+def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+    """For errors of any size: weights whose logarithms move by at most d move a mean by spread * tanh(d/2)."""
+    u, count = Interval.exact(UNIT[dtype]), float(box.weights.shape[-1])
+    lost = Interval.exact(4.0 * count * UNDERFLOW[dtype])
+    half = Interval.exact(0.5) * Interval.exact(errors.hi.max(axis=-1))
+    largest = Interval.exact(box.values.max())
+    spread = Interval.exact(2.0) * largest
+    # n terms in any order, n products, the normalisation and the sum of weights: less than 2 n + 4 roundings
+    roundings = Interval.exact(2.0 * count + 4.0) * u
+    summing = largest * roundings / (ONE - roundings)
+    total = spread * (tanh(half) + lost) + summing
+    return np.where(roundings.hi < 0.5, total.hi, np.nan)
+
+
+def _score_errors(box: HeadOnBox, dtype: str) -> Interval:
+    """(boxes, anchors): how far the logarithm of each weight can be off: score, shift, exponential."""
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
     products = Interval.exact(up(box.slopes * box.query))
     score = u * (ONE + u) * products + u * Interval.exact(box.scores) + tiny
     worst = Interval.exact(score.hi.max(axis=-1, keepdims=True))
     shift = u * (ONE + u) * (Interval.exact(box.gaps) + Interval.exact(2.0) * worst)
-    exponential = Interval.exact(2.0 * EXP_ULPS * 1.001) * u
-    d = score + shift + exponential
+    exponential = Interval.exact(2.0 * EXP_ULPS[dtype]) * u
+    return score + shift + exponential / (ONE - exponential)  # -ln(1-e) <= e/(1-e)
+
+
+def _weight_error(box: HeadOnBox, d: Interval, tiny: Interval) -> Interval:
+    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - sum p_j (e^{d_j} - 1)), d_j the error of log weight j."""
     growth = d * (ONE + d)  # e^d - 1 <= d + d^2 for d <= 1
     p = Interval.exact(box.weights)
     # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
@@ -72,16 +97,19 @@ def _weight_error(box: HeadOnBox, u: Interval, tiny: Interval) -> Interval:
 
 
 def any_order(terms: Interval, u: Interval) -> Interval:
-    """(boxes,): error of a sum of terms of these sizes in any order.
+    """(boxes,): error of a sum of terms of these sizes in any order; docs/certificates.md has the proof.
 
-    With the m largest called heavy: a node that joins two heavy subtrees costs u times its value, and
-    there are m-1; adding a subtree of light terms costs at most that subtree. The best m counts.
+    With the m largest called heavy, t_1 >= t_2 >= ..., and T the sum of the light ones: nodes that join heavy
+    subtrees cost at most u (S_2 + ... + S_m + (m-1) T), S_k = t_1 + ... + t_k; adding a subtree of light terms
+    costs at most that subtree, T in all. The best m counts.
     """
     size = -np.sort(-terms.hi, axis=-1)
     n = size.shape[-1]
-    rest = np.flip(np.cumsum(np.flip(size, -1), -1), -1)  # rest[m] = light total when m are heavy
-    light = np.concatenate([rest[..., 1:], np.zeros((*rest.shape[:-1], 1))], axis=-1)
-    slack = Interval.exact(1.0 + 4.0 * n * float(u.hi))  # of the sums above, and of computed subtrees
-    heavy_joins = Interval.exact(np.arange(n, dtype=np.float64)) * u
-    cost = (heavy_joins * Interval.exact(rest[..., :1]) + Interval.exact(light)) * slack * slack
+    partial = np.cumsum(size, -1)  # S_1, ..., S_n
+    joins = np.cumsum(partial, -1) - partial[..., :1]  # S_2 + ... + S_m
+    rest = np.flip(np.cumsum(np.flip(size, -1), -1), -1)
+    light = np.concatenate([rest[..., 1:], np.zeros((*rest.shape[:-1], 1))], axis=-1)  # T for m = 1, ..., n
+    slack = Interval.exact(1.0 + 8.0 * n * float(u.hi))  # of the sums above, and of computed subtrees
+    heavy = Interval.exact(joins) + Interval.exact(np.arange(n, dtype=np.float64)) * Interval.exact(light)
+    cost = (u * heavy + Interval.exact(light)) * slack * slack
     return Interval.exact(cost.hi.min(axis=-1))

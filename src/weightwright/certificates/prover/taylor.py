@@ -23,9 +23,11 @@ ORDER = 10
 FIRST_BOXES = 16
 MAX_HALVINGS = 24
 MAX_BOXES = 4_000
+LOOSE = 1.01  # boxes this much above the rounding term of points are halved,
+NOTICEABLE = 0.01  # where rounding is more than so much of the target
 STALLED = 0.9  # a half that keeps more than this of its parent's bound is not halved again
 #: What is claimed above what was found, so that the checker's other route to the same number agrees.
-SLACK = 1.0 + 2.0**-6
+SLACK = 1.0 + 2.0**-9
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
     """Bound the head against the formula on [lo, hi], halving boxes until each is below target (or a limit)."""
     edges = np.linspace(lo, hi, FIRST_BOXES + 1)
     a, b = edges[:-1], edges[1:]
+    tight = _tight_rounding(anchors, formula, lo, hi, dtype)
     before = np.full(FIRST_BOXES, np.inf)
     done: list[tuple[Floats, Floats, _Boxes]] = []
     boxes = 0
@@ -50,7 +53,8 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
         middle = a / 2 + b / 2
         splittable = (a < middle) & (middle < b)
         stalled = (halving > 2) & (found.approximation > STALLED * before)  # only the prover's own noise is left
-        over = ~(found.approximation <= target) & splittable & ~stalled
+        inflated = (found.rounding > LOOSE * tight) & (found.rounding > NOTICEABLE * target)
+        over = ((~(found.approximation <= target) & ~stalled) | inflated) & splittable
         boxes += len(a)
         if halving == MAX_HALVINGS or boxes + 2 * over.sum() > MAX_BOXES:
             over[:] = False
@@ -66,6 +70,13 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
         before = np.tile(found.approximation[over], 2)
         a, b = np.concatenate([a[over], middle[over]]), np.concatenate([middle[over], b[over]])
     return _collect(done)
+
+
+def _tight_rounding(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: str) -> float:
+    """The rounding term on boxes that are points: what no halving can beat."""
+    points = np.linspace(lo, hi, 8 * FIRST_BOXES + 1)
+    rounding = _bound(anchors, formula, points, points, dtype).rounding
+    return float(np.nanmax(rounding, initial=0.0))
 
 
 def _collect(done: list[tuple[Floats, Floats, _Boxes]]) -> Proof:
