@@ -105,7 +105,7 @@ def rounded_up(bound: float, digits: int = 3) -> str:
     """
     context = Context(prec=digits, rounding=ROUND_CEILING)
     short = context.create_decimal(Decimal(bound)).normalize()
-    if not short.is_finite() or -5 < short.adjusted() < 6:
+    if not short.is_finite() or -5 < short.adjusted() < digits:
         return f"{short:f}"
     mantissa, _, exponent = f"{short:e}".partition("e")
     return f"{mantissa}e{int(exponent):+03d}"  # as floats are written

@@ -1,0 +1,5 @@
+"""Every way out of the house: a network as an ONNX file, as a TransformerLens model, as plain torch source.
+
+Each export is run beside the module on the same random inputs and says the largest difference. One file per format,
+each with the libraries it needs, so nothing is imported here.
+"""

@@ -1,0 +1,62 @@
+"""What an exported file says about itself, in words. Names and roles are free text: here they become one safe line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from weightwright.box import Box
+from weightwright.certificates.claims import rounded_up
+from weightwright.network import Head
+from weightwright.runtime import AttentionNetwork
+
+PRODUCER = ("weightwright", version("weightwright"))
+
+_DATA = {
+    "none": "no data token",
+    "self": "itself",
+    "earlier": "itself and earlier tokens",
+    "all": "all data tokens",
+}
+
+
+def line(text: str) -> str:
+    """The text on one line: no line break, nothing that does not print."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """A list of names that stays short."""
+    shown = ", ".join(line(name) for name in names[:most])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown
+
+
+def sees(head: Head) -> str:
+    """Which keys a head looks at."""
+    start, stop = head.sees.registers
+    block = f"its block of {head.sees.block} tokens"
+    data = block if head.sees.data == "block" else _DATA[head.sees.data]
+    masked = " that its mask shows" if head.mask is not None else ""
+    return f"registers {start} to {stop - 1} and {data}{masked}" if start < stop else f"{data}{masked}"
+
+
+def about(net: AttentionNetwork) -> dict[str, str]:
+    """Formula, domain, bound and status as they are now; a file cannot vouch for itself."""
+    claim = net.certificate
+    facts = {"written by": " ".join(PRODUCER), "dtype": net.network.dtype}
+    if claim is None:
+        return facts | {"certificate": "none"}
+    return facts | {
+        "formula": line(claim.formula),
+        "domain": _domain(net.network.inputs, claim.domain),
+        "bound": f"{rounded_up(claim.bound)} on |network - formula|, kernel {claim.kernel}",
+        "status": f"{claim.status} when this was written",
+        "assuming": "; ".join(claim.assumptions),
+    }
+
+
+def _domain(inputs: Sequence[str], box: Box) -> str:
+    if box.lo.ndim > 1:
+        return repr(box)
+    ends = zip(inputs, box.lo.tolist(), box.hi.tolist(), strict=True)
+    return ", ".join(f"{line(name)} in [{lo!r}, {hi!r}]" for name, lo, hi in ends)

@@ -1,0 +1,54 @@
+"""How far an export is from the module: both are run on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weightwright.network.laws import rounded
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import DTYPES
+
+Run = Callable[[Tensor], Tensor]
+
+#: Batch shape and number of data tokens of the inputs; a network with a fixed number of tokens keeps it.
+_SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((), 1), ((2, 2), 3), ((1,), 64))
+
+
+def difference(net: AttentionNetwork, run: Run) -> float:
+    """The largest absolute difference between the module and `run`, which takes and returns tensors as it does."""
+    device = net.embed.C.device
+    return largest(lambda x: net(x.to(device)).cpu(), run, samples(net))
+
+
+def largest(one: Run, other: Run, inputs: Iterator[Tensor]) -> float:
+    """The largest |one(x) - other(x)|; NaN if any is NaN."""
+    gaps = []
+    with torch.no_grad():
+        for x in inputs:
+            a, b = one(x).double(), other(x).double()
+            assert a.shape == b.shape, f"{tuple(x.shape)} became {tuple(a.shape)} and {tuple(b.shape)}"
+            gaps.append((a - b).abs().max())
+    return float(torch.stack(gaps).max())
+
+
+def samples(net: AttentionNetwork) -> Iterator[Tensor]:
+    """Uniform in the certificate's domain, or standard normals where there is none; the same on every call."""
+    rng = np.random.default_rng(0)
+    for batch, tokens in _SHAPES:
+        x = _draw(net, rng, (*batch, net.network.tokens or tokens, len(net.network.inputs)))
+        yield torch.tensor(x, dtype=DTYPES[net.network.dtype])
+
+
+def _draw(net: AttentionNetwork, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    dtype = net.network.dtype
+    if net.certificate is None:
+        return rounded(rng.normal(size=shape), dtype)
+    lo, hi = net.certificate.domain.lo, net.certificate.domain.hi
+    x = rounded(rng.uniform(lo, hi, shape), dtype)
+    middle = rounded(lo / 2 + hi / 2, dtype)
+    return np.where((lo <= x) & (x <= hi), x, middle)  # rounding may have left the domain
