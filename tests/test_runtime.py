@@ -126,10 +126,14 @@ def test_narrower_inputs_are_taken_as_they_are(sine: ww.AttentionNetwork) -> Non
     assert sine(torch.zeros(2, 1, dtype=torch.int32)).dtype == torch.float64
 
 
-def test_a_cast_module_refuses_to_run(sine: ww.AttentionNetwork) -> None:
-    cast = ww.AttentionNetwork(sine.network, sine.certificate).float()
-    with pytest.raises(TypeError, match=r"cast to torch\.float32"):
-        cast(torch.zeros(1, 1))
+def test_weights_are_never_cast(sine: ww.AttentionNetwork) -> None:
+    net = ww.AttentionNetwork(sine.network, sine.certificate)
+    for cast in (net.float, net.half, net.layers.half, lambda: net.to(torch.bfloat16)):
+        with pytest.raises(TypeError, match=r"the weights are torch\.float64 and stay so"):
+            cast()
+    x = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
+    assert torch.equal(net.double().to("cpu")(x), sine(x))
+    assert net.state_dict() == {}
 
 
 def test_a_fixed_number_of_tokens_is_enforced() -> None:

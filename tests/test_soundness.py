@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adversary import worst_error
+from worst import worst_error
 
 import weightwright as ww
 

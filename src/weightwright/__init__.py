@@ -23,6 +23,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
+    from weightwright.adversary import search
     from weightwright.certificates.checker import check
     from weightwright.compiler import approximate
     from weightwright.runtime import AttentionNetwork, load
@@ -44,6 +45,7 @@ __all__ = [
     "approximate",
     "check",
     "load",
+    "search",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "approximate": "weightwright.compiler",
     "check": "weightwright.certificates.checker",
     "load": "weightwright.runtime",
+    "search": "weightwright.adversary",
 }
 
 

@@ -5,6 +5,7 @@ torch and the rest are imported inside the commands, so that `weightwright --hel
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import sys
@@ -146,15 +147,28 @@ def run(
 
 
 @app.command()
-def check(path: Net, json: Json = False) -> None:
+def check(
+    path: Net,
+    search: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Also look so long for an input that exceeds the bound.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees."""
-    with _progress("checking the certificate"):
+    with _progress("checking the certificate") as progress:
         from weightwright import report
 
         start = time.perf_counter()
         certificate = ww.check(_file(path))
         seconds = time.perf_counter() - start
-    _show({"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}, json)
+        facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}
+        if search is not None:
+            progress("looking for the worst input")
+            worst = ww.search(ww.load(path, verify=False), search)
+            facts["search"] = dataclasses.asdict(worst)
+    _show(facts, json)
+    if search is not None and worst.violated:
+        raise ww.CertificateError(f"at x = {worst.x!r} the error is {worst.error!r}, above the bound {worst.bound!r}")
 
 
 @app.command()

@@ -36,8 +36,8 @@ from weightwright.runtime.module import DTYPES, OnDomain
 Method = Literal["spectral", "faithful"]
 
 MAX_ANCHORS = 65_536
-#: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in float64.
-WIDTHS = (1e-300, 1e300)
+#: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in the dtype.
+WIDTHS = {"float64": (1e-300, 1e300), "float32": (1e-30, 1e30), "bfloat16": (1e-30, 1e30)}
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
 MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
@@ -138,22 +138,23 @@ def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float
     if box.lo.shape != (1,):
         raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
     lo, hi = float(box.lo[0]), float(box.hi[0])
-    if not WIDTHS[0] <= hi - lo <= WIDTHS[1]:
-        raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {WIDTHS[0]:g} and {WIDTHS[1]:g} wide")
+    least, most = WIDTHS[dtype]
+    if not least <= hi - lo <= most:
+        raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {least:g} and {most:g} wide in {dtype}")
     query = Query.covering(lo, hi, dtype)
-    _bounded(formula, text, lo, hi)
+    _bounded(formula, text, lo, hi, most)
     mean = _mean(formula, lo, hi, dtype)
     local = parse(to_text(local_formula(formula, query.centre, query.scale, mean)), ("s",))
     return _Task(formula, text, box, float(tol), dtype, query, mean, local, *query.reach(lo, hi, dtype))
 
 
-def _bounded(formula: Expression, text: str, lo: float, hi: float) -> None:
-    """FormulaError where f cannot be enclosed: halve until every box has finite values, or is as small as a point."""
+def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) -> None:
+    """FormulaError where f cannot be enclosed: halve until every box stays below most, or is a point."""
     edges = np.linspace(lo, hi, 65)
     a, b = edges[:-1], edges[1:]
     for _ in range(_SMALLEST_BOX):
         enclosed = jet(formula, Interval(a, b), 0)[0]
-        unknown = ~np.isfinite(np.broadcast_to(enclosed.lo - enclosed.hi, a.shape))
+        unknown = ~np.broadcast_to(enclosed.magnitude() < most, a.shape)
         a, b, middle = a[unknown], b[unknown], (a[unknown] + b[unknown]) / 2
         if not len(a):
             return
@@ -180,7 +181,8 @@ def _mean(formula: Expression, lo: float, hi: float, dtype: str) -> float:
     middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
     bits = min(20, PRECISION[dtype][0])
     mantissa, exponent = math.frexp(middle)
-    return 0.0 if abs(middle) <= half / 16 else math.ldexp(round(mantissa * 2**bits), exponent - bits)
+    mean = math.ldexp(round(mantissa * 2**bits), exponent - bits)
+    return 0.0 if abs(middle) <= half / 16 else float(rounded(np.array(mean), dtype))
 
 
 def _spectral(task: _Task, most: int) -> Iterator[tuple[Table, str]]:

@@ -19,6 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from weightwright.certificates.prover import Anchors
+from weightwright.certificates.prover.rounding import UNDERFLOW
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
@@ -68,10 +69,10 @@ class Query:
     def reach(self, lo: float, hi: float, dtype: str) -> tuple[float, float]:
         """An interval that holds every query of [lo, hi], rounded once in the dtype or not at all."""
         ends = [(Fraction(x) - Fraction(self.centre)) * Fraction(self.scale) for x in (lo, hi)]
-        slip = 0 if self.exact else Fraction(2) ** (1 - PRECISION[dtype][0])
-        first, last = float(ends[0] - slip * abs(ends[0])), float(ends[1] + slip * abs(ends[1]))
         if self.exact:
-            return first, last  # floats already
+            return float(ends[0]), float(ends[1])  # floats already
+        slip, least = Fraction(2) ** (1 - PRECISION[dtype][0]), Fraction(UNDERFLOW[dtype])
+        first, last = float(ends[0] - slip * abs(ends[0]) - least), float(ends[1] + slip * abs(ends[1]) + least)
         return math.nextafter(first, -math.inf), math.nextafter(last, math.inf)
 
 

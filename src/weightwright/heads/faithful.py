@@ -26,7 +26,7 @@ _BYTES_PER_ANCHOR = 6 * 8  # one register row
 
 def anchors_needed(width: float, slope: float, tol: float) -> int:
     """p of Corollary G.6 for a function of at most this slope on an interval of this width."""
-    return max(3, math.ceil(2 * slope * width / tol))
+    return max(3, math.ceil(min(2 * slope * width / tol, 1e300)))
 
 
 def inverse_temperature(width: float, p: int, largest: float, tol: float) -> float:
@@ -42,8 +42,12 @@ def nearest_anchor(
     p = anchors_needed(hi - lo, slope, tol)
     if p > most:
         raise BudgetError(
-            f"method='faithful' with tol={tol:g} needs {p:,} anchors ({p * _BYTES_PER_ANCHOR / 1e6:,.1f} MB of"
-            f" registers), more than max_anchors={most:,}; method='spectral' needs far fewer"
+            f"method='faithful' with tol={tol:g} needs {_many(p)} anchors"
+            f" ({_many(p * _BYTES_PER_ANCHOR // 10**6)} MB of registers), more than max_anchors={most:,}; method='spectral' needs far fewer"
         )
     grid = lo + np.arange(p, dtype=np.float64) * ((hi - lo) / p)
     return Table(grid, -(grid**2) / 2, f(grid), inverse_temperature(hi - lo, p, largest, tol))
+
+
+def _many(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else f"{float(count):.3g}"

@@ -28,8 +28,11 @@ def two_keys(formula: Expression) -> Table | None:
         return None
     w, t = inner
     # in terms of sigma(w s + t): keys +-(w s + t)/2, values constant + factor and constant
-    keys, offsets = (np.array([float(x / 2), -float(x / 2)]) for x in (w, t))
-    return Table(keys, offsets, np.array([float(constant + factor), float(constant)]))
+    try:
+        keys, offsets = (np.array([float(x / 2), -float(x / 2)]) for x in (w, t))
+        return Table(keys, offsets, np.array([float(constant + factor), float(constant)]))
+    except OverflowError:
+        return None
 
 
 def _leaf(node: Number | Variable) -> _Form | None:

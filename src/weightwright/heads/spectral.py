@@ -48,8 +48,9 @@ class Designer:
 
     def __init__(self, f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int, dtype: str) -> None:
         self.f, self.lo, self.hi, self.tol, self.most, self.dtype = f, lo, hi, tol, most, dtype
-        sample = f(np.linspace(lo, hi, 257))
+        sample = f(np.linspace(lo, hi, 8 * most + 1))
         self.range = float(np.ptp(sample))
+        self.too_steep = bool(np.abs(np.diff(sample)).max() > self.range / 4)  # for any grid of so many anchors
         self._fits: dict[int, list[Fit]] = {}
 
     def candidates(self, aim: float) -> Iterator[Fit]:
@@ -82,15 +83,16 @@ class Designer:
 
     def fits(self, p: int) -> list[Fit]:
         if p not in self._fits:
-            ridge = RIDGE * self.tol / self.range if self.range else 0.0
-            fits = list(fit_values(self.f, self.lo, self.hi, p, max(ridge, LEAST_RIDGE), self.dtype))
+            with np.errstate(all="ignore"):
+                ridge = float(np.clip(RIDGE * self.tol / np.float64(self.range or np.inf), LEAST_RIDGE, 1.0))
+                fits = list(fit_values(self.f, self.lo, self.hi, p, ridge, self.dtype))
             small = [fit for fit in fits if np.abs(fit.table.values).max() <= LARGEST_VALUE * self.range]
             self._fits[p] = small or fits
         return self._fits[p]
 
     def _flat(self, p: int) -> bool:
         """Whether doubling p stopped helping: rounding rules, or a kink that falls like 1/p."""
-        resolved = self.error(p) < 0.1 * self.range
+        resolved = self.error(p) < 0.1 * self.range or self.too_steep
         return p >= 64 and resolved and self.error(p) > 0.4 * self.error(p // 2)
 
 
@@ -117,7 +119,7 @@ def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridg
             residual = np.abs(output - target).max()
             few = slice(None, None, 1 + p // 4)  # rounding varies slowly
             spent = _rounding_estimate(weights[few], scores[few], values, output[few], dtype)
-            yield Fit(Table(keys, offsets, values, beta), float(residual) + spent)
+            yield Fit(Table(keys, offsets, values, beta), float(np.nan_to_num(residual + spent, nan=np.inf)))
 
 
 def _solve(weights: Floats, target: Floats, ridge: float) -> Floats:

@@ -61,7 +61,7 @@ def decode(structure: Any, arrays: Arrays, types: Mapping[str, type], expected: 
 
     try:
         result = value(structure)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         raise FileFormatError(f"the stored structure is not a {expected.__name__}: {error}") from error
     if not isinstance(result, expected):
         raise FileFormatError(f"the stored structure is a {type(result).__name__}, not a {expected.__name__}")

@@ -6,6 +6,7 @@ Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h que
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -76,11 +77,11 @@ class AttentionNetwork(nn.Module):
             raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
         if self.network.tokens is not None and x.shape[-2] != self.network.tokens:
             raise ValueError(f"x must have {self.network.tokens} tokens, not {x.shape[-2]}")
-        if self.embed.C.dtype != dtype:
-            raise TypeError(f"the weights were cast to {self.embed.C.dtype}; the certificate is about {dtype}")
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
-        x = x.to(dtype)
+        given, x = x, x.to(dtype)
+        if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
+            raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
         if self.certificate is not None:
             _refuse_reduced_precision(x)
         if self.certificate is None or self.on_domain == "ignore":
@@ -128,9 +129,9 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
     verify=False needs no python-flint and leaves the certificate's status UNCHECKED."""
     network, certificate = read(path)
     if verify and certificate is not None:
-        from weightwright.certificates.checker import check  # needs python-flint
+        from weightwright.certificates.checker import checked  # needs python-flint
 
-        certificate = check(path)
+        network, certificate = checked(path)
     return AttentionNetwork(network, certificate, on_domain)
 
 
@@ -138,8 +139,13 @@ def _refuse_reduced_precision(x: Tensor) -> None:
     """Settings under which torch computes in fewer bits than the certificate is about."""
     if torch.is_autocast_enabled(x.device.type):
         raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
-    precision = torch.get_float32_matmul_precision()
-    if x.dtype == torch.float32 and precision != "highest":
+    if x.dtype != torch.float32:
+        return
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError as error:  # several of torch's settings contradict each other
+        raise CertificateError(f"torch does not say in how many bits it multiplies float32: {error}") from error
+    if precision != "highest":
         raise CertificateError(
             f"torch.set_float32_matmul_precision({precision!r}) lets products of float32 run in fewer bits than the"
             " certificate is about; set it to 'highest'"
@@ -173,11 +179,24 @@ def _build(layer: Layer, network: Network) -> nn.Module:
 
 
 class _Weights(nn.Module):
-    """Numpy arrays as buffers of the network's dtype."""
+    """Numpy arrays as buffers of the network's dtype. They may move to a device and are never cast: the
+    certificate is about these numbers. No state dict holds them; `save` and `load` do."""
 
     def keep(self, dtype: str, **arrays: Floats | None) -> None:
         for name, array in arrays.items():
-            self.register_buffer(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
+            self.constant(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
+
+    def constant(self, name: str, tensor: Tensor | None) -> None:
+        self.register_buffer(name, tensor, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _Weights:
+        for buffer in self.buffers(recurse=False):
+            if buffer.is_floating_point() and fn(buffer[:0]).dtype != buffer.dtype:
+                raise TypeError(
+                    f"the weights are {buffer.dtype} and stay so: the certificate is about them;"
+                    " approximate with another dtype instead"
+                )
+        return super()._apply(fn, recurse)
 
 
 class _LinearMap(_Weights):
@@ -238,9 +257,9 @@ class _AttentionHead(_Weights):
         self.keep(network.dtype, W_Q=head.W_Q, W_K=head.W_K, W_V=head.W_V, W_O=head.W_O)
         start, stop = head.sees.registers
         seen = torch.tensor(network.registers[start:stop], dtype=DTYPES[network.dtype])
-        self.register_buffer("K_registers", seen @ self.W_K)  # (p, h): constant, computed once
-        self.register_buffer("V_registers", seen @ self.W_V)  # (p, v)
-        self.register_buffer("mask", None if head.mask is None else torch.tensor(head.mask))
+        self.constant("K_registers", seen @ self.W_K)  # (p, h): computed once
+        self.constant("V_registers", seen @ self.W_V)  # (p, v)
+        self.constant("mask", None if head.mask is None else torch.tensor(head.mask))
 
     def forward(self, X: Tensor) -> Tensor:
         Q = self.beta * (X @ self.W_Q)  # (B, n, h)

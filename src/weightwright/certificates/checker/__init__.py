@@ -3,6 +3,6 @@
 It shares the file format and the claims with the rest of weightwright, and no enclosure code.
 """
 
-from weightwright.certificates.checker.check import check
+from weightwright.certificates.checker.check import check, checked
 
-__all__ = ["check"]
+__all__ = ["check", "checked"]

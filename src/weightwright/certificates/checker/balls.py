@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from threading import RLock
 
 from flint import arb, arb_series, ctx, fmpq
 
@@ -14,15 +15,20 @@ PRECISION = 128  # bits
 ORDER = 12  # the highest Taylor coefficient used
 
 
+#: flint's precision and series length belong to the whole process, so one thread at a time may set them.
+_FLINT = RLock()
+
+
 @contextmanager
 def working_precision() -> Iterator[None]:
-    """The checker's precision; the caller's own settings come back afterwards."""
-    precision, cap = ctx.prec, ctx.cap
-    ctx.prec = PRECISION
-    try:
-        yield
-    finally:
-        ctx.prec, ctx.cap = precision, cap
+    """The checker's precision, for one thread at a time; the caller's own settings come back afterwards."""
+    with _FLINT:
+        precision, cap = ctx.prec, ctx.cap
+        ctx.prec = PRECISION
+        try:
+            yield
+        finally:
+            ctx.prec, ctx.cap = precision, cap
 
 
 def largest(numbers: Iterable[arb]) -> arb:
@@ -48,10 +54,14 @@ def series(expression: Expression, at: arb, order: int) -> list[arb]:
 
     ctx.cap = order + 1
     result = fold(expression, leaf, _apply)
-    return [result[i] for i in range(order + 1)]
+    return [result[i] if i < result.prec else arb.nan() for i in range(order + 1)]
 
 
 def _apply(op: str, args: Sequence[arb_series]) -> arb_series:
+    if any(not arg[0].is_finite() for arg in args):  # 0 * log(-1) is not 0
+        return _unknown()
+    if op == "div" and args[1][0].contains(arb(0)):
+        return _unknown()
     try:
         return _RULES[op](*args)
     except (ValueError, ZeroDivisionError):  # flint: a denominator that may be zero
@@ -82,9 +92,11 @@ def _whole_power(base: arb_series, n: int) -> arb_series:
 
 
 def _maximum(a: arb_series, b: arb_series) -> arb_series:
-    if a[0] >= b[0]:
+    """One of the two where it is certainly above; else (also at an exact tie, where either could be the function
+    nearby) the values and slopes of both, and nothing beyond."""
+    if a[0] > b[0]:
         return a
-    if a[0] <= b[0]:
+    if a[0] < b[0]:
         return b
     return arb_series([a[0].max(b[0]), a[1].union(b[1]), *[arb.nan()] * ctx.cap])
 

@@ -23,10 +23,18 @@ from weightwright.network.laws import PRECISION
 
 MAX_HALVINGS = 30  # of a stored box, where the checker's enclosure is wider than the prover's was
 KERNELS = ("dot",)
+#: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
+LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
+LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
 
 
 def check(path: str | os.PathLike[str]) -> Certificate:
     """Recompute every claim in the file. Returns the certificate, PROVEN; raises CertificateError otherwise."""
+    return checked(path)[1]
+
+
+def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
+    """The network that was read, and its certificate, PROVEN; raises CertificateError otherwise."""
     network, certificate = read(path)
     if certificate is None:
         raise CertificateError(f"{path}: the network has no certificate")
@@ -34,7 +42,7 @@ def check(path: str | os.PathLike[str]) -> Certificate:
         _agree(network, certificate)
     except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
-    return dataclasses.replace(certificate, status="PROVEN")
+    return network, dataclasses.replace(certificate, status="PROVEN")
 
 
 def _agree(network: Network, certificate: Certificate) -> None:
@@ -98,20 +106,27 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
         f"the domain {certificate.domain} is no interval",
     )
     first, last = sorted((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale) for x in (lo[0], hi[0]))
-    slip = 0 if stored.exact_query else Fraction(2) ** (1 - PRECISION[certificate.dtype][0])  # twice the unit roundoff
+    reach = [first, last]
+    if (
+        not stored.exact_query
+    ):  # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
+        slip, least = (Fraction(2) ** e for e in (1 - PRECISION[certificate.dtype][0], LEAST[certificate.dtype]))
+        reach = [first - slip * abs(first) - least, last + slip * abs(last) + least]
     _require(
-        claim.lo <= first - slip * abs(first) and last + slip * abs(last) <= claim.hi,
+        claim.lo <= reach[0] and reach[1] <= claim.hi,
         f"queries range over [{float(first)!r}, {float(last)!r}] and round, the claim covers"
         f" [{claim.lo!r}, {claim.hi!r}]",
     )
+    sizes = stored.sizes(max(abs(lo[0]), abs(hi[0])), max(abs(claim.lo), abs(claim.hi)))
+    _require(all(size < LARGEST[certificate.dtype] for size in sizes), f"a number may overflow {certificate.dtype}")
     boxes = claim.boxes
     _require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
     _require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(boxes[:, 1])
-    start, end = float(boxes[0, 0]), float(reach[-1])
-    gaps = np.flatnonzero(boxes[1:, 0] > reach[:-1])
-    _require(len(gaps) == 0, f"no box covers what follows {[float(x) for x in reach[gaps]]}")
+    covered = np.maximum.accumulate(boxes[:, 1])
+    start, end = float(boxes[0, 0]), float(covered[-1])
+    gaps = np.flatnonzero(boxes[1:, 0] > covered[:-1])
+    _require(len(gaps) == 0, f"no box covers what follows {[float(x) for x in covered[gaps]]}")
     covers = start <= claim.lo and claim.hi <= end
     _require(covers, f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]")
 

@@ -156,8 +156,14 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     weight_sum = _any_order(inflated, u)
     if not (mass < NEGLIGIBLE and largest(growth) < NEGLIGIBLE and weight_sum < NEGLIGIBLE):
         return arb.nan()  # then 1.001 p_j would not bound the computed weights
-    each = 3 * u * sum(products, arb(0))
+    each = 3 * u * sum(products, arb(0)) + underflow(head)
     return (moved + _any_order(products, u) + each + (output + moved) * weight_sum * arb(1.001)).upper()
+
+
+def underflow(head: StoredHead) -> arb:
+    """What weights, products and sums below the normal range can lose: at most SMALLEST each, values multiplied in."""
+    largest_value = largest(abs(v) for v in head.values)
+    return (4 * len(head.values) + 8) * SMALLEST[head.dtype] * (1 + largest_value)
 
 
 def _coarse(head: StoredHead, errors: list[arb]) -> arb:
@@ -168,7 +174,7 @@ def _coarse(head: StoredHead, errors: list[arb]) -> arb:
         return arb.nan()
     largest_value = largest(abs(v) for v in head.values)
     weights = (largest(errors) / 2).tanh() + 4 * count * SMALLEST[head.dtype]
-    return (largest_value * (2 * weights + roundings / (1 - roundings))).upper()
+    return (largest_value * (2 * weights + roundings / (1 - roundings)) + underflow(head)).upper()
 
 
 def _largest_gaps(head: StoredHead, box: arb, r: arb) -> list[arb]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, smallest
-from weightwright.certificates.checker.head import NEGLIGIBLE, SMALLEST, UNIT, Found, StoredHead
+from weightwright.certificates.checker.head import NEGLIGIBLE, SMALLEST, UNIT, Found, StoredHead, underflow
 from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
 from weightwright.expressions import Expression
 
@@ -79,4 +79,4 @@ def _rounding(head: StoredHead, s: arb, tau: arb, spread: arb, error: arb, large
     summing = (u + tau) * slack**2
     if not summing < NEGLIGIBLE:
         return arb.nan()
-    return (moved + largest_value * (2 * summing * slack + arb(3.1) * u)).upper()
+    return (moved + largest_value * (2 * summing * slack + arb(3.1) * u) + underflow(head)).upper()

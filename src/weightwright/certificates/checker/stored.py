@@ -7,7 +7,9 @@ constants. Anything else is refused, not approximated.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from flint import arb
@@ -27,11 +29,22 @@ class OneHead:
     scale: float
     mean: float
     values: Floats
+    beta: float
 
     @property
     def exact_query(self) -> bool:
         """Whether s is computed without rounding: a product with a power of two that cannot underflow."""
         return self.centre == 0 and self.scale >= 1
+
+    def sizes(self, x: float, s: float) -> Iterator[arb]:
+        """Everything that must be far from overflow for inputs up to x and queries up to s."""
+        yield abs(arb(self.scale)) * x
+        yield abs(arb(self.centre)) * abs(arb(self.scale))
+        yield arb(self.beta) * s
+        for k, c in zip(self.head.slopes, self.head.offsets, strict=True):
+            yield abs(k) * s + abs(c)
+        yield abs(arb(self.mean)) + len(self.values) * arb(float(np.abs(self.values).max()))
+        yield abs(self.head.hidden)
 
 
 def read_one_head(network: Network) -> OneHead:
@@ -66,8 +79,9 @@ def read_one_head(network: Network) -> OneHead:
             beta * data_keys[1][1],
             network.dtype,
         ),
-        centre=-shift / scale,
+        centre=_exact_quotient(-shift, scale),
         scale=scale,
+        beta=head.beta,
         mean=_output_mean(network, layer, slope, constant),
         values=values,
     )
@@ -76,6 +90,12 @@ def read_one_head(network: Network) -> OneHead:
 def _must(condition: bool, complaint: str) -> None:
     if not condition:
         raise CertificateError(f"no rule covers this network: {complaint}")
+
+
+def _exact_quotient(a: float, b: float) -> float:
+    """a / b, which must be a float."""
+    _must(Fraction(a / b) * Fraction(b) == Fraction(a), f"{a!r} / {b!r} is no float")
+    return a / b
 
 
 def _power_of_two(x: float) -> bool:

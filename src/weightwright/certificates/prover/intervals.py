@@ -43,7 +43,10 @@ class Interval:
 
     @classmethod
     def rational(cls, value: Fraction) -> Interval:
-        nearest = np.float64(value)
+        try:
+            nearest = np.float64(float(value))
+        except OverflowError:
+            return UNKNOWN
         if Fraction(float(nearest)) == value:
             return cls.exact(nearest)
         return cls(down(nearest), up(nearest))

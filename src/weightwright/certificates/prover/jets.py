@@ -174,7 +174,7 @@ def silu(a: Jet) -> Jet:
 
 def maximum(a: Jet, b: Jet) -> Jet:
     """One of the two where they are apart; where they may cross, values and slopes of both."""
-    a_above, b_above = a[0].lo >= b[0].hi, b[0].lo >= a[0].hi
+    a_above, b_above = a[0].lo > b[0].hi, b[0].lo > a[0].hi  # at a tie either could be the function nearby
     top = Interval(np.maximum(a[0].lo, b[0].lo), np.maximum(a[0].hi, b[0].hi))
     crossing = [top, *(x.hull(y) for x, y in zip(a[1:2], b[1:2], strict=True)), *[iv.UNKNOWN] * (len(a) - 2)]
     return [x.where(a_above, y.where(b_above, c)) for x, y, c in zip(a, b, crossing, strict=False)][: len(a)]
@@ -206,8 +206,9 @@ def _power(base: Jet, exponent: Jet) -> Jet:
 
 
 def _whole_power(base: Jet, n: int) -> Jet:
-    if n == 0:
-        return constant(iv.ONE, len(base) - 1)
+    if n == 0:  # 1 where the base is defined at all
+        defined = np.isfinite(base[0].lo) & np.isfinite(base[0].hi)
+        return constant(Interval.exact(np.where(defined, 1.0, np.nan)), len(base) - 1)
     if n % 2:
         return base if n == 1 else mul(base, _whole_power(base, n - 1))
     return _square(_whole_power(base, n // 2))

@@ -14,7 +14,7 @@ from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS, Terms
 from weightwright.certificates.prover.anchors import Anchors, Proof
 from weightwright.certificates.prover.intervals import ONE, Interval, exp
 from weightwright.certificates.prover.jets import jet
-from weightwright.certificates.prover.rounding import NEGLIGIBLE, UNDERFLOW, UNIT
+from weightwright.certificates.prover.rounding import NEGLIGIBLE, UNDERFLOW, UNIT, underflow
 from weightwright.certificates.prover.taylor import SLACK
 from weightwright.expressions import Expression
 
@@ -93,6 +93,6 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     slack = Interval.exact(1.001 + 8.0 * count * float(u.hi))
     summing = (u + tau) * slack * slack
     largest = Interval.exact(float(np.abs(anchors.values).max()))
-    total = moved + largest * (two * summing * slack + Interval.exact(3.1) * u)
+    total = moved + largest * (two * summing * slack + Interval.exact(3.1) * u) + underflow(anchors.values, dtype)
     applies = bool(growth.hi < NEGLIGIBLE) and bool(summing.hi < NEGLIGIBLE)
     return total if applies else Interval.exact(np.nan)

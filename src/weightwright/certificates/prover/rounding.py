@@ -52,7 +52,8 @@ def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     products = inflated * Interval.exact(box.values)
     sum_of_weights = any_order(inflated, u)
     sum_of_products = any_order(products, u)
-    each = Interval.exact(3.0) * u * products.sum()  # normalising (2u) and multiplying (u)
+    # normalising (2u) and multiplying (u)
+    each = Interval.exact(3.0) * u * products.sum() + underflow(box.values, dtype)
     output = Interval.exact(box.output[:, 0]) + moved
     total = moved + sum_of_products + each + output * sum_of_weights * Interval.exact(1.001)
     return np.where(sum_of_weights.hi < NEGLIGIBLE, total.hi, np.nan)
@@ -68,8 +69,14 @@ def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     # n terms in any order, n products, the normalisation and the sum of weights: less than 2 n + 4 roundings
     roundings = Interval.exact(2.0 * count + 4.0) * u
     summing = largest * roundings / (ONE - roundings)
-    total = spread * (tanh(half) + lost) + summing
+    total = spread * (tanh(half) + lost) + summing + underflow(box.values, dtype)
     return np.where(roundings.hi < 0.5, total.hi, np.nan)
+
+
+def underflow(values: Floats, dtype: str) -> Interval:
+    """What weights, products and sums below the normal range can lose: so much each, values multiplied in."""
+    count, largest = len(values), Interval.exact(np.abs(values).max())
+    return Interval.exact((4.0 * count + 8.0) * UNDERFLOW[dtype]) * (ONE + largest)
 
 
 def _score_errors(box: HeadOnBox, dtype: str) -> Interval:

@@ -22,7 +22,7 @@ from weightwright.network.layers import Floats
 ORDER = 10
 FIRST_BOXES = 16
 MAX_HALVINGS = 24
-MAX_BOXES = 4_000
+MAX_BOXES = 1_500
 LOOSE = 1.01  # boxes this much above the rounding term of points are halved,
 NOTICEABLE = 0.01  # where rounding is more than so much of the target
 STALLED = 0.9  # a half that keeps more than this of its parent's bound is not halved again
