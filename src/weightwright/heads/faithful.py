@@ -41,9 +41,10 @@ def nearest_anchor(
     """The table for f on [lo, hi]; BudgetError before anything is allocated if it needs more than `most` anchors."""
     p = anchors_needed(hi - lo, slope, tol)
     if p > most:
+        size = p * _BYTES_PER_ANCHOR // 10**6
         raise BudgetError(
-            f"method='faithful' with tol={tol:g} needs {_many(p)} anchors"
-            f" ({_many(p * _BYTES_PER_ANCHOR // 10**6)} MB of registers), more than max_anchors={most:,}; method='spectral' needs far fewer"
+            f"method='faithful' with tol={tol:g} needs {_many(p)} anchors ({_many(size)} MB of registers),"
+            f" more than max_anchors={most:,}; method='spectral' needs far fewer"
         )
     grid = lo + np.arange(p, dtype=np.float64) * ((hi - lo) / p)
     return Table(grid, -(grid**2) / 2, f(grid), inverse_temperature(hi - lo, p, largest, tol))

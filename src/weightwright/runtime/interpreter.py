@@ -23,7 +23,8 @@ def _layer(layer: Layer, X: Floats, registers: Floats) -> Floats:
     if isinstance(layer, Linear):
         return _linear(layer, X)
     if isinstance(layer, Attention):
-        mixed = sum((_head(head, X, registers) for head in layer.heads), np.zeros(1))
+        nothing = np.zeros((*X.shape[:-1], len(layer.coordinates)))
+        mixed = sum((_head(head, X, registers) for head in layer.heads), nothing)
         return X + mixed if layer.residual else mixed
     if isinstance(layer, FeedForward):
         out = np.maximum(X @ layer.W_1 + layer.b_1, 0) @ layer.W_2 + layer.b_2

@@ -21,7 +21,7 @@ from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
-MAX_HALVINGS = 30  # of a stored box, where the checker's enclosure is wider than the prover's was
+MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
 KERNELS = ("dot",)
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}

@@ -21,7 +21,7 @@ from weightwright.network.layers import Floats
 
 ORDER = 10
 FIRST_BOXES = 16
-MAX_HALVINGS = 24
+MAX_HALVINGS = 50
 MAX_BOXES = 1_500
 LOOSE = 1.01  # boxes this much above the rounding term of points are halved,
 NOTICEABLE = 0.01  # where rounding is more than so much of the target
@@ -35,6 +35,7 @@ class _Boxes:
     """Upper bounds for each of some boxes."""
 
     approximation: Floats
+    at_middle: Floats  # the approximation error at the middle of the box
     leakage: Floats
     rounding: Floats
     lipschitz: Floats
@@ -52,7 +53,8 @@ def prove(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: st
         found = _bound(anchors, formula, a, b, dtype)
         middle = a / 2 + b / 2
         splittable = (a < middle) & (middle < b)
-        stalled = (halving > 2) & (found.approximation > STALLED * before)  # only the prover's own noise is left
+        # close to the error at the middle itself, and halving did not help: only the prover's own noise is left
+        stalled = (found.approximation <= 2 * found.at_middle) & (found.approximation > STALLED * before)
         inflated = (found.rounding > LOOSE * tight) & (found.rounding > NOTICEABLE * target)
         over = ((~(found.approximation <= target) & ~stalled) | inflated) & splittable
         boxes += len(a)
@@ -96,11 +98,12 @@ def _bound(anchors: Anchors, formula: Expression, a: Floats, b: Floats, dtype: s
         centre = np.nan_to_num(_spread(point[0], at.m).middle())  # subtracted from values and formula alike
         point = [_spread(point[0] - Interval.exact(centre), at.m), *(_spread(x, at.m) for x in point[1:])]
         box = [_spread(box[0] - Interval.exact(centre), at.m), *(_spread(x, at.m) for x in box[1:])]
-        high_order = at.distance(centre, point, box, ORDER)
-        low_order = at.distance(centre, point, box, 1)  # all that is left at a kink
+        high_order, at_middle = at.distance(centre, point, box, ORDER)
+        low_order, _ = at.distance(centre, point, box, 1)  # all that is left at a kink
         approximation = np.fmin(high_order, low_order)
         return _Boxes(
             approximation,
+            at_middle,
             at.leakage(),
             at.rounding(centre, up(box[0].magnitude() + approximation), dtype),
             box[1].magnitude(),
@@ -135,8 +138,8 @@ class _AtMiddle:
         self.drift = exp((self.w * self.d).sum().absolute() * Interval.exact(self.r))
         self.growth = exp(self.reach)
 
-    def distance(self, centre: Floats, point: list[Interval], box: list[Interval], order: int) -> Floats:
-        """(boxes,): an upper bound on |N/D - F| from Taylor models of the given order."""
+    def distance(self, centre: Floats, point: list[Interval], box: list[Interval], order: int) -> tuple[Floats, Floats]:
+        """(boxes,): upper bounds on |N/D - F| over the box, from Taylor models of the order, and at its middle."""
         r = Interval.exact(self.r)
         deviation = self.v - Interval.exact(centre[:, None])
         term = self.w  # w_j d_j^i / i!
@@ -144,6 +147,7 @@ class _AtMiddle:
         D: list[Interval] = []
         tails: list[Interval] = []
         total, r_power = ZERO, ONE
+        at_middle = np.zeros(0)
         for i in range(order + 1):
             tails.append(tail.sum())
             if i < order:
@@ -152,6 +156,7 @@ class _AtMiddle:
                 for j in range(i + 1):
                     coefficient = coefficient - point[j] * D[i - j]
                 total = total + coefficient.absolute() * r_power
+                at_middle = coefficient.magnitude() if i == 0 else at_middle
                 r_power = r_power * r
                 step = Interval.exact(float(i + 1))
                 term = term * self.d / step
@@ -166,7 +171,7 @@ class _AtMiddle:
             moves = (box[0] - point[0]).absolute()
             beyond = Interval(np.fmin(beyond.lo, moves.lo), np.fmin(beyond.hi, moves.hi))
         total = total + beyond * tails[0]
-        return (total * self.drift).hi
+        return (total * self.drift).hi, at_middle
 
     def leakage(self) -> Floats:
         """(boxes,): what MAX_TOKENS hidden keys can add if a plain Transformer sees them."""
