@@ -9,7 +9,7 @@ from torch import tensor
 import weightwright as ww
 
 
-def worst_error(net: ww.AttentionNetwork, seed: int, seconds: float = 0.1) -> tuple[float, arb]:
+def worst_error(net: ww.AttentionNetwork, seed: int, seconds: float = 0.05) -> tuple[float, arb]:
     """(input, error) of the largest error that was found, the error recomputed by the tests' own reference."""
     x = ww.search(net, seconds, seed).x
     y = net(tensor([[x]], dtype=net.dtype)).item()
