@@ -7,6 +7,7 @@ about the whole network and its formula.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -54,11 +55,21 @@ class HeadClaim(Frozen):
 
 
 @dataclass(frozen=True)
+class Measured:
+    """The largest error that a search found: no bound, whatever was searched."""
+
+    error: float
+    inputs: int  # how many were tried
+    how: str  # where they came from, and against what
+
+
+@dataclass(frozen=True)
 class Certificate:
     """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
 
-    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading
-    without checking; MEASURED where no proof was asked for or found.
+    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
+    checking; MEASURED where nothing is claimed: no head has a claim, the bound is infinite, `measured` says what was
+    found.
     """
 
     formula: str  # in x
@@ -70,7 +81,18 @@ class Certificate:
     heads: tuple[HeadClaim, ...]
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
+    measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
+
+
+def measured_certificate(
+    formula: str, domain: Box, dtype: str, kernel: str, network: str, measured: Measured
+) -> Certificate:
+    """A certificate that claims nothing and says what was measured."""
+    nothing = Terms(math.inf, math.inf, math.inf)
+    return Certificate(
+        formula, domain, dtype, kernel, math.inf, nothing, (), network, (), measured=measured, status="MEASURED"
+    )
 
 
 def assumptions(dtype: str) -> tuple[str, ...]:

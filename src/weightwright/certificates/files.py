@@ -16,14 +16,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, HeadClaim, Terms
+from weightwright.certificates.claims import Certificate, HeadClaim, Measured, Status, Terms
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
 FORMAT = 1
 _KEY = "weightwright"
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Terms)}
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Measured, Terms)}
 
 
 def network_digest(network: Network) -> str:
@@ -51,7 +51,7 @@ def write(path: str | os.PathLike[str], network: Network, certificate: Certifica
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
-    """The network and its certificate, which is UNCHECKED; FileFormatError for anything else."""
+    """The network and its certificate: UNCHECKED, or MEASURED if it claims nothing. FileFormatError for all else."""
     payload, arrays = _contents(Path(path))
     stated = payload.pop("digest", None)
     if stated != digest(payload, arrays):
@@ -60,7 +60,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     if payload.get("certificate") is None:
         return network, None
     certificate = decode(payload["certificate"], arrays, _CERTIFICATE_TYPES, Certificate)
-    return network, dataclasses.replace(certificate, status="UNCHECKED")
+    status: Status = "UNCHECKED" if certificate.measured is None else "MEASURED"
+    return network, dataclasses.replace(certificate, status=status)
 
 
 def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:

@@ -126,9 +126,10 @@ class AttentionNetwork(nn.Module):
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
     """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
-    verify=False needs no python-flint and leaves the certificate's status UNCHECKED."""
+    verify=False needs no python-flint and leaves the certificate's status UNCHECKED. A network whose error was only
+    measured has nothing to check: its status is MEASURED."""
     network, certificate = read(path)
-    if verify and certificate is not None:
+    if verify and certificate is not None and certificate.measured is None:
         from weightwright.certificates.checker import checked  # needs python-flint
 
         network, certificate = checked(path)

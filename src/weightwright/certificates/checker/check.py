@@ -38,6 +38,10 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
     network, certificate = read(path)
     if certificate is None:
         raise CertificateError(f"{path}: the network has no certificate")
+    if certificate.measured is not None:
+        raise CertificateError(
+            f"{path}: nothing is proven here; an error of {certificate.measured.error:.3g} was measured"
+        )
     try:
         _agree(network, certificate)
     except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
