@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,10 @@ from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.compiler.certify import certified, checked
 from weightwright.compiler.designs import faithful_designs, spectral_designs
+from weightwright.compiler.kinked import Kinked, Sees, find_kinks
 from weightwright.compiler.task import SAMPLES, Task, make_task
 from weightwright.errors import ToleranceError
+from weightwright.heads.assemble import Design
 from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
@@ -30,16 +32,22 @@ def approximate(
     method: Method = "spectral",
     *,
     dtype: torch.dtype = torch.float64,
+    sees: Sees = "registers",
+    dead_zone: float = 0.0,
     max_anchors: int = MAX_ANCHORS,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
-    """A network of one attention head that returns f(x) within tol for every x of the domain, in its dtype.
+    """A network of one attention layer that returns f(x) within tol for every x of the domain, in its dtype.
 
     f: a formula in x, or a torch function of one tensor. method: "spectral" (fewest anchors) or "faithful"
     (the papers' construction, UA-2, errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
     designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
     returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
+
+    A smooth f takes one head. One that bends (relu, abs, max, min, clip) is split at its kinks: with sees="registers"
+    every kink takes a head of one-sided keys on registers, which any Transformer can load; with sees="self" a gate, two
+    keys of which the token itself is one. Where f jumps (sign, step), nothing is claimed within dead_zone of a jump.
 
     Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
     head would need more than max_anchors, FormulaError where f is undefined. `progress` is told what is
@@ -49,17 +57,19 @@ def approximate(
     >>> net.certificate.status, net.certificate.bound <= 1e-8
     ('PROVEN', True)
     """
-    task = make_task(f, domain, tol, _dtype_name(dtype), 0.0)
+    task = make_task(f, domain, tol, _dtype_name(dtype), dead_zone)
     if method not in ("spectral", "faithful"):
         raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
-    designs = faithful_designs(task, max_anchors) if method == "faithful" else spectral_designs(task, max_anchors)
-    none = np.zeros((0, 2))
+    if sees not in ("registers", "self"):
+        raise ValueError(f"sees must be 'registers' or 'self', not {sees!r}")
+    kinked = find_kinks(task)
+    positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
     best: tuple[Network, Certificate] | None = None
-    for design in designs:
+    for design in _designs(task, kinked, method, sees, max_anchors):
         progress(f"proving a head with {design.size} anchors")
-        attempt = certified(task, design, "nearest" if method == "faithful" else "taylor", none[:, 0], none)
+        attempt = certified(task, design, "nearest" if method == "faithful" else "taylor", positions, zones)
         if attempt is not None and (best is None or attempt[1].bound < best[1].bound):
             best = attempt
         if attempt is None or attempt[1].bound > task.tol:
@@ -69,6 +79,17 @@ def approximate(
         if certificate is not None:
             return AttentionNetwork(attempt[0], certificate, on_domain)
     raise _not_provable(task, best)
+
+
+def _designs(task: Task, kinked: Kinked | None, method: Method, sees: Sees, most: int) -> Iterator[Design]:
+    """What to try to prove, one after the other."""
+    if method == "faithful":
+        yield from faithful_designs(task, most)
+        return
+    if kinked is not None:
+        yield from kinked.designs(most, sees)
+    if kinked is None or not len(kinked.zones):
+        yield from spectral_designs(task, most)
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

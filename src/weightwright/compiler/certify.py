@@ -19,8 +19,13 @@ from weightwright.compiler.task import SAMPLES, Task
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
 from weightwright.heads.assemble import Design, assemble
+from weightwright.heads.one_sided import samples
 from weightwright.network import Network
+from weightwright.network.laws import PRECISION
 from weightwright.network.layers import Floats
+
+#: The prover does not look for approximation errors below so much of the tolerance.
+WORTHWHILE = 1e-3
 
 Rule = Literal["taylor", "nearest"]
 
@@ -37,13 +42,13 @@ def certified(
     if rule == "nearest":
         proof = prove_nearest(layer.heads[0], local, task.lo, task.hi, task.dtype)
     else:
-        holes = np.sort((zones - task.query.centre) * task.query.scale, axis=1)
+        holes = _holes(task, zones)
         edges = np.unique(np.concatenate([first_edges(task.lo, task.hi), kinks, holes.ravel()]))
         edges = edges[(edges >= task.lo) & (edges <= task.hi)]
-        s = np.linspace(task.lo, task.hi, SAMPLES)
+        s = np.union1d(np.linspace(task.lo, task.hi, SAMPLES), samples(task.lo, task.hi, kinks.tolist(), 60))
         s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
         measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
-        proof = prove(layer, local, edges, task.dtype, 1.03 * measured, holes)
+        proof = prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
     lipschitz = 0.0 if task.query.exact else proof.lipschitz
     terms, bound = network_terms(
         proof.terms,
@@ -72,6 +77,13 @@ def certified(
         dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones),
     )
     return network, certificate
+
+
+def _holes(task: Task, zones: Floats) -> Floats:
+    """The queries that inputs inside the dead zones alone can lead to."""
+    holes = (zones - task.query.centre) * task.query.scale
+    slip = 0.0 if task.query.exact else 2.0 ** (2 - PRECISION[task.dtype][0]) * np.abs(holes)
+    return holes + slip * np.array([1.0, -1.0])
 
 
 def evaluate(layer: Sum, s: Floats) -> Floats:

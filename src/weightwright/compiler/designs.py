@@ -19,7 +19,7 @@ from weightwright.heads.spectral import Designer
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
 MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
-AIMS = (0.93, 0.2, 0.02)
+AIMS = (0.93, 0.6, 0.2, 0.02)
 
 
 def spectral_designs(task: Task, most: int) -> Iterator[Design]:

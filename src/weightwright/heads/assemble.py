@@ -13,7 +13,7 @@ The stream has these coordinates; with several heads, key, offset and value are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -60,7 +60,8 @@ class Table:
     def rounded(self, dtype: str) -> Table:
         """The table in numbers of the dtype."""
         keys, offsets, values = (rounded(x, dtype) for x in (self.keys, self.offsets, self.values))
-        return replace(self, keys=keys, offsets=offsets, values=values)
+        own = self.own and Own(*(float(rounded(np.array(x), dtype)) for x in astuple(self.own)))
+        return replace(self, keys=keys, offsets=offsets, values=values, own=own)
 
     def anchors(self, query: Query) -> Anchors:
         """The table as the prover sees it."""
@@ -70,7 +71,12 @@ class Table:
             values = np.append(values, self.own.value + self.own.slope * query.centre)
             tilts = np.append(tilts, self.own.slope / query.scale)
         hidden = HIDDEN if self.own is None else -math.inf
-        return Anchors(self.beta * keys, self.beta * offsets, values, tilts, hidden, self.weight)
+        copied = self.own is None or (self.own.value == 0 and _power_of_two(self.own.slope))
+        return Anchors(self.beta * keys, self.beta * offsets, values, tilts, copied, hidden, self.weight)
+
+
+def _power_of_two(x: float) -> bool:
+    return abs(math.frexp(x)[0]) == 0.5
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,10 @@ class Query:
         centre = 0.0 if lo <= 0 <= hi else float(rounded(np.array(lo / 2 + hi / 2), dtype))
         mantissa, exponent = math.frexp(max(hi - centre, centre - lo))
         return cls(centre, math.ldexp(1.0, (mantissa == 0.5) - exponent))
+
+    def __call__(self, x: float) -> float:
+        """The query of x."""
+        return (x - self.centre) * self.scale
 
     @property
     def exact(self) -> bool:

@@ -12,9 +12,12 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, smallest
 from weightwright.certificates.checker.head import Found
-from weightwright.certificates.checker.rounding import NEGLIGIBLE, SMALLEST, UNIT, StoredHead, underflow
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead, underflow
 from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
 from weightwright.expressions import Expression
+
+#: Weights that are off by less let 1.001 p_j bound every computed weight.
+NEGLIGIBLE = arb(2) ** -13
 
 
 def examine_nearest(head: StoredHead, formula: Expression, lo: arb, hi: arb) -> Found:

@@ -11,7 +11,7 @@ from weightwright.certificates.claims import EXP_ULPS
 
 UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) ** -8}
 SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
-NEGLIGIBLE = arb(2) ** -13
+SMALL = arb(1) / 4
 SHARED = arb(3) / 5
 
 
@@ -22,7 +22,8 @@ class StoredHead:
     slopes: list[arb]
     offsets: list[arb]
     values: list[arb]
-    tilts: list[arb]  # not 0 for a key whose value is computed from the input
+    tilts: list[arb]  # not 0 for a key whose value is taken from the input
+    copied: bool  # whether such a value does not round: the input times a power of two
     hidden: arb | None  # score of the keys that must not be seen; None if a head sees no others
     weight: arb
     dtype: str
@@ -90,15 +91,19 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     mass = sum((x * g for x, g in zip(p, growth, strict=True)), arb(0)) + lost
     moved = sum((x * g * d for x, g, d in zip(p, growth, shifts, strict=True)), arb(0))
     moved = (moved + lost * largest(shifts)) / (1 - mass)
-    inflated = [x * (1 + g) * (arb(1.001) + 8 * u) for x, g in zip(p, growth, strict=True)]
+    if not mass < SMALL:
+        return arb.nan()
+    # what a computed weight is at most, its own roundings included
+    inflated = [x * (1 + g) / (1 - mass) * (1 + 4 * u) for x, g in zip(p, growth, strict=True)]
     products = [x * v for x, v in zip(inflated, sizes, strict=True)]
     weight_sum = any_order(inflated, u)
-    if not (mass < NEGLIGIBLE and weight_sum < NEGLIGIBLE):
-        return arb.nan()  # then the inflated p_j would not bound the computed weights
-    # normalising, multiplying, and two roundings of a value that is computed
-    each = sum((x * (3 if tilt == 0 else 5) for x, tilt in zip(products, head.tilts, strict=True)), arb(0))
+    if not weight_sum < SMALL:
+        return arb.nan()
+    # normalising, multiplying, and the rounding of a value that is computed
+    counts = [3 if tilt == 0 or head.copied else 4 for tilt in head.tilts]
+    each = sum((x * count for x, count in zip(products, counts, strict=True)), arb(0))
     each = each * u * (1 + 4 * u) + underflow(len(p), largest(sizes), head.dtype)
-    return (moved + any_order(products, u) + each + (output + moved) * weight_sum * arb(1.001)).upper()
+    return (moved + any_order(products, u) + each + (output + moved) * weight_sum / (1 - weight_sum)).upper()
 
 
 def underflow(count: int, largest_value: arb, dtype: str) -> arb:

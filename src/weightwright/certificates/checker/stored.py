@@ -133,6 +133,7 @@ class _Reader:
             [beta * c for c in heights],
             [_ball(v) for v in constants],
             [_ball(tilt) for tilt in tilts],
+            value == 0 and _power_of_two(value_slope),
             beta * max(hidden) if hidden else None,
             self._weight(head),
             self.network.dtype,

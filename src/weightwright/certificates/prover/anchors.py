@@ -19,6 +19,7 @@ class Anchors:
     offsets: Floats
     values: Floats
     tilts: Floats
+    copied: bool  # whether values with a tilt are the input itself, times a power of two: they do not round
     hidden: float  # the score of keys that the head must not see; -inf if there are none
     weight: float = 1.0
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from weightwright.certificates.claims import MAX_TOKENS
 from weightwright.certificates.prover.anchors import Anchors
-from weightwright.certificates.prover.intervals import ONE, ZERO, Interval, exp, up
+from weightwright.certificates.prover.intervals import ONE, ZERO, Interval, exp, line_difference, up
 from weightwright.certificates.prover.rounding import HeadOnBox, rounding_bound
 from weightwright.network.layers import Floats
 
@@ -29,11 +29,13 @@ class HeadOnBoxes:
         self.z = self.k * middle + self.c
         self.top = self.z.lo.argmax(axis=1)
         rows = np.arange(len(self.m))
-        # differences of scores first, so that common parts cancel before rounding
-        relative = (self.k - Interval.exact(anchors.slopes[self.top][:, None])) * middle + (
-            self.c - Interval.exact(anchors.offsets[self.top][:, None])
+        relative = line_difference(
+            anchors.slopes,
+            anchors.slopes[self.top][:, None],
+            anchors.offsets,
+            anchors.offsets[self.top][:, None],
+            self.m[:, None],
         )
-        relative = Interval(relative.lo.copy(), relative.hi.copy())
         relative.lo[rows, self.top] = relative.hi[rows, self.top] = 0.0
         weight = exp(relative)
         total = _column(weight.sum())
@@ -115,7 +117,7 @@ class HeadOnBoxes:
                 weights=(self.heaviest * _column(self.drift)).hi,
                 deviations=deviation.hi,
                 values=self.values(),
-                computed=self.anchors.tilts != 0,
+                computed=(self.anchors.tilts != 0) & (not self.anchors.copied),
                 output=up(np.abs(centre) + away.hi)[:, None],
                 top=self.top,
             ),

@@ -18,8 +18,8 @@ from weightwright.network.layers import Bools, Floats
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
 UNDERFLOW = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126}
-#: A total error of the weights below this keeps computed weights below 1.001 p_j e^{d_j} before they round.
-NEGLIGIBLE = 2.0**-13
+#: Weights that are off by less together, and sums of weights that round by less, are taken to first order.
+SMALL = 0.25
 #: An error that is taken off all logarithms of weights also scales what underflows: by less than 2.
 SHARED = 0.6
 
@@ -35,7 +35,7 @@ class HeadOnBox:
     weights: Floats  # p_j
     deviations: Floats  # |v_j - g|
     values: Floats  # |v_j|
-    computed: Bools  # (anchors,): whether v_j is computed from the input: two roundings
+    computed: Bools  # (anchors,): whether v_j is computed from the input: one rounding
     output: Floats  # (boxes, 1): |g|
     top: np.ndarray[tuple[int], np.dtype[np.int64]]  # (boxes,): the index of a key with a large weight
 
@@ -65,23 +65,28 @@ def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """For weights that are hardly off: every term to first order."""
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
     growth = _growth(errors)
-    moved, applies = _weight_error(box, growth, tiny)
-    # Computed weights exceed p_j e^{d_j} by less than a thousandth, and by their own roundings.
-    inflated = Interval.exact(box.weights) * (ONE + growth) * Interval.exact(1.001 + 8 * UNIT[dtype])
+    moved, mass = _weight_error(box, growth, tiny)
+    # Computed weights are at most p_j e^{d_j} / (1 - mass), and their own roundings more.
+    most = _column(Interval.exact(1.0 + 8 * UNIT[dtype]) / (ONE - mass))
+    inflated = Interval.exact(box.weights) * (ONE + growth) * most
     products = inflated * Interval.exact(box.values)
     sum_of_weights = any_order(inflated, u)
     sum_of_products = any_order(products, u)
-    # normalising (2u) and multiplying (u), and two roundings of a value that is computed
-    each = Interval.exact(np.where(box.computed, 5.2, 3.1)) * u * products
+    # normalising (2u) and multiplying (u), and the rounding of a value that is computed
+    each = Interval.exact(np.where(box.computed, 4.2, 3.1)) * u * products
     output = Interval.exact(box.output[:, 0]) + moved
     total = (
         moved
         + sum_of_products
         + each.sum()
         + underflow(box.values, dtype)
-        + output * sum_of_weights * Interval.exact(1.001)
+        + output * sum_of_weights / (ONE - sum_of_weights)
     )
-    return np.where(applies & (sum_of_weights.hi < NEGLIGIBLE), total.hi, np.nan)
+    return np.where((mass.hi < SMALL) & (sum_of_weights.hi < SMALL), total.hi, np.nan)
+
+
+def _column(x: Interval) -> Interval:
+    return Interval(x.lo[:, None], x.hi[:, None])
 
 
 def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
@@ -121,15 +126,15 @@ def _growth(d: Interval) -> Interval:
     return Interval(d.lo, np.where(d.hi <= 1.0, small.hi, exp(d).hi))
 
 
-def _weight_error(box: HeadOnBox, growth: Interval, tiny: Interval) -> tuple[Interval, Bools]:
-    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - sum p_j (e^{d_j} - 1)), d_j the error of log weight j; where so."""
+def _weight_error(box: HeadOnBox, growth: Interval, tiny: Interval) -> tuple[Interval, Interval]:
+    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - mass), mass = sum p_j (e^{d_j} - 1), d_j the error of log weight j."""
     p = Interval.exact(box.weights)
     # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
     lost = Interval.exact(float(4 * box.weights.shape[-1])) * tiny
     mass = (p * growth).sum() + lost
     moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
     error = moved / (ONE - mass)
-    return Interval(np.zeros_like(error.hi), error.hi), mass.hi < NEGLIGIBLE
+    return Interval(np.zeros_like(error.hi), error.hi), Interval.exact(mass.hi)
 
 
 def any_order(terms: Interval, u: Interval) -> Interval:
