@@ -25,7 +25,7 @@ from weightwright.network.laws import PRECISION
 from weightwright.network.layers import Floats
 
 #: The prover does not look for approximation errors below so much of the tolerance.
-WORTHWHILE = 1e-3
+WORTHWHILE = 1e-6
 
 Rule = Literal["taylor", "nearest"]
 

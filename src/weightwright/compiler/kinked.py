@@ -28,6 +28,8 @@ from weightwright.network.layers import Floats
 
 Sees = Literal["registers", "self"]
 
+_INSIDE = 0.381  # of a piece: where its line is read off; the middle may hide a jump of a factor
+
 
 @dataclass(frozen=True)
 class Line:
@@ -78,9 +80,9 @@ class Kinked:
         """The line that a piecewise linear formula follows between two neighbouring kinks."""
         ends = [lo, *(kink.at for kink in self.steps if lo < kink.at < hi), hi]
         start, end = max(pairwise(ends), key=lambda piece: piece[1] - piece[0])
-        middle = start / 2 + end / 2
-        slope = slope_at(self.formula, middle)
-        return Line(slope, float(self.rest(np.array([middle]))[0]) - slope * middle)
+        inside = start + _INSIDE * (end - start)
+        slope = slope_at(self.formula, inside)
+        return Line(slope, float(self.rest(np.array([inside]))[0]) - slope * inside)
 
     def pieces(self) -> list[tuple[float, float]]:
         """The intervals between the bends."""

@@ -19,6 +19,7 @@ KEYS = (4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 52, 64)
 SOFT = (4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 52, 64)
 PADDING = {False: 2.0, True: 4.0}  # soft anchors outside on each side, for few and for many
 _FEW = 12
+TINY = 1e-300
 _RIDGE = 1e-3  # times the tolerance
 
 
@@ -31,7 +32,7 @@ class OneSided:
         even = np.linspace(self.task.lo, self.task.hi, SAMPLES)
         slope = float(np.ptp(kinked.rest(even))) / (self.task.hi - self.task.lo)
         #: The tolerance in s, at the slopes that the kinks have.
-        self.error = self.task.tol / max([slope, *(abs(kink.bend) for kink in kinked.bends)])
+        self.error = self.task.tol / max([slope, *(abs(kink.bend) for kink in kinked.bends), TINY])
         octaves = int(np.clip(np.log2((self.task.hi - self.task.lo) / self.error) + 6, 8, 60))
         s = samples(self.task.lo, self.task.hi, kinked.positions.tolist(), octaves)
         inside = (s[:, None] > kinked.holes[:, 0]) & (s[:, None] < kinked.holes[:, 1])
@@ -80,7 +81,7 @@ class OneSided:
 
     def _fit(self, count: int, soft: int) -> Iterator[Fitted]:
         task, target = self.task, self._target()
-        ridge = float(np.clip(_RIDGE * task.tol / max(np.abs(target(self.samples)).max(), 1e-300), 1e-15, 1e-3))
+        ridge = float(np.clip(_RIDGE * task.tol / max(np.abs(target(self.samples)).max(), TINY), 1e-15, 1e-3))
         for shape in shapes(self.error):
             heads = [
                 one_sided_keys(kink.at, task.hi if right else task.lo, count, shape, task.dtype)
