@@ -30,16 +30,21 @@ HIDDEN = -1024.0
 
 @dataclass(frozen=True)
 class Table:
-    """Scores beta (keys_j s + offsets_j) and centred values. beta is a power of two: it multiplies exactly."""
+    """Scores beta (keys_j s + offsets_j) and centred values. beta is a power of two: it multiplies exactly.
+
+    window M: only the 2 M + 1 anchors nearest to the query have weight; see `heads.window`.
+    """
 
     keys: Floats
     offsets: Floats
     values: Floats
     beta: float = 1.0
+    window: int | None = None
 
     def rounded(self, dtype: str) -> Table:
         """The table in numbers of the dtype."""
-        return Table(rounded(self.keys, dtype), rounded(self.offsets, dtype), rounded(self.values, dtype), self.beta)
+        keys, offsets, values = (rounded(array, dtype) for array in (self.keys, self.offsets, self.values))
+        return Table(keys, offsets, values, self.beta, self.window)
 
     @property
     def anchors(self) -> Anchors:
@@ -49,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Query:
-    """s = (x - centre) * scale, with |s| <= 1 and a scale that is a power of two."""
+    """s = (x - centre) * scale, with a scale that is a power of two; |s| <= 1 unless it was made finer."""
 
     centre: float
     scale: float
@@ -60,6 +65,10 @@ class Query:
         centre = 0.0 if lo <= 0 <= hi else float(rounded(np.array(lo / 2 + hi / 2), dtype))
         mantissa, exponent = math.frexp(max(hi - centre, centre - lo))
         return cls(centre, math.ldexp(1.0, (mantissa == 0.5) - exponent))
+
+    def finer(self, factor: float) -> Query:
+        """The query in units of 1/factor, a power of two: whole numbers are then the anchors of a windowed head."""
+        return Query(self.centre, self.scale * factor)
 
     @property
     def exact(self) -> bool:
@@ -87,7 +96,8 @@ def assemble(table: Table, query: Query, mean: float, formula: str, role: str, d
     W_V[4, 0] = 1.0
     W_O = np.zeros((1, 6))
     W_O[0, 5] = 1.0
-    head = Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers=(0, len(table.keys)), data="none"))
+    sees = Sees(registers=(0, len(table.keys)), data="none")
+    head = Head(role, W_Q, W_K, W_V, W_O, table.beta, sees, window=table.window)
     return Network(
         inputs=("x[0]",),
         embed=token_wise(("x[0]",), names, {("x[0]", "x[0]"): 1.0}, {"data": 1.0, formula: mean}),
