@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +120,19 @@ def test_infinite_queries_and_nan() -> None:
     assert y[4].isnan()
 
 
+def test_the_first_exp_of_a_process_is_one_threads() -> None:
+    """Two threads that come first at the same time may get a kernel of 26 bits: so importing computes an exp."""
+    program = """
+import torch
+exp, seen = torch.exp, []
+torch.exp = lambda x: (seen.append((x.dtype, x.numel())), exp(x))[1]
+import weightwright.runtime
+print(sorted((str(dtype), n) for dtype, n in seen))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[('torch.float32', 1), ('torch.float64', 1)]"
+
+
 def test_several_values_at_once() -> None:
     """Two columns of values are two heads with one window."""
     first, second = table(30, 6, 0.5, seed=1), table(30, 6, 0.5, seed=2)
@@ -184,24 +198,29 @@ def seconds(compute: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_thousand_anchors_are_at_least_five_times_faster(dtype: str) -> None:
-    """On the same table; measured 60 times and more on two cores. Again if the machine was busy."""
+    """On the same table; measured 70 times and more. One thread each: threads wait for each other on a busy machine."""
     head = table(1024, 12 if dtype == "float64" else 6, 0.25 if dtype == "float64" else 0.5, dtype)
     short, dense = (ww.AttentionNetwork(one_head(it, dtype)) for it in (head, replace(head, window=None)))
     x = torch.tensor(inside(head, 50_000, dtype), dtype=DTYPES[dtype])
-    with torch.no_grad():
-        short(x)
-        ratios = (seconds(lambda: dense(x)) / seconds(lambda: short(x)) for _ in range(3))
-        assert any(ratio >= 5 for ratio in ratios)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        with torch.no_grad():
+            short(x)
+            ratios = (seconds(lambda: dense(x)) / seconds(lambda: short(x)) for _ in range(3))
+            assert any(ratio >= 5 for ratio in ratios)
+    finally:
+        torch.set_num_threads(threads)
 
 
 MILLION = """
-import resource, torch, weightwright as ww
+import torch, weightwright as ww
 {build}
 x = torch.linspace(-1, 1, 1_000_000)[:, None]
 with torch.no_grad():
     y = net(x)
 assert y.shape == x.shape and y.isfinite().all()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 NETS = {
     "windowed": """
@@ -215,11 +234,13 @@ net = ww.AttentionNetwork(assemble(
 }
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: the peak would be the parent's too")
 @pytest.mark.parametrize("kind", NETS)
 def test_a_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
+    """The peak of the process itself: getrusage would count what its parent held when it was started."""
     program = MILLION.format(build=NETS[kind])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 2**30
+    assert int(done.stdout) < 2**20  # kilobytes
 
 
 # --- files ---

@@ -24,6 +24,11 @@ from torch import Tensor
 #: Tokens computed at a time: few enough for the intermediates to stay in cache, enough for two threads.
 CHUNK = 2**17
 
+# The first exp of a process settles which of MKL's kernels is used. If two threads come first at the same time, one of
+# them may compute its share with 26 bits (pytorch issue 188792; seen here once): so one thread comes first, here.
+for _dtype in (torch.float32, torch.float64):
+    torch.exp(torch.zeros(1, dtype=_dtype))
+
 
 def decay(c: float, M: int, dtype: torch.dtype) -> Tensor:
     """e_m = exp(-c m^2) for m = 0 .. M, rounded to the dtype."""
@@ -36,7 +41,7 @@ def attend(t: Tensor, values: Tensor, e: Tensor, first: float, c: float) -> Tens
     A query with fewer than M anchors on one side counts as the last that has them. NaN gives NaN.
     """
     flat = t.reshape(-1)
-    if _in_one_kernel(t):
+    if _in_one_kernel(t, max(-first, first + len(values))):
         from weightwright.runtime.window_triton import attend as kernel
 
         mixed = kernel(flat, values, e, first, c)
@@ -46,10 +51,11 @@ def attend(t: Tensor, values: Tensor, e: Tensor, first: float, c: float) -> Tens
     return mixed.T.reshape(*t.shape, values.shape[1])
 
 
-def _in_one_kernel(t: Tensor) -> bool:
-    """On a GPU, where triton is installed and no gradient is wanted."""
+def _in_one_kernel(t: Tensor, farthest: float) -> bool:
+    """On a GPU where triton is installed, no gradient is wanted, and no anchor is out of the kernel's reach."""
     gradient = torch.is_grad_enabled() and t.requires_grad
-    return t.is_cuda and t.dtype != torch.bfloat16 and not gradient and find_spec("triton") is not None
+    fits = t.is_cuda and t.dtype in (torch.float32, torch.float64) and not gradient and farthest < 2**21
+    return fits and find_spec("triton") is not None
 
 
 def _chunk(t: Tensor, columns: tuple[Tensor, ...], e: Tensor, first: float, c: float) -> Tensor:
