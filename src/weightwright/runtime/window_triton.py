@@ -37,7 +37,7 @@ def _window(  # type: ignore[no-untyped-def]
     t = tl.load(t_ptr + tokens, mask=here, other=0.0)
     lowest = tl.full((1,), M - 0.5, t.dtype) + first
     highest = tl.full((1,), p - 1 - M + 0.5, t.dtype) + first
-    inside = tl.minimum(tl.maximum(t, lowest), highest)
+    inside = tl.minimum(tl.maximum(tl.where(t == t, t, lowest), lowest), highest)
     nearest = (inside + shift) - shift
     k = tl.minimum(tl.maximum((nearest - first).to(tl.int32), M), p - 1 - M)
     z = tl.exp(two_c * (inside - (k.to(t.dtype) + first)))
