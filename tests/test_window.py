@@ -213,10 +213,10 @@ def test_a_thousand_anchors_are_at_least_five_times_faster(dtype: str) -> None:
         torch.set_num_threads(threads)
 
 
-MILLION = """
+PROGRAM = """
 import torch, weightwright as ww
 {build}
-x = torch.linspace(-1, 1, 1_000_000)[:, None]
+x = torch.linspace(-1, 1, 4_000_000)[:, None]
 with torch.no_grad():
     y = net(x)
 assert y.shape == x.shape and y.isfinite().all()
@@ -230,15 +230,15 @@ L = np.arange(-520.0, 521.0)
 net = ww.AttentionNetwork(assemble(
     Table(2 * L, -L**2, np.cos(L), 0.5, 6).rounded("float32"), Query(0.0, 512.0), 0.0, "f", "f", "float32"))
 """,
-    "dense": 'net = ww.approximate("sin(5*x)", (-1, 1), 1e-4, dtype=torch.float32)',
+    "dense": 'net = ww.approximate("sin(20*x)", (-1, 1), 1e-3, dtype=torch.float32)',
 }
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: the peak would be the parent's too")
 @pytest.mark.parametrize("kind", NETS)
-def test_a_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
+def test_four_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
     """The peak of the process itself: getrusage would count what its parent held when it was started."""
-    program = MILLION.format(build=NETS[kind])
+    program = PROGRAM.format(build=NETS[kind])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2**20  # kilobytes
 
@@ -317,10 +317,6 @@ LAWS = {
     "true": (broken(window=True), "whole number of at least 1, not True"),
     "text": (broken(window="8"), "whole number of at least 1, not '8'"),
     "data": (broken(sees=Sees(registers=(0, 41), data="self")), "sees registers only, not data tokens .'self'"),
-    "mask": (
-        broken(sees=Sees(registers=(0, 41), data="all"), mask=np.ones((6, 6), dtype=bool)),
-        "a mask needs",
-    ),
     "query": (broken(W_Q=np.zeros((6, 3)), W_K=np.zeros((6, 3))), "queries of size 2 and .* not 3 and 1"),
     "value": (broken(W_V=np.zeros((6, 0)), W_O=np.zeros((0, 6))), "values of size 1 or more, not 2 and 0"),
     "beta": (broken(beta=0.75), "beta = 0.75 .* power of two"),
