@@ -34,6 +34,8 @@ _MEANING: dict[str, Any] = {
     "gelu": _half_erf,
     "abs": lambda a: abs(a),
     "relu": lambda a: a.max(arb(0)),
+    "sign": lambda a: arb(1) if a > 0 else arb(-1) if a < 0 else arb(0),
+    "step": lambda a: arb(1) if a > 0 else arb(0) if a < 0 else arb(0.5),
     "max": lambda a, b: a.max(b),
     "min": lambda a, b: a.min(b),
     "clip": lambda a, lo, hi: a.max(lo).min(hi),

@@ -30,7 +30,7 @@ def forged(path: Path, change: Change) -> Path:
 
 
 def with_claim(certificate: Certificate, **changes: object) -> Certificate:
-    return dataclasses.replace(certificate, heads=(dataclasses.replace(certificate.heads[0], **changes),))
+    return dataclasses.replace(certificate, layers=(dataclasses.replace(certificate.layers[0], **changes),))
 
 
 def scaled(terms: Terms, name: str, factor: float) -> Terms:
@@ -48,14 +48,14 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a bound that is no number": (lambda c: dataclasses.replace(c, bound=math.nan), "bound = nan"),
     "smaller network terms": (
         lambda c: dataclasses.replace(c, terms=scaled(c.terms, "approximation", 0.5), bound=c.bound),
-        "smaller than its head's",
+        "smaller than its layer's",
     ),
     "a smaller approximation": (
-        lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "approximation", 0.5)),
+        lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "approximation", 0.5)),
         "approximation on",
     ),
-    "a smaller rounding": (lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "rounding", 0.5)), "rounding on"),
-    "a smaller leakage": (lambda c: with_claim(c, terms=scaled(c.heads[0].terms, "leakage", 0.0)), "leakage on"),
+    "a smaller rounding": (lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "rounding", 0.5)), "rounding on"),
+    "a smaller leakage": (lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "leakage", 0.0)), "leakage on"),
     "rounding of the network left out": (
         lambda c: dataclasses.replace(c, terms=scaled(c.terms, "rounding", 0.1)),
         "rounding",
@@ -76,13 +76,13 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda c: dataclasses.replace(c, formula="__import__('os').system('true')"),
         "not part of the language",
     ),
-    "a missing box": (lambda c: with_claim(c, boxes=np.delete(c.heads[0].boxes, 3, axis=0)), "no box covers"),
+    "a missing box": (lambda c: with_claim(c, boxes=np.delete(c.layers[0].boxes, 3, axis=0)), "no box covers"),
     "no boxes": (lambda c: with_claim(c, boxes=np.zeros((0, 2))), "boxes of shape"),
-    "a missing first box": (lambda c: with_claim(c, boxes=c.heads[0].boxes[1:]), "boxes cover"),
-    "a missing last box": (lambda c: with_claim(c, boxes=c.heads[0].boxes[:-1]), "boxes cover"),
+    "a missing first box": (lambda c: with_claim(c, boxes=c.layers[0].boxes[1:]), "boxes cover"),
+    "a missing last box": (lambda c: with_claim(c, boxes=c.layers[0].boxes[:-1]), "boxes cover"),
     "a box that is NaN": (lambda c: with_claim(c, boxes=np.full((1, 2), np.nan)), "no interval"),
-    "no claim": (lambda c: dataclasses.replace(c, heads=()), "one head claim"),
-    "a claim about another head": (lambda c: with_claim(c, head=1), "head 1"),
+    "no claim": (lambda c: dataclasses.replace(c, layers=()), "one layer's claim"),
+    "a claim about another layer": (lambda c: with_claim(c, layer=1), "layer 1"),
     "an unknown rule": (lambda c: with_claim(c, rule="trust me"), "no rule"),
     "the rule for nearest anchors": (lambda c: with_claim(c, rule="nearest"), "claimed"),
     "hidden assumptions": (lambda c: dataclasses.replace(c, assumptions=()), "assumption"),
@@ -183,8 +183,8 @@ def test_the_faithful_rule_refuses_too(name: str, tmp_path: Path) -> None:
     with pytest.raises(ww.CertificateError):
         ww.check(path)
     for term in ("approximation", "leakage", "rounding"):
-        claim = dataclasses.replace(certificate.heads[0], terms=scaled(certificate.heads[0].terms, term, 0.5))
-        write(path, network, dataclasses.replace(certificate, heads=(claim,)))
+        claim = dataclasses.replace(certificate.layers[0], terms=scaled(certificate.layers[0].terms, term, 0.5))
+        write(path, network, dataclasses.replace(certificate, layers=(claim,)))
         with pytest.raises(ww.CertificateError, match=f"{term} on"):
             ww.check(path)
 

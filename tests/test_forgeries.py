@@ -17,10 +17,10 @@ from flint import arb
 
 import weightwright as ww
 from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.claims import Certificate, HeadClaim, Terms, assumptions, local_formula
+from weightwright.certificates.claims import Certificate, LayerClaim, Terms, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read, write
 from weightwright.expressions import Number, parse, to_text
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.network import Attention, Network
 
 
@@ -29,7 +29,7 @@ def forged_network(
 ) -> Network:
     """A one-head network with any query scale x + shift, also ones that assemble would not make."""
     plain = Table(table.keys, table.offsets, table.values)
-    network = assemble(plain, Query(0.0, 1.0), 0.0, "f", "forged")
+    network = assemble(Design((plain,), ("forged",), 0.0), Query(0.0, 1.0), "f")
     layer = network.layers[0]
     assert isinstance(layer, Attention)
     W_Q, W_K = np.array(layer.heads[0].W_Q), np.array(layer.heads[0].W_K)
@@ -50,7 +50,7 @@ def forged_certificate(
     mean = float(network.embed.C[0, 5])
     edges = np.linspace(*claim, boxes + 1)
     local = to_text(local_formula(parse(formula), *query, mean))
-    leaf = HeadClaim(0, 0, local, *claim, "taylor", np.stack([edges[:-1], edges[1:]], 1), Terms(*terms), 0.0)
+    leaf = LayerClaim(0, local, *claim, "taylor", np.stack([edges[:-1], edges[1:]], 1), Terms(*terms), 0.0)
     whole = Terms(terms[0], terms[1], 2 * terms[2])
     return Certificate(
         to_text(parse(formula)),

@@ -8,12 +8,13 @@ import torch
 from flint import arb, ctx
 
 from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.checker.head import StoredHead, examine
-from weightwright.certificates.prover import prove
+from weightwright.certificates.checker.head import examine
+from weightwright.certificates.checker.rounding import StoredHead
+from weightwright.certificates.prover import Sum, first_edges, prove
 from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.rounding import any_order
 from weightwright.expressions import parse
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.runtime import AttentionNetwork
 
 FORMULA = parse("s", ("s",))
@@ -24,6 +25,10 @@ def random_table(rng: np.random.Generator) -> Table:
     keys = np.sort(rng.normal(size=p)) * rng.choice([0.1, 1.0, 10.0])
     values = rng.normal(size=p) * rng.choice([1.0, 1e3], size=p)
     return Table(keys, -(keys**2) / 4 + rng.normal(size=p) * 0.1, values, beta=float(2.0 ** rng.integers(-2, 14)))
+
+
+def one_head(table: Table) -> Sum:
+    return Sum((table.anchors(Query(0.0, 1.0)),))
 
 
 def exact_output(table: Table, s: float) -> arb:
@@ -42,8 +47,8 @@ def test_computed_output_is_within_the_rounding_term(seed: int) -> None:
     table = random_table(rng)
     lo = float(rng.uniform(-1, 0.5))
     hi = lo + float(10.0 ** -rng.integers(1, 6))
-    net = AttentionNetwork(assemble(table, Query(0.0, 1.0), 0.0, "f", "random"))
-    bound = prove(table.anchors, FORMULA, lo, hi, "float64", target=np.inf).terms.rounding
+    net = AttentionNetwork(assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f"))
+    bound = prove(one_head(table), FORMULA, first_edges(lo, hi), "float64", target=np.inf).terms.rounding
     assert np.isfinite(bound)
     s = np.concatenate([[lo, hi], rng.uniform(lo, hi, 200)])
     outputs = net(torch.tensor(s)[:, None])[:, 0].tolist()
@@ -57,15 +62,12 @@ def test_prover_and_checker_reach_about_the_same_rounding_term(seed: int) -> Non
     rng = np.random.default_rng(100 + seed)
     table = random_table(rng)
     lo, hi = 0.25, 0.25 + 2.0**-8
-    claimed = prove(table.anchors, FORMULA, lo, hi, "float64", target=np.inf)
+    claimed = prove(one_head(table), FORMULA, first_edges(lo, hi), "float64", target=np.inf)
     with working_precision():
-        anchors = table.anchors
-        stored = StoredHead(
-            *([arb(x) for x in column.tolist()] for column in (anchors.slopes, anchors.offsets, anchors.values)),
-            hidden=arb(anchors.hidden),
-            dtype="float64",
-        )
-        found = [examine(stored, FORMULA, arb(a), arb(b)).rounding for a, b in claimed.boxes.tolist()]
+        (anchors,) = one_head(table).heads
+        columns = (anchors.slopes, anchors.offsets, anchors.values, anchors.tilts)
+        stored = StoredHead(*([arb(x) for x in column.tolist()] for column in columns), True, None, arb(1), "float64")
+        found = [examine([stored], arb(0), FORMULA, arb(a), arb(b)).rounding for a, b in claimed.boxes.tolist()]
         assert all(x <= claimed.terms.rounding for x in found)
         assert max(float(x) for x in found) >= 0.9 * claimed.terms.rounding
 

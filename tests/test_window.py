@@ -17,7 +17,7 @@ from zoo import ZOO, windowed
 
 import weightwright as ww
 from weightwright.certificates.files import network_digest
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
 from weightwright.network.laws import rounded
 from weightwright.network.storage import NETWORK_TYPES, decode, encode
@@ -32,11 +32,11 @@ def table(p: int, M: int | None, c: float, dtype: str = "float64", first: int | 
     """Random values between -1 and 1 on p anchors."""
     grid = (-(p // 2) if first is None else first) + np.arange(p, dtype=np.float64)
     values = np.random.default_rng(seed).uniform(-1, 1, p)
-    return Table(2 * grid, -(grid**2), values, c, M).rounded(dtype)
+    return Table(2 * grid, -(grid**2), values, c, window=M).rounded(dtype)
 
 
 def one_head(table: Table, dtype: str = "float64") -> Network:
-    return assemble(table, Query(0.0, 1.0), 0.0, "f", "random", dtype)
+    return assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f", dtype)
 
 
 def inside(table: Table, n: int, dtype: str = "float64", seed: int = 1) -> np.ndarray:
@@ -225,10 +225,11 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 NETS = {
     "windowed": """
 import numpy as np
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 L = np.arange(-520.0, 521.0)
 net = ww.AttentionNetwork(assemble(
-    Table(2 * L, -L**2, np.cos(L), 0.5, 6).rounded("float32"), Query(0.0, 512.0), 0.0, "f", "f", "float32"))
+    Design((Table(2 * L, -L**2, np.cos(L), 0.5, window=6).rounded("float32"),), ("f",), 0.0), Query(0.0, 512.0), "f",
+    "float32"))
 """,
     "dense": 'net = ww.approximate("sin(20*x)", (-1, 1), 1e-3, dtype=torch.float32)',
 }
@@ -246,22 +247,12 @@ def test_four_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
 # --- files ---
 
 
-def test_the_window_is_stored_and_older_files_still_read() -> None:
+def test_the_window_is_part_of_the_network() -> None:
     structure, arrays = encode(windowed())
-    head = structure["layers"][0]["heads"][0]
-    assert head["window"] == 8
-    assert network_digest(decode(structure, arrays, NETWORK_TYPES, Network)) == network_digest(windowed())
-    del head["window"]
-    older = decode(structure, arrays, NETWORK_TYPES, Network)
-    assert next(older.heads).window is None
-    assert network_digest(older) != network_digest(windowed())
-    assert "window" not in encode(older)[0]["layers"][0]["heads"][0]  # as it was written before there were windows
-
-
-def test_without_windows_structures_are_what_they_were() -> None:
-    for name in ZOO:
-        if name != "windowed":
-            assert "window" not in str(encode(ZOO[name]())[0])
+    again = decode(structure, arrays, NETWORK_TYPES, Network)
+    assert next(again.heads).window == next(windowed().heads).window
+    structure["layers"][0]["heads"][0]["window"] = None
+    assert network_digest(decode(structure, arrays, NETWORK_TYPES, Network)) != network_digest(windowed())
 
 
 # --- laws ---

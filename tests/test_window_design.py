@@ -10,7 +10,7 @@ import torch
 from scipy.linalg import lstsq
 
 import weightwright as ww
-from weightwright.heads.assemble import Query, assemble
+from weightwright.heads.assemble import Design, Query, assemble
 from weightwright.heads.window import NODES, Designer, Fit, _Cells, _mix, _solve, fit_values, windows
 from weightwright.network import cost
 from weightwright.network.laws import rounded
@@ -31,7 +31,7 @@ def network(fit: Fit, dtype: str, window: bool = True):  # type: ignore[no-untyp
     table = (
         fit.table if window else type(fit.table)(fit.table.keys, fit.table.offsets, fit.table.values, fit.table.beta)
     )
-    return assemble(table, Query(0.0, 1.0).finer(fit.factor), 0.0, "f", "windowed", dtype)
+    return assemble(Design((table,), ("windowed",), 0.0), Query(0.0, 1.0).finer(fit.factor), "f", dtype)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 import weightwright as ww
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.runtime import window_triton
 from weightwright.runtime.window import attend, decay
 
@@ -52,7 +52,9 @@ def test_infinite_queries_and_nan() -> None:
 def test_a_network_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel runs where no gradient is wanted; where one is, torch does, and they agree."""
     L = torch.arange(-30.0, 31.0, dtype=torch.float64).numpy()
-    net = ww.AttentionNetwork(assemble(Table(2 * L, -(L**2), L / 32, 0.25, 12), Query(0.0, 8.0), 0.0, "f", "f")).cuda()
+    net = ww.AttentionNetwork(
+        assemble(Design((Table(2 * L, -(L**2), L / 32, 0.25, window=12),), ("f",), 0.0), Query(0.0, 8.0), "f")
+    ).cuda()
     x = torch.linspace(-2, 2, 3001, dtype=torch.float64, device="cuda")[:, None].requires_grad_()
     calls = []
     kernel = window_triton.attend

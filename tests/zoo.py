@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weightwright.heads.assemble import Query, Table, assemble
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.network import (
     Attention,
     FeedForward,
@@ -114,7 +114,7 @@ def windowed() -> Network:
     """41 anchors on whole numbers, of which 17 are seen: the rest weighs less than 1e-15."""
     grid = np.arange(-20.0, 21.0)
     table = Table(2 * grid, -(grid**2), np.random.default_rng(6).normal(size=41), beta=0.5, window=8)
-    return assemble(table, Query(0.0, 2.0), 0.5, "f", "windowed")
+    return assemble(Design((table,), ("windowed",), 0.5), Query(0.0, 2.0), "f")
 
 
 _MASK = np.tril(np.ones((6, 6), dtype=bool)) & ~np.eye(6, k=-2, dtype=bool)

@@ -19,6 +19,7 @@ from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.prover.jets import values
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
+from weightwright.network import Head, Network
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -70,24 +71,37 @@ def search(net: AttentionNetwork, seconds: float = 1.0, seed: int = 0) -> Worst:
 
 
 def _special(net: AttentionNetwork, lo: float, hi: float) -> Floats:
-    """Ends, their neighbours, and where the scores of neighbouring keys cross, with the middles between."""
-    head = next(net.network.heads)
+    """Ends, their neighbours, and where the scores of neighbouring keys cross, with the middles between; where the
+    crossings are few, what surrounds them, at all scales."""
+    ends = np.array([lo, hi, np.nextafter(lo, hi), np.nextafter(hi, lo), lo / 2 + hi / 2, 0.0])
+    crossings = np.concatenate([_crossings(net.network, head) for head in net.network.heads])[:_BATCH]
+    scales = (hi - lo) * 2.0 ** -np.arange(0, 60, 0.5)
+    around = crossings[: _BATCH // len(scales), None] + np.concatenate([-scales, scales])
+    return np.concatenate([ends, crossings, (crossings[1:] + crossings[:-1]) / 2, around.ravel()])
+
+
+def _crossings(network: Network, head: Head) -> Floats:
+    """The inputs x at which two keys of the head that are neighbours by slope have the same score."""
+    row, constant = network.embed.terms[0].A[0], network.embed.C[0]
     first, stop = head.sees.registers
-    keys = net.network.registers[first:stop] @ head.W_K
+    keys = network.registers[first:stop] @ head.W_K
+    if head.sees.data == "self":
+        keys = np.concatenate([keys, [constant @ head.W_K]])
     keys = keys[np.argsort(keys[:, 0], kind="stable")]
     steps = np.diff(keys, axis=0)
     crossings = -steps[steps[:, 0] > 0, 1] / steps[steps[:, 0] > 0, 0]
-    row, constant = net.network.embed.terms[0].A[0], net.network.embed.C[0]
     slope, shift = row @ head.W_Q[:, 0], constant @ head.W_Q[:, 0]
-    crossings = (crossings[:_BATCH] - shift) / slope if slope else crossings[:0]
-    ends = np.array([lo, hi, np.nextafter(lo, hi), np.nextafter(hi, lo), lo / 2 + hi / 2, 0.0])
-    return np.concatenate([ends, crossings, (crossings[1:] + crossings[:-1]) / 2])
+    return (crossings - shift) / slope if slope else crossings[:0]
 
 
 def _taken(net: AttentionNetwork, x: Floats, lo: float, hi: float) -> Floats:
-    """The inputs as numbers of the network's dtype inside the domain, each once."""
+    """The inputs as numbers of the network's dtype inside the domain and outside its dead zones, each once."""
     inside = np.clip(np.nan_to_num(x, nan=lo), lo, hi)
-    return np.unique(np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi))
+    taken = np.unique(np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi))
+    assert net.certificate is not None
+    for start, end in net.certificate.dead_zones:
+        taken = taken[(taken <= start) | (taken >= end)]
+    return taken
 
 
 def _largest_errors(net: AttentionNetwork, formula: Expression, x: Floats) -> list[tuple[float, float]]:

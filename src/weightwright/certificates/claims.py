@@ -1,7 +1,7 @@
 """What a certificate says, as data. Nothing is computed here.
 
-A head's claim is a leaf: *for every number s of the dtype in [lo, hi], this head, run by this kernel,
-returns F(s) within approximation + leakage + rounding.* The certificate composes the leaves to a claim
+A layer's claim is a leaf: *for every number s of the dtype in [lo, hi], the heads of this layer, run by this kernel,
+add up to F(s) within approximation + leakage + rounding.* The certificate composes the leaves to a claim
 about the whole network and its formula.
 """
 
@@ -36,15 +36,14 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class HeadClaim(Frozen):
-    """A leaf: head `head` of layer `layer` computes the formula of its query s.
+class LayerClaim(Frozen):
+    """A leaf: the heads of layer `layer` add up to the formula of their common query s.
 
     rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight).
     lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
     """
 
     layer: int
-    head: int
     formula: str  # in s
     lo: float
     hi: float
@@ -68,7 +67,7 @@ class Certificate:
     """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
 
     status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
-    checking; MEASURED where nothing is claimed: no head has a claim, the bound is infinite, `measured` says what was
+    checking; MEASURED where nothing is claimed: no layer has a claim, the bound is infinite, `measured` says what was
     found.
     """
 
@@ -78,9 +77,10 @@ class Certificate:
     kernel: str
     bound: float
     terms: Terms
-    heads: tuple[HeadClaim, ...]
+    layers: tuple[LayerClaim, ...]
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
+    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
 

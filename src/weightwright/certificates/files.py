@@ -16,14 +16,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, HeadClaim, Measured, Status, Terms
+from weightwright.certificates.claims import Certificate, LayerClaim, Measured, Status, Terms
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "weightwright"
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Measured, Terms)}
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, LayerClaim, Measured, Terms)}
 
 
 def network_digest(network: Network) -> str:
@@ -76,8 +76,8 @@ def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
         version = payload["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: a safetensors file, but not one that weightwright wrote") from error
-    if not isinstance(version, int) or version > FORMAT or version < 1:
-        raise FileFormatError(
-            f"{path}: format {version!r}, but this weightwright reads up to format {FORMAT}; upgrade it"
-        )
+    if version != FORMAT:
+        older = isinstance(version, int) and 1 <= version < FORMAT
+        do = "write it again with this version" if older else "upgrade it"
+        raise FileFormatError(f"{path}: format {version!r}, but this weightwright reads format {FORMAT}; {do}")
     return payload, arrays

@@ -13,12 +13,12 @@ from torch.nn import functional
 from weightwright.certificates.claims import constant
 from weightwright.errors import UnsupportedOperation
 from weightwright.expressions import Apply, Expression, Variable
-from weightwright.expressions.nodes import count_nodes
+from weightwright.expressions.nodes import count_nodes, soft_threshold
 from weightwright.expressions.parse import MAX_NODES
 
 _INSTEAD = (
     "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
-    " minimum, clamp, nn.functional.softplus, gelu, silu"
+    " minimum, clamp, sign, nn.functional.softplus, gelu, silu, softshrink, leaky_relu, hardtanh"
 )
 
 
@@ -173,6 +173,20 @@ def _softplus(input: Any, beta: float = 1, threshold: float = 20) -> Expression:
     return _binary("div")(scaled, beta)
 
 
+def _softshrink(input: Any, lambd: float = 0.5) -> Expression:
+    return soft_threshold(_expression(input, "the argument of softshrink"), _expression(lambd, "lambd"))
+
+
+def _leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Expression:
+    """x above 0, slope x below: slope x + (1 - slope) relu(x)."""
+    slope = Fraction(negative_slope)
+    return _binary("add")(Symbol(_binary("mul")(slope, input)), Symbol(_binary("mul")(1 - slope, torch.relu(input))))
+
+
+def _hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Expression:
+    return _clamp(input, min_val, max_val)
+
+
 def _names(*pairs: tuple[str, Callable[..., Expression]]) -> dict[Any, Callable[..., Expression]]:
     """Each handler under torch.<name>, torch.Tensor.<name> and torch.nn.functional.<name>, where they exist."""
     return {
@@ -185,7 +199,7 @@ def _names(*pairs: tuple[str, Callable[..., Expression]]) -> dict[Any, Callable[
 
 _TORCH = _names(
     *((name, _unary(name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")),
-    *((name, _unary(name)) for name in ("erf", "abs", "relu", "silu", "neg")),
+    *((name, _unary(name)) for name in ("erf", "abs", "relu", "silu", "neg", "sign")),
     ("arctan", _unary("atan")),
     ("absolute", _unary("abs")),
     ("negative", _unary("neg")),
@@ -208,6 +222,10 @@ _TORCH = _names(
     ("clamp", _clamp),
     ("clip", _clamp),
     ("gelu", _gelu),
+    ("softshrink", _softshrink),
+    ("leaky_relu", _leaky_relu),
+    ("hardtanh", _hardtanh),
+    ("relu6", lambda input, inplace=False: _clamp(input, 0, 6)),
     ("softplus", _softplus),
     *(
         (f"__{name}__", _binary(op))

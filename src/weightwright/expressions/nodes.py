@@ -9,7 +9,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Every operation and the number of its arguments. `gelu` is the erf form; `clip(x, lo, hi)`.
+#: Every operation and the number of its arguments. `gelu` is the erf form; `clip(x, lo, hi)`; `sign(0)` is 0 and
+#: `step` is 0 below 0, 1 above, 1/2 at 0.
 OPERATIONS: dict[str, int] = {
     "add": 2,
     "sub": 2,
@@ -20,7 +21,7 @@ OPERATIONS: dict[str, int] = {
     "pi": 0,
     "e": 0,
     **dict.fromkeys(("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid"), 1),
-    **dict.fromkeys(("softplus", "gelu", "silu", "erf", "abs", "relu"), 1),
+    **dict.fromkeys(("softplus", "gelu", "silu", "erf", "abs", "relu", "sign", "step"), 1),
     "max": 2,
     "min": 2,
     "clip": 3,
@@ -69,6 +70,13 @@ def fold(expression: Expression, leaf: Callable[[Number | Variable], T], node: C
             stack.append((current, True))
             stack.extend((arg, False) for arg in current.args)
     return results[id(expression)]
+
+
+def soft_threshold(x: Expression, threshold: Expression) -> Expression:
+    """x moved towards 0 by the threshold: relu(x - t) - relu(-x - t)."""
+    beyond = (Apply("sub", (side, threshold)) for side in (x, Apply("neg", (x,))))
+    right, left = (Apply("relu", (part,)) for part in beyond)
+    return Apply("sub", (right, left))
 
 
 def substitute(expression: Expression, name: str, replacement: Expression) -> Expression:

@@ -1,7 +1,8 @@
 """Text to expression. A small operator-precedence parser: nothing is evaluated, no Python code runs.
 
-Grammar: decimal numbers, the variables, `pi`, `e`, `+ - * / **`, brackets, and the functions of
-`OPERATIONS`. Precedence is Python's: `-x**2` is `-(x**2)` and `2**-x` is allowed.
+Grammar: decimal numbers, the variables, `pi`, `e`, `+ - * / **`, brackets, the functions of `OPERATIONS`, and
+softshrink(x, t), which is relu(x - t) - relu(-x - t). Precedence is Python's: `-x**2` is `-(x**2)` and `2**-x` is
+allowed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from weightwright.errors import FormulaError
-from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable
+from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, soft_threshold
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 100
@@ -25,7 +26,8 @@ _TOKEN = re.compile(
 )
 _BINARY = {"+": ("add", 1), "-": ("sub", 1), "*": ("mul", 2), "/": ("div", 2), "**": ("pow", 4)}
 _UNARY_STRENGTH = 3
-_HIDDEN = {"add", "sub", "mul", "div", "pow", "neg"}  # written as operators, not as functions
+_OPERATORS = ("add", "sub", "mul", "div", "pow", "neg")  # written as such, not as functions
+_NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), "softshrink"]
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,10 @@ class _Parser:
     def _name(self, token: _Token) -> Expression:
         if token.text in self.variables:
             return Variable(token.text)
-        if token.text not in OPERATIONS or token.text in _HIDDEN:
-            known = ", ".join([*self.variables, *(name for name in OPERATIONS if name not in _HIDDEN)])
+        if token.text not in _NAMES:
+            known = ", ".join([*self.variables, *_NAMES])
             raise self._error(f"unknown name {token.text!r}; known are {known}", token)
-        arity = OPERATIONS[token.text]
+        arity = 2 if token.text == "softshrink" else OPERATIONS[token.text]
         if arity == 0:
             return Apply(token.text, ())
         self._expect("(")
@@ -134,7 +136,7 @@ class _Parser:
         self._expect(")")
         if len(args) != arity:
             raise self._error(f"{token.text} takes {arity} arguments, not {len(args)}", token)
-        return Apply(token.text, tuple(args))
+        return soft_threshold(*args) if token.text == "softshrink" else Apply(token.text, tuple(args))
 
     def _count(self, node: Expression) -> Expression:
         self.nodes += 1

@@ -1,24 +1,24 @@
-"""Keys and values as a network: registers that hold them, one head that reads them, token by token.
+"""Keys and values as a network: registers that hold them, heads that read them, token by token.
 
-The stream has six coordinates:
+The stream has these coordinates; with several heads, key, offset and value are numbered:
 
     x[0]     the input
     data     1 on data tokens, 0 on registers
     key      what multiplies the query, on registers
     offset   what is added to the score, on registers
     value    on registers
-    <f>      the output: starts as the mean of f, the head adds the rest
+    <f>      the output: starts as slope x + mean, the heads add the rest
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from weightwright.certificates.prover import Anchors
+from weightwright.certificates.prover import Anchors, Sum
 from weightwright.certificates.prover.rounding import UNDERFLOW
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.network.laws import PRECISION, rounded
@@ -29,27 +29,56 @@ HIDDEN = -1024.0
 
 
 @dataclass(frozen=True)
+class Own:
+    """The token itself as a key, with score beta (key s + offset) and value slope x + value."""
+
+    key: float
+    offset: float
+    slope: float
+    value: float
+
+
+@dataclass(frozen=True)
 class Table:
     """Scores beta (keys_j s + offsets_j) and centred values. beta is a power of two: it multiplies exactly.
 
-    window M: only the 2 M + 1 anchors nearest to the query have weight; see `heads.window`.
+    The output of the head is multiplied by `weight`. `own` adds the token itself to the keys. window M: only the
+    2 M + 1 anchors nearest to the query have weight; see `heads.window`.
     """
 
     keys: Floats
     offsets: Floats
     values: Floats
     beta: float = 1.0
+    weight: float = 1.0
+    own: Own | None = None
     window: int | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return len(self.keys) + (self.own is not None)
 
     def rounded(self, dtype: str) -> Table:
         """The table in numbers of the dtype."""
-        keys, offsets, values = (rounded(array, dtype) for array in (self.keys, self.offsets, self.values))
-        return Table(keys, offsets, values, self.beta, self.window)
+        keys, offsets, values = (rounded(x, dtype) for x in (self.keys, self.offsets, self.values))
+        own = self.own and Own(*(float(rounded(np.array(x), dtype)) for x in astuple(self.own)))
+        return replace(self, keys=keys, offsets=offsets, values=values, own=own)
 
-    @property
-    def anchors(self) -> Anchors:
+    def anchors(self, query: Query) -> Anchors:
         """The table as the prover sees it."""
-        return Anchors(self.beta * self.keys, self.beta * self.offsets, self.values, HIDDEN)
+        keys, offsets, values, tilts = self.keys, self.offsets, self.values, np.zeros(len(self.keys))
+        if self.own is not None:
+            keys, offsets = np.append(keys, self.own.key), np.append(offsets, self.own.offset)
+            values = np.append(values, self.own.value + self.own.slope * query.centre)
+            tilts = np.append(tilts, self.own.slope / query.scale)
+        hidden = HIDDEN if self.own is None else -math.inf
+        copied = self.own is None or (self.own.value == 0 and _power_of_two(self.own.slope))
+        return Anchors(self.beta * keys, self.beta * offsets, values, tilts, copied, hidden, self.weight)
+
+
+def _power_of_two(x: float) -> bool:
+    return abs(math.frexp(x)[0]) == 0.5
 
 
 @dataclass(frozen=True)
@@ -70,6 +99,10 @@ class Query:
         """The query in units of 1/factor, a power of two: whole numbers are then the anchors of a windowed head."""
         return Query(self.centre, self.scale * factor)
 
+    def __call__(self, x: float) -> float:
+        """The query of x."""
+        return (x - self.centre) * self.scale
+
     @property
     def exact(self) -> bool:
         """Whether s is computed without rounding."""
@@ -85,24 +118,65 @@ class Query:
         return math.nextafter(first, -math.inf), math.nextafter(last, math.inf)
 
 
-def assemble(table: Table, query: Query, mean: float, formula: str, role: str, dtype: str = "float64") -> Network:
-    """The one-head network that returns mean + head((x - centre) * scale)."""
-    names = ("x[0]", "data", "key", "offset", "value", formula)
-    registers = np.zeros((len(table.keys), len(names)))
-    registers[:, 2], registers[:, 3], registers[:, 4] = table.keys, table.offsets, table.values
-    W_Q, W_K, W_V = np.zeros((6, 2)), np.zeros((6, 2)), np.zeros((6, 1))
-    W_Q[0, 0], W_Q[1, 0], W_Q[1, 1] = query.scale, -query.centre * query.scale, 1.0
-    W_K[2, 0], W_K[3, 1], W_K[1, 1] = 1.0, 1.0, HIDDEN / table.beta
-    W_V[4, 0] = 1.0
-    W_O = np.zeros((1, 6))
-    W_O[0, 5] = 1.0
-    sees = Sees(registers=(0, len(table.keys)), data="none")
-    head = Head(role, W_Q, W_K, W_V, W_O, table.beta, sees, window=table.window)
+@dataclass(frozen=True)
+class Design:
+    """One layer: the output is mean + slope x + the heads of the tables, each with its role in words."""
+
+    tables: tuple[Table, ...]
+    roles: tuple[str, ...]
+    mean: float
+    slope: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of keys of all heads."""
+        return sum(table.size for table in self.tables)
+
+    def layer(self, query: Query) -> Sum:
+        """The design as the prover sees it."""
+        return Sum(tuple(table.anchors(query) for table in self.tables), self.slope / query.scale)
+
+
+def assemble(design: Design, query: Query, formula: str, dtype: str = "float64") -> Network:
+    """The network that returns mean + slope x + heads((x - centre) * scale)."""
+    tables = design.tables
+    numbers = [f"[{i}]" for i in range(len(tables))] if len(tables) > 1 else [""]
+    names = ("x[0]", "data", *(f"{part}{i}" for i in numbers for part in ("key", "offset", "value")), formula)
+    ends = np.cumsum([len(table.keys) for table in tables])
+    registers = np.zeros((int(ends[-1]), len(names)))
+    heads = []
+    for index, (table, role, end) in enumerate(zip(tables, design.roles, ends.tolist(), strict=True)):
+        rows, column = slice(end - len(table.keys), end), 2 + 3 * index
+        if table.own is None:
+            registers[:, column + 1] = HIDDEN / table.beta  # the other heads' registers
+        registers[rows, column], registers[rows, column + 1] = table.keys, table.offsets
+        registers[rows, column + 2] = table.values
+        heads.append(_head(table, query, role, (rows.start, rows.stop), column, len(names)))
     return Network(
         inputs=("x[0]",),
-        embed=token_wise(("x[0]",), names, {("x[0]", "x[0]"): 1.0}, {"data": 1.0, formula: mean}),
+        embed=token_wise(
+            ("x[0]",),
+            names,
+            {("x[0]", "x[0]"): 1.0, ("x[0]", formula): design.slope},
+            {"data": 1.0, formula: design.mean},
+        ),
         registers=registers,
-        layers=(Attention(names, (head,)),),
+        layers=(Attention(names, tuple(heads)),),
         read=selection(names, (formula,)),
         dtype=dtype,
     )
+
+
+def _head(table: Table, query: Query, role: str, registers: tuple[int, int], column: int, width: int) -> Head:
+    """The head whose key, offset and value stand in three coordinates from `column` on."""
+    W_Q, W_K, W_V, W_O = np.zeros((width, 2)), np.zeros((width, 2)), np.zeros((width, 1)), np.zeros((1, width))
+    W_Q[0, 0], W_Q[1, 0], W_Q[1, 1] = query.scale, -query.centre * query.scale, 1.0
+    W_K[column, 0], W_K[column + 1, 1] = 1.0, 1.0
+    W_V[column + 2, 0] = 1.0
+    W_O[0, -1] = table.weight
+    if table.own is None:
+        W_K[1, 1] = HIDDEN / table.beta
+        return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "none"), window=table.window)
+    W_K[1, 0], W_K[1, 1] = table.own.key, table.own.offset
+    W_V[0, 0], W_V[1, 0] = table.own.slope, table.own.value
+    return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "self"))

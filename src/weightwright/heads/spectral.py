@@ -96,6 +96,16 @@ class Designer:
         return p >= 64 and resolved and self.error(p) > 0.4 * self.error(p // 2)
 
 
+def soft_keys(lo: float, hi: float, p: int, pad: float, c: float, dtype: str) -> Table:
+    """p soft anchors on [lo, hi], so many of them outside on each side, beta D^2 about c; the values are still 0."""
+    middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
+    bits = min(_GRID_BITS, PRECISION[dtype][0] // 2)
+    spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0), bits)
+    grid = _few_bits(middle, bits) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
+    beta = math.ldexp(1.0, round(math.log2(c / spacing**2)))
+    return Table(rounded(2 * grid, dtype), rounded(-(grid**2), dtype), np.zeros(p), beta)
+
+
 def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float, dtype: str) -> Iterator[Fit]:
     """The best heads with p anchors on [lo, hi], one for every padding and temperature."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
@@ -114,15 +124,15 @@ def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridg
             scores = beta * (s[:, None] * keys + offsets)
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
             weights /= weights.sum(axis=1, keepdims=True)
-            values = rounded(_solve(weights[::2], target[::2], ridge), dtype)  # every second point is left to measure
+            values = rounded(solve(weights[::2], target[::2], ridge), dtype)  # every second point is left to measure
             output = weights @ values
             residual = np.abs(output - target).max()
             few = slice(None, None, 1 + p // 4)  # rounding varies slowly
-            spent = _rounding_estimate(weights[few], scores[few], values, output[few], dtype)
+            spent = rounding_estimate(weights[few], scores[few], values, output[few], dtype)
             yield Fit(Table(keys, offsets, values, beta), float(np.nan_to_num(residual + spent, nan=np.inf)))
 
 
-def _solve(weights: Floats, target: Floats, ridge: float) -> Floats:
+def solve(weights: Floats, target: Floats, ridge: float) -> Floats:
     """Least squares of the mean squared error plus ridge^2 times the squared values."""
     n, p = weights.shape
     system = np.concatenate([weights, ridge * math.sqrt(n) * np.eye(p)])
@@ -130,7 +140,7 @@ def _solve(weights: Floats, target: Floats, ridge: float) -> Floats:
     return solution
 
 
-def _rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: Floats, dtype: str) -> float:
+def rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: Floats, dtype: str) -> float:
     """About what the prover's rounding model will say; only steers the choice."""
     u = UNIT[dtype]
     off = 2 * np.abs(scores) + scores.max(axis=1, keepdims=True) - scores + 2 * EXP_ULPS[dtype]

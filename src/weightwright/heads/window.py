@@ -138,7 +138,7 @@ def fit_values(
     t, W = cells.rows(2 * NODES + 3 + 512 // len(cells.i))  # other points
     output = _mix(W, values)
     error = np.abs(output - f(t / factor)).max() + _rounding_estimate(W, values, output, dtype)
-    return Fit(Table(keys, offsets, values, c, M), factor, float(np.nan_to_num(error, nan=np.inf)))
+    return Fit(Table(keys, offsets, values, c, window=M), factor, float(np.nan_to_num(error, nan=np.inf)))
 
 
 @dataclass(frozen=True)

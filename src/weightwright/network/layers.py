@@ -6,7 +6,7 @@ n tokens (rows), d coordinates (columns), h the size of a query, v the size of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +15,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Names = tuple[str, ...]
-
-#: Fields that came after the file format: they are stored only where they are not the default, so that the digests of
-#: older networks stay what they were.
-LATER = {"stored": "unless default"}
 
 
 class Frozen:
@@ -93,7 +89,7 @@ class Head(Frozen):
     beta: float = 1.0
     sees: Sees = Sees()
     mask: Bools | None = None  # (n, n): query i may see data token j; only with sees.data == "all"
-    window: int | None = field(default=None, metadata=LATER)
+    window: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

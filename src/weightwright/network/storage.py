@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from weightwright.errors import FileFormatError
-from weightwright.network.layers import LATER, Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
+from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
 from weightwright.network.network import Network
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -33,8 +33,7 @@ def encode(value: Any, name: str = "network") -> tuple[Any, Arrays]:
             arrays[path] = value
             return {"array": path}
         if is_dataclass(value):
-            stored = [part.name for part in fields(value) if not _left_out(part, getattr(value, part.name))]
-            items = {part: plain(getattr(value, part), f"{path}.{part}") for part in stored}
+            items = {field.name: plain(getattr(value, field.name), f"{path}.{field.name}") for field in fields(value)}
             return {"type": type(value).__name__, **items}
         if isinstance(value, tuple):
             return [plain(item, f"{path}.{index}") for index, item in enumerate(value)]
@@ -43,10 +42,6 @@ def encode(value: Any, name: str = "network") -> tuple[Any, Arrays]:
         return value
 
     return plain(value, name), arrays
-
-
-def _left_out(part: Field[Any], value: Any) -> bool:
-    return part.metadata == LATER and value == part.default
 
 
 def decode(structure: Any, arrays: Arrays, types: Mapping[str, type], expected: type) -> Any:

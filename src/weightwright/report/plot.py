@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.checker.stored import read_one_head
+from weightwright.certificates.checker.stored import read_one_layer
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.certificates.prover.jets import values
 from weightwright.errors import WeightwrightError
@@ -143,15 +143,17 @@ def _errors(formula: Expression, x: Floats, y: Floats) -> Floats:
 
 
 def _positions(network: Network, lo: float, hi: float) -> Floats:
-    """Where the anchors stand on the x axis, inside [lo, hi]; none for keys that are no grid.
+    """Where the anchors stand on the x axis, inside [lo, hi]; none for keys of a head that are no grid.
 
     An anchor at L has the score k s + c that touches a parabola there: c = -k L / 2. Two keys that make
     a sigmoid stand nowhere: their "positions" do not grow with k.
     """
-    stored = read_one_head(network)
-    k, c = (np.array([float(z) for z in part]) for part in (stored.head.slopes, stored.head.offsets))
-    L = np.divide(-2 * c, k, out=np.zeros_like(c), where=k != 0)
-    if not (np.diff(L[np.argsort(k)]) > 0).all():
-        return np.zeros(0)
-    x = stored.centre + L / stored.scale
+    stored = read_one_layer(network)
+    found = [np.zeros(0)]
+    for head in stored.heads:
+        k, c = (np.array([float(z) for z in part]) for part in (head.slopes, head.offsets))
+        L = np.divide(-2 * c, k, out=np.zeros_like(c), where=k != 0)
+        if (np.diff(L[np.argsort(k)]) > 0).all():
+            found.append(stored.centre + L / stored.scale)
+    x = np.concatenate(found)
     return x[(x >= lo) & (x <= hi)]

@@ -47,8 +47,8 @@ def certificate_facts(certificate: Certificate) -> Facts:
         "kernel": certificate.kernel,
         "bound": certificate.bound,
         "terms": dataclasses.asdict(certificate.terms),
-        "boxes": sum(len(claim.boxes) for claim in certificate.heads),
-        "rules": sorted({claim.rule for claim in certificate.heads}),
+        "boxes": sum(len(claim.boxes) for claim in certificate.layers),
+        "rules": sorted({claim.rule for claim in certificate.layers}),
         "assumptions": list(certificate.assumptions),
     }
 
@@ -56,13 +56,13 @@ def certificate_facts(certificate: Certificate) -> Facts:
 def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
     """What `approximate` returned, and what it costs to run."""
     said, costs = _said(net), cost(net.network)
-    (head,) = net.network.heads
     return {
         **{key: said[key] for key in ("formula", "domain", "status", "bound", "terms")},
         "tol": tol,
         "method": method,
         "anchors": costs.anchors,
-        "beta": head.beta,
+        "heads": costs.heads,
+        "beta": [head.beta for head in net.network.heads],
         "parameters": costs.parameters,
         "bytes": costs.bytes,
         "multiply_adds": costs.multiply_adds,

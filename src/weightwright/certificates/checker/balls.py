@@ -106,6 +106,15 @@ def _absolute(a: arb_series) -> arb_series:
     return arb_series([result[0].nonnegative_part(), *result.coeffs()[1:]])
 
 
+def _sign(a: arb_series) -> arb_series:
+    """Known where 0 is certainly not in the ball; else any value between, and nothing beyond."""
+    if a[0] > 0:
+        return arb_series([1])
+    if a[0] < 0:
+        return arb_series([-1])
+    return arb_series([arb(0, 1), *[arb.nan()] * ctx.cap])
+
+
 def _sigmoid(a: arb_series) -> arb_series:
     return 1 / (1 + (-a).exp())
 
@@ -138,6 +147,8 @@ _RULES: dict[str, Callable[..., arb_series]] = {
     "erf": lambda a: a.erf(),
     "abs": _absolute,
     "relu": lambda a: _maximum(a, arb_series([0])),
+    "sign": _sign,
+    "step": lambda a: (1 + _sign(a)) / 2,
     "max": _maximum,
     "min": lambda a, b: -_maximum(-a, -b),
     "clip": lambda a, lo, hi: -_maximum(-_maximum(a, lo), -hi),

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.checker.head import SMALLEST, UNIT, Found, examine
+from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
-from weightwright.certificates.checker.stored import OneHead, read_one_head
-from weightwright.certificates.claims import Certificate, HeadClaim, assumptions, local_formula
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT
+from weightwright.certificates.checker.stored import OneLayer, read_one_layer
+from weightwright.certificates.claims import Certificate, LayerClaim, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
@@ -53,15 +55,15 @@ def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
         formula = _parse(certificate.formula, "x", "formula")
-        stored = read_one_head(network)
+        stored = read_one_layer(network)
         claim = _only_claim(certificate)
         _domain(certificate, claim, stored)
         expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
         _require(
             claim.formula == expected,
-            f"the head must compute {expected!r}, but the claim is {claim.formula!r}",
+            f"the layer must compute {expected!r}, but the claim is {claim.formula!r}",
         )
-        _head(stored, claim, _parse(claim.formula, "s", "the head's formula"))
+        _layer(stored, claim, _parse(claim.formula, "s", "the layer's formula"))
         _composition(stored, certificate, claim)
 
 
@@ -84,7 +86,7 @@ def _identity(network: Network, certificate: Certificate) -> None:
     _require(certificate.dtype in UNIT, f"no rule for dtype {certificate.dtype}")
     _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
     _require(set(assumptions(certificate.dtype)) <= set(certificate.assumptions), "the certificate hides an assumption")
-    for terms in (certificate.terms, *(claim.terms for claim in certificate.heads)):
+    for terms in (certificate.terms, *(claim.terms for claim in certificate.layers)):
         for name, value in dataclasses.asdict(terms).items():
             _number(value, name)
     _number(certificate.bound, "bound")
@@ -95,31 +97,24 @@ def _number(value: float, name: str) -> None:
     _require(valid, f"{name} = {value!r} is not a finite number at or above zero")
 
 
-def _only_claim(certificate: Certificate) -> HeadClaim:
-    _require(len(certificate.heads) == 1, f"one head claim was expected, not {len(certificate.heads)}")
-    claim = certificate.heads[0]
-    _require((claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}")
+def _only_claim(certificate: Certificate) -> LayerClaim:
+    _require(len(certificate.layers) == 1, f"one layer's claim was expected, not {len(certificate.layers)}")
+    claim = certificate.layers[0]
+    _require(claim.layer == 0, f"the claim is about layer {claim.layer}")
     return claim
 
 
-def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None:
+def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> None:
     """The claim covers every query that an input of the domain can lead to, and the boxes cover the claim."""
     lo, hi = certificate.domain.lo, certificate.domain.hi
     _require(
         lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]),
         f"the domain {certificate.domain} is no interval",
     )
-    first, last = sorted((Fraction(x) - Fraction(stored.centre)) * Fraction(stored.scale) for x in (lo[0], hi[0]))
-    reach = [first, last]
-    if (
-        not stored.exact_query
-    ):  # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-        slip, least = (Fraction(2) ** e for e in (1 - PRECISION[certificate.dtype][0], LEAST[certificate.dtype]))
-        reach = [first - slip * abs(first) - least, last + slip * abs(last) + least]
+    first, last = _reach(Fraction(lo[0]), Fraction(hi[0]), stored, certificate.dtype)
     _require(
-        claim.lo <= reach[0] and reach[1] <= claim.hi,
-        f"queries range over [{float(first)!r}, {float(last)!r}] and round, the claim covers"
-        f" [{claim.lo!r}, {claim.hi!r}]",
+        claim.lo <= first and last <= claim.hi,
+        f"queries range over [{float(first)!r}, {float(last)!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
     )
     sizes = stored.sizes(max(abs(lo[0]), abs(hi[0])), max(abs(claim.lo), abs(claim.hi)))
     _require(all(size < LARGEST[certificate.dtype] for size in sizes), f"a number may overflow {certificate.dtype}")
@@ -129,25 +124,48 @@ def _domain(certificate: Certificate, claim: HeadClaim, stored: OneHead) -> None
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     covered = np.maximum.accumulate(boxes[:, 1])
     start, end = float(boxes[0, 0]), float(covered[-1])
-    gaps = np.flatnonzero(boxes[1:, 0] > covered[:-1])
-    _require(len(gaps) == 0, f"no box covers what follows {[float(x) for x in covered[gaps]]}")
+    holes = list(_holes(certificate, stored))
+    for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
+        gap = float(covered[i]), float(boxes[i + 1, 0])
+        inside = any(hole[0] <= gap[0] and gap[1] <= hole[1] for hole in holes)
+        _require(inside, f"no box covers what follows [{gap[0]!r}]")
     covers = start <= claim.lo and claim.hi <= end
     _require(covers, f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]")
 
 
-def _head(stored: OneHead, claim: HeadClaim, formula: Expression) -> None:
+def _reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int = 1) -> tuple[Fraction, Fraction]:
+    """The queries that inputs between lo and hi can lead to; with outward = -1 those that only they can lead to."""
+    first, last = sorted((x - Fraction(stored.centre)) * Fraction(stored.scale) for x in (lo, hi))
+    if stored.exact_query:
+        return first, last
+    # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
+    slip, least = (Fraction(2) ** e for e in (1 - PRECISION[dtype][0], LEAST[dtype]))
+    return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
+
+
+def _holes(certificate: Certificate, stored: OneLayer) -> Iterator[tuple[Fraction, Fraction]]:
+    """The certificate's dead zones as queries that no input outside them can lead to."""
+    for zone in certificate.dead_zones:
+        lo, hi = zone
+        _require(math.isfinite(lo) and math.isfinite(hi) and lo < hi, f"the dead zone {zone!r} is no interval")
+        yield _reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
+
+
+def _layer(stored: OneLayer, claim: LayerClaim, formula: Expression) -> None:
     """Every term of the claim, and the slope of the formula if the query rounds."""
     if claim.rule == "nearest":
-        found = examine_nearest(stored.head, formula, arb(claim.lo), arb(claim.hi))
+        _require(len(stored.heads) == 1 and stored.slope == 0, "the rule 'nearest' is for one head")
+        found = examine_nearest(stored.heads[0], formula, arb(claim.lo), arb(claim.hi))
         _compare(found, claim, "the whole domain")
         for a, b in claim.boxes.tolist() if not stored.exact_query else []:
             _slope(series(formula, arb(a).union(arb(b)), 1)[1], claim, a, b)
         return
     _require(claim.rule == "taylor", f"no rule {claim.rule!r}")
+    slope = arb(stored.slope) / arb(stored.scale)
     boxes = [(a, b, MAX_HALVINGS) for a, b in claim.boxes.tolist()]
     while boxes:
         a, b, halvings = boxes.pop()
-        found = examine(stored.head, formula, arb(a), arb(b))
+        found = examine(stored.heads, slope, formula, arb(a), arb(b))
         middle = a / 2 + b / 2
         if halvings and a < middle < b and not _holds(found, claim, stored.exact_query):
             boxes += [(a, middle, halvings - 1), (middle, b, halvings - 1)]
@@ -157,20 +175,20 @@ def _head(stored: OneHead, claim: HeadClaim, formula: Expression) -> None:
             _slope(found.lipschitz, claim, a, b)
 
 
-def _holds(found: Found, claim: HeadClaim, exact_query: bool) -> bool:
+def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:
     terms = dataclasses.asdict(claim.terms).items()
     return all(bool(getattr(found, name) <= limit) for name, limit in terms) and (
         exact_query or bool(found.lipschitz <= claim.lipschitz)
     )
 
 
-def _compare(found: Found, claim: HeadClaim, where: str) -> None:
+def _compare(found: Found, claim: LayerClaim, where: str) -> None:
     for name, limit in dataclasses.asdict(claim.terms).items():
         shown = getattr(found, name)
         _require(shown <= limit, f"{name} on {where}: {_short(shown)} could be shown, {limit:.6g} is claimed")
 
 
-def _slope(found: arb, claim: HeadClaim, a: float, b: float) -> None:
+def _slope(found: arb, claim: LayerClaim, a: float, b: float) -> None:
     shown = abs(found)
     _require(
         shown <= claim.lipschitz,
@@ -182,21 +200,39 @@ def _short(number: arb) -> str:
     return f"{float(number):.6g}" if number.is_finite() else "nothing"
 
 
-def _composition(stored: OneHead, certificate: Certificate, claim: HeadClaim) -> None:
-    """From the head's query to the network's input: the query rounds once, adding the mean rounds once."""
+def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) -> None:
+    """From the layer's query to the network's input: the query rounds once, adding up rounds a few times."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(claim.lo), abs(claim.hi))
     query = (u * s if stored.centre else arb(0)) + smallest
-    slip = arb(0) if stored.exact_query else arb(claim.lipschitz) * query
-    largest = float(np.abs(stored.values).max())
-    final = u * (abs(arb(stored.mean)) + largest + arb(claim.terms.rounding)) if stored.mean else arb(0)
-    head, whole = claim.terms, certificate.terms
-    rounding = arb(head.rounding) + slip + final
-    _require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
-    _require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
+    # the start of the output takes x as it is, while formula and heads take the rounded query
+    moves = arb(claim.lipschitz) + abs(arb(stored.slope) / arb(stored.scale))
+    slip = arb(0) if stored.exact_query else moves * query
+    inner, whole = claim.terms, certificate.terms
+    rounding = arb(inner.rounding) + slip + _adding_up(stored, s, arb(inner.rounding), u, smallest)
+    _require(inner.approximation <= whole.approximation, "approximation is smaller than its layer's")
+    _require(inner.leakage <= whole.leakage, "leakage is smaller than its layer's")
     _require(rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed")
     total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
     _require(
         total <= Fraction(certificate.bound),
         f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
     )
+
+
+def _adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) -> arb:
+    """slope x + mean + weighted heads: every term goes through all additions, and through its own products."""
+    starts = bool(stored.slope or stored.mean)
+    additions = len(stored.heads) + starts - 1
+    start = additions + (not _exact_factor(arb(stored.slope))) + bool(stored.slope and stored.mean)
+    total = start * (abs(arb(stored.slope)) * s / stored.scale + abs(arb(stored.mean)))
+    counts = [additions + (not _exact_factor(head.weight)) for head in stored.heads]
+    for head, count in zip(stored.heads, counts, strict=True):
+        total += count * (abs(head.weight) * stored.largest_value(head, s) + spent)
+    lost = (2 * len(stored.heads) + 2) * smallest if start or any(counts) else arb(0)
+    return u * total * (1 + 8 * (len(stored.heads) + 2) * u) + lost
+
+
+def _exact_factor(factor: arb) -> bool:
+    """Whether products with it are exact: 0 or a power of two."""
+    return bool(factor == 0) or abs(math.frexp(float(factor))[0]) == 0.5

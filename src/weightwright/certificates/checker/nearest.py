@@ -11,15 +11,21 @@ from itertools import pairwise
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, smallest
-from weightwright.certificates.checker.head import NEGLIGIBLE, SMALLEST, UNIT, Found, StoredHead, underflow
+from weightwright.certificates.checker.head import Found
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead, underflow
 from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
 from weightwright.expressions import Expression
+
+#: Weights that are off by less let 1.001 p_j bound every computed weight.
+NEGLIGIBLE = arb(2) ** -13
 
 
 def examine_nearest(head: StoredHead, formula: Expression, lo: arb, hi: arb) -> Found:
     """Bounds on the whole of [lo, hi]; all NaN where the lemma's conditions fail. The slope is not bounded here."""
     k, c, v = head.slopes, head.offsets, head.values
     steps = [b - a for a, b in pairwise(k)]
+    if head.hidden is None or head.weight != 1 or any(tilt != 0 for tilt in head.tilts):
+        return _nothing()
     if len(k) < 3 or not all(step > 0 for step in steps):
         return _nothing()
     crossings = [(a - b) / step for a, b, step in zip(c, c[1:], steps, strict=False)]
@@ -33,7 +39,7 @@ def examine_nearest(head: StoredHead, formula: Expression, lo: arb, hi: arb) -> 
     spread = largest(v) - smallest(v)
     lowest = smallest(_envelope(head, crossings, lo, hi))
     largest_value = largest(abs(x) for x in v)
-    leakage = tau * (spread + approximation) + MAX_TOKENS * (head.hidden - lowest).exp() * largest_value
+    leakage = tau * (spread + approximation) + 2 * MAX_TOKENS * (head.hidden - lowest).exp() * largest_value
     rounding = _rounding(head, abs(lo).max(abs(hi)), tau, spread, approximation + leakage, largest_value)
     return Found(approximation, leakage.upper(), rounding, arb.nan())
 
@@ -79,4 +85,6 @@ def _rounding(head: StoredHead, s: arb, tau: arb, spread: arb, error: arb, large
     summing = (u + tau) * slack**2
     if not summing < NEGLIGIBLE:
         return arb.nan()
-    return (moved + largest_value * (2 * summing * slack + arb(3.1) * u) + underflow(head)).upper()
+    return (
+        moved + largest_value * (2 * summing * slack + arb(3.1) * u) + underflow(count, largest_value, head.dtype)
+    ).upper()

@@ -1,7 +1,8 @@
-"""What a stored one-head network computes, read off its weights exactly.
+"""What a stored network of one layer computes, read off its weights exactly.
 
-The rule covers networks whose maps around the head are exact in floating point: copies, powers of two,
-constants. Anything else is refused, not approximated.
+The rule covers networks whose maps around the heads are exact in floating point (copies, powers of two, constants) but
+for the values that a token takes from its own input, the weights of the heads and the start of the output, whose
+roundings are counted. Anything else is refused, not approximated.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.head import StoredHead
+from weightwright.certificates.checker.balls import largest
+from weightwright.certificates.checker.rounding import StoredHead
 from weightwright.errors import CertificateError
-from weightwright.network import Attention, Linear, Network
+from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.layers import Floats
 
 
 @dataclass(frozen=True)
-class OneHead:
-    """network(x) = mean + head(s) with s = (x - centre) * scale."""
+class OneLayer:
+    """network(x) = mean + slope x + sum of weight * head(s) with s = (x - centre) * scale."""
 
-    head: StoredHead
+    heads: list[StoredHead]
+    betas: list[float]
     centre: float
     scale: float
     mean: float
-    values: Floats
-    beta: float
+    slope: float
 
     @property
     def exact_query(self) -> bool:
@@ -40,51 +42,118 @@ class OneHead:
         """Everything that must be far from overflow for inputs up to x and queries up to s."""
         yield abs(arb(self.scale)) * x
         yield abs(arb(self.centre)) * abs(arb(self.scale))
-        yield arb(self.beta) * s
-        for k, c in zip(self.head.slopes, self.head.offsets, strict=True):
-            yield abs(k) * s + abs(c)
-        yield abs(arb(self.mean)) + len(self.values) * arb(float(np.abs(self.values).max()))
-        yield abs(self.head.hidden)
+        total = abs(arb(self.slope)) * x + abs(arb(self.mean))
+        for head, beta in zip(self.heads, self.betas, strict=True):
+            yield arb(beta) * s
+            for k, c in zip(head.slopes, head.offsets, strict=True):
+                yield abs(k) * s + abs(c)
+            if head.hidden is not None:
+                yield abs(head.hidden)
+            yield self.largest_value(head, s) * (len(head.values) + abs(arb(self.centre)))
+            total += abs(head.weight) * len(head.values) * self.largest_value(head, s)
+        yield total
+
+    def largest_value(self, head: StoredHead, s: float) -> arb:
+        return largest(abs(v) + abs(tilt) * s for v, tilt in zip(head.values, head.tilts, strict=True))
 
 
-def read_one_head(network: Network) -> OneHead:
-    """Refuse (CertificateError) whatever is not one register-only head between exact maps."""
+def read_one_layer(network: Network) -> OneLayer:
+    """Refuse (CertificateError) whatever is not one layer of heads on registers, and perhaps the token itself."""
     layer = network.layers[0] if len(network.layers) == 1 else None
-    _must(
-        isinstance(layer, Attention) and layer.residual and len(layer.heads) == 1,
-        "one residual head was expected",
-    )
+    _must(isinstance(layer, Attention) and layer.residual and len(layer.heads) > 0, "one residual layer was expected")
     assert isinstance(layer, Attention)
-    head = layer.heads[0]
-    _must(head.sees.data == "none" and head.mask is None, "the head must see registers only")
-    _must(_power_of_two(head.beta), f"beta = {head.beta!r} must be a power of two")
-    slope, constant = _data_row(network.embed)
-    _must(head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number")
-    scale, shift = _exact_sum(head.W_Q[:, 0], slope, constant)
-    _must(_power_of_two(scale), f"the query multiplies the input by {scale!r}, which is no power of two")
-    _must(_exact_sum(head.W_Q[:, 1], slope, constant) == (0.0, 1.0), "the query must be (s, 1)")
-    data_keys = [_exact_sum(head.W_K[:, i], slope, constant) for i in (0, 1)]
-    _must(data_keys[0] == (0.0, 0.0) and data_keys[1][0] == 0, "a data token's key must not depend on the input")
-    _must(_exact_sum(head.W_V[:, 0], slope, constant) == (0.0, 0.0), "a data token must have the value 0")
-    start, stop = head.sees.registers
-    registers = network.registers[start:stop]
-    keys, offsets = (_exact_column(registers, head.W_K[:, i]) for i in (0, 1))
-    values = _exact_column(registers, head.W_V[:, 0])
-    beta = arb(head.beta)
-    return OneHead(
-        StoredHead(
-            [beta * k for k in keys.tolist()],
-            [beta * c for c in offsets.tolist()],
-            [arb(v) for v in values.tolist()],
-            beta * data_keys[1][1],
-            network.dtype,
-        ),
-        centre=_exact_quotient(-shift, scale),
-        scale=scale,
-        beta=head.beta,
-        mean=_output_mean(network, layer, slope, constant),
-        values=values,
+    target = _output(network.read)
+    slope, constant = _data_row(network.embed, target)
+    reader = _Reader(network, target, slope, constant)
+    queries = {reader.query(head) for head in layer.heads}
+    _must(len(queries) == 1, "the heads must share one query")
+    scale, shift = queries.pop()
+    centre = _exact_quotient(-shift, scale)
+    start_slope, mean = float(slope[target]), float(constant[target])
+    _must(start_slope == 0 or centre == 0, "the output may start with x only where the query is not shifted")
+    return OneLayer(
+        [reader.head(head, Fraction(centre), Fraction(scale)) for head in layer.heads],
+        [head.beta for head in layer.heads],
+        centre,
+        scale,
+        mean,
+        start_slope,
     )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads heads; slope and constant say what every coordinate of a data token is as a function of x."""
+
+    network: Network
+    target: int
+    slope: Floats
+    constant: Floats
+
+    def query(self, head: Head) -> tuple[float, float]:
+        """(scale, shift): the query is (scale x + shift, 1)."""
+        _must(_power_of_two(head.beta), f"beta = {head.beta!r} must be a power of two")
+        _must(head.sees.data in ("none", "self") and head.mask is None, "a head may see registers and itself only")
+        _must(head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "the query must be (s, 1) and the value one number")
+        used = [W[self.target].any() for W in (head.W_Q, head.W_K, head.W_V)]
+        _must(not any(used), "no head may read the coordinate of the output")
+        scale, shift = self._on_data(head.W_Q[:, 0])
+        _must(_power_of_two(scale), f"the query multiplies the input by {scale!r}, which is no power of two")
+        _must(self._on_data(head.W_Q[:, 1]) == (0.0, 1.0), "the query must be (s, 1)")
+        return scale, shift
+
+    def head(self, head: Head, centre: Fraction, scale: Fraction) -> StoredHead:
+        start, stop = head.sees.registers
+        keys, offsets = (_exact_column(self.network.registers, head.W_K[:, i]) for i in (0, 1))
+        values = _exact_column(self.network.registers, head.W_V[:, 0])
+        seen = slice(start, stop)
+        slopes, heights, constants = keys[seen].tolist(), offsets[seen].tolist(), values[seen].tolist()
+        tilts = [Fraction(0)] * len(slopes)
+        others = np.ones(len(keys), dtype=bool)
+        others[seen] = False
+        _must(not keys[others].any() and not values[others].any(), "registers that a head must not see need key 0")
+        hidden = offsets[others].tolist()
+        (key, varies), (height, moves) = (self._on_data(head.W_K[:, i])[::-1] for i in (0, 1))
+        value_slope, value = self._on_data(head.W_V[:, 0])
+        _must(varies == 0 and moves == 0, "a data token's key must not depend on the input")
+        if head.sees.data == "self":
+            exact = value == 0 or value_slope == 0 or _power_of_two(value_slope)
+            _must(exact, f"a token's own value multiplies the input by {value_slope!r} and adds {value!r}")
+            slopes, heights = [*slopes, key], [*heights, height]
+            # value_slope x + value in terms of s, x = centre + s / scale
+            constants = [*constants, Fraction(value) + Fraction(value_slope) * centre]
+            tilts = [*tilts, Fraction(value_slope) / scale]
+            hidden = []  # only what is seen is computed; a plain Transformer would need a position code
+        else:
+            _must(key == 0 and value_slope == 0 and value == 0, "a hidden data token needs key 0 and value 0")
+            hidden.append(height)
+        beta = arb(head.beta)
+        return StoredHead(
+            [beta * k for k in slopes],
+            [beta * c for c in heights],
+            [_ball(v) for v in constants],
+            [_ball(tilt) for tilt in tilts],
+            value == 0 and _power_of_two(value_slope),
+            beta * max(hidden) if hidden else None,
+            self._weight(head),
+            self.network.dtype,
+        )
+
+    def _weight(self, head: Head) -> arb:
+        written = np.flatnonzero(head.W_O)
+        _must(
+            head.W_O.shape[0] == 1 and written.tolist() == [self.target],
+            "a head must write to the coordinate that is read, and to no other",
+        )
+        return arb(float(head.W_O[0, self.target]))
+
+    def _on_data(self, weights: Floats) -> tuple[float, float]:
+        return _exact_sum(weights, self.slope, self.constant)
+
+
+def _ball(value: Fraction | float) -> arb:
+    exact = Fraction(value)
+    return arb(exact.numerator) / arb(exact.denominator)
 
 
 def _must(condition: bool, complaint: str) -> None:
@@ -111,15 +180,23 @@ def _token_wise(linear: Linear) -> Floats:
     return linear.terms[0].A
 
 
-def _data_row(embed: Linear) -> tuple[Floats, Floats]:
+def _output(read: Linear) -> int:
+    """The one coordinate that is read."""
+    A = _token_wise(read)
+    target = np.flatnonzero(A[:, 0])
+    _must(A.shape[1] == 1 and not read.C.any(), "one output was expected")
+    _must(len(target) == 1 and A[target[0], 0] == 1, "read must copy one coordinate")
+    return int(target[0])
+
+
+def _data_row(embed: Linear, target: int) -> tuple[Floats, Floats]:
     """(slope, constant) of every coordinate of a data token as a function of the input x."""
     A = _token_wise(embed)
     _must(A.shape[0] == 1, f"one input was expected, not {A.shape[0]}")
     slope, constant = A[0], embed.C[0]
-    _must(
-        bool(((slope == 0) | ((slope == 1) & (constant == 0))).all()),
-        "embed must copy the input or set constants",
-    )
+    copies = (slope == 0) | ((slope == 1) & (constant == 0))
+    copies[target] = True
+    _must(bool(copies.all()), "embed must copy the input or set constants, but for the coordinate of the output")
     return slope, constant
 
 
@@ -144,17 +221,3 @@ def _exact_column(registers: Floats, weights: Floats) -> Floats:
     _must(bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled")
     total: Floats = products.sum(axis=1)
     return total
-
-
-def _output_mean(network: Network, layer: Attention, slope: Floats, constant: Floats) -> float:
-    """The constant that the head's output is added to in the coordinate that is read."""
-    W_O, read = layer.heads[0].W_O, _token_wise(network.read)
-    _must(W_O.shape[0] == 1 and read.shape[1] == 1 and not network.read.C.any(), "one output was expected")
-    target = np.flatnonzero(read[:, 0])
-    _must(len(target) == 1 and read[target[0], 0] == 1, "read must copy one coordinate")
-    _must(
-        W_O[0, target[0]] == 1 and np.count_nonzero(W_O) == 1,
-        "the head must write 1 times its value to what is read",
-    )
-    _must(slope[target[0]] == 0, "the output coordinate must start as a constant")
-    return float(constant[target[0]])

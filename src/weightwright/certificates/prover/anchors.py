@@ -10,12 +10,26 @@ from weightwright.network.layers import Floats
 
 @dataclass(frozen=True)
 class Anchors:
-    """A head on registers, as stored: scores z_j = slopes_j s + offsets_j (beta included), values v_j."""
+    """A head as stored: scores z_j = slopes_j s + offsets_j (beta included), values values_j + tilts_j s.
+
+    On registers the tilts are 0. The output is multiplied by `weight` and added to the others'.
+    """
 
     slopes: Floats
     offsets: Floats
     values: Floats
-    hidden: float  # the score of a key that the head must not see
+    tilts: Floats
+    copied: bool  # whether values with a tilt are the input itself, times a power of two: they do not round
+    hidden: float  # the score of keys that the head must not see; -inf if there are none
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What a layer adds up: slope * s and its heads."""
+
+    heads: tuple[Anchors, ...]
+    slope: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,59 @@
-"""From a head's terms to the network's: the query may round once, adding the mean rounds once."""
+"""From the heads' terms to the network's: the query may round once, adding up rounds a few times."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from weightwright.certificates.claims import Terms
-from weightwright.certificates.prover.intervals import Interval, up
+from weightwright.certificates.prover.anchors import Sum
+from weightwright.certificates.prover.intervals import ZERO, Interval, up
 from weightwright.certificates.prover.rounding import UNDERFLOW, UNIT
-from weightwright.network.layers import Floats
+
+
+def roundings(mean: float, slope: float, weights: list[float]) -> tuple[int, list[int]]:
+    """How many roundings the start of the coordinate, slope x + mean, and each weighted head may go through."""
+    additions = len(weights) - 1 + bool(mean or slope)
+    start = additions + (not _scales_exactly(slope)) + bool(mean and slope)
+    return start, [additions + (not _scales_exactly(weight)) for weight in weights]
+
+
+def _scales_exactly(factor: float) -> bool:
+    return factor == 0 or abs(math.frexp(factor)[0]) == 0.5
 
 
 def network_terms(
-    head: Terms, lipschitz: float, values: Floats, centre: float, mean: float, lo: float, hi: float, dtype: str
+    head: Terms,
+    lipschitz: float,
+    layer: Sum,
+    *,
+    centre: float,
+    exact_query: bool,
+    mean: float,
+    lo: float,
+    hi: float,
+    dtype: str,
 ) -> tuple[Terms, float]:
-    """The terms of mean + head(s) for queries s in [lo, hi], and their sum, rounded up.
+    """The terms of mean + slope s + heads for queries s in [lo, hi], and their sum, rounded up.
 
-    lipschitz is the slope of what the head computes, 0 if the query does not round at all.
+    lipschitz bounds the slope of what the layer computes.
     """
-    u = Interval.exact(UNIT[dtype])
-    query = u * Interval.exact(max(abs(lo), abs(hi)) if centre else 0.0) + Interval.exact(UNDERFLOW[dtype])
-    slip = Interval.exact(lipschitz) * query
-    largest = Interval.exact(abs(mean)) + Interval.exact(np.abs(values).max()) + Interval.exact(head.rounding)
-    final = u * largest if mean else Interval.exact(0.0)
-    rounding = float((Interval.exact(head.rounding) + slip + final).hi)
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    s = Interval.exact(max(abs(lo), abs(hi)))
+    # the start of the output takes x as it is, while formula and heads take the rounded query
+    moves = Interval.exact(lipschitz) + Interval.exact(abs(layer.slope))
+    slip = ZERO if exact_query else moves * ((u * s if centre else ZERO) + tiny)
+    start, each = roundings(mean, layer.slope, [anchors.weight for anchors in layer.heads])
+    # the terms that are added up, as computed, each with the number of roundings it may go through
+    total = Interval.exact(float(start)) * (Interval.exact(abs(layer.slope)) * s + Interval.exact(abs(mean)))
+    for anchors, count in zip(layer.heads, each, strict=True):
+        value = Interval.exact(np.abs(anchors.values).max()) + Interval.exact(np.abs(anchors.tilts).max()) * s
+        computed = Interval.exact(abs(anchors.weight)) * value + Interval.exact(head.rounding)
+        total = total + Interval.exact(float(count)) * computed
+    final = u * total * Interval.exact(1.0 + 16.0 * (len(layer.heads) + 2) * UNIT[dtype])
+    lost = tiny * Interval.exact(float(2 * len(layer.heads) + 2)) if start or any(each) else ZERO
+    rounding = float((Interval.exact(head.rounding) + slip + final + lost).hi)
     terms = Terms(head.approximation, head.leakage, rounding)
-    total = up(up(np.float64(terms.approximation) + terms.leakage) + terms.rounding)
-    return terms, float(up(total))
+    whole = up(up(np.float64(terms.approximation) + terms.leakage) + terms.rounding)
+    return terms, float(up(whole))

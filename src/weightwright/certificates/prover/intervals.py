@@ -106,6 +106,45 @@ EULER = Interval(np.array(np.e), up(np.float64(np.e)))
 UNKNOWN = Interval.exact(np.nan)
 
 
+def line_difference(k: Floats, k_0: Floats, c: Floats, c_0: Floats, m: Floats) -> Interval:
+    """(k - k_0) m + (c - c_0) for floats, as sharp as if it were computed exactly and rounded: where steep lines cross,
+    the two parts cancel. The roundings of sums and products are themselves floats (Knuth, Dekker); a NaN where one
+    overflows."""
+    slope, slope_rest = _exact_sum(k, -k_0)
+    height, height_rest = _exact_sum(c, -c_0)
+    product, product_rest = _exact_product(slope, m)
+    total, total_rest = _exact_sum(product, height)
+    rest = Interval.exact(slope_rest) * Interval.exact(m) + Interval.exact(height_rest)
+    rest = rest + Interval.exact(product_rest) + Interval.exact(total_rest)
+    known = np.isfinite(rest.lo) & np.isfinite(rest.hi) & (np.abs(product) < 1e290)
+    # below the normal range a product's rest is not exact
+    tiny = Interval(np.full_like(total, -TINY), np.full_like(total, TINY))
+    enclosed = Interval.exact(total) + rest + tiny
+    return Interval(np.where(known, enclosed.lo, np.nan), np.where(known, enclosed.hi, np.nan))
+
+
+def _exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """The rounded sum and what rounding took off."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _exact_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """The rounded product and what rounding took off, unless something overflows or underflows."""
+    product = a * b
+    a_hi, a_lo = _halves(a)
+    b_hi, b_lo = _halves(b)
+    return product, ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
+
+
+def _halves(x: Floats) -> tuple[Floats, Floats]:
+    """Two floats of half the bits each that add up to x."""
+    scaled = x * 134217729.0  # 2^27 + 1
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
 def _increasing(function: Callable[[Floats], Floats], lowest: float, highest: float) -> Callable[[Interval], Interval]:
     """The interval version of an increasing library function with values in [lowest, highest]."""
 

@@ -193,6 +193,21 @@ def relu(a: Jet) -> Jet:
     return maximum(a, constant(iv.ZERO, len(a) - 1))
 
 
+def sign(a: Jet) -> Jet:
+    """1 or -1 where the sign is known; where it is not, a value between, and no slope."""
+    above, below = a[0].lo > 0, a[0].hi < 0
+    either = [Interval.exact(0.0).hull(iv.ONE).hull(-iv.ONE), *[iv.UNKNOWN] * (len(a) - 1)]
+    return [
+        Interval.exact(1.0 - float(i > 0)).where(above, Interval.exact(float(i > 0) - 1.0).where(below, unknown))
+        for i, unknown in enumerate(either)
+    ]
+
+
+def step(a: Jet) -> Jet:
+    jump = scale(0.5, sign(a))
+    return [Interval.exact(0.5) + jump[0], *jump[1:]]
+
+
 def _power(base: Jet, exponent: Jet) -> Jet:
     """Whole constants by multiplication; anything else as exp(exponent log(base)), base > 0."""
     value = exponent[0]
@@ -235,6 +250,8 @@ _SIMPLE: dict[str, Callable[..., Jet]] = {
     "erf": erf,
     "abs": absolute,
     "relu": relu,
+    "sign": sign,
+    "step": step,
     "max": maximum,
     "min": minimum,
     "clip": lambda a, lo, hi: minimum(maximum(a, lo), hi),

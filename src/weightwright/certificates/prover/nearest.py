@@ -14,11 +14,13 @@ from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS, Terms
 from weightwright.certificates.prover.anchors import Anchors, Proof
 from weightwright.certificates.prover.intervals import ONE, Interval, exp
 from weightwright.certificates.prover.jets import jet
-from weightwright.certificates.prover.rounding import NEGLIGIBLE, UNDERFLOW, UNIT, underflow
+from weightwright.certificates.prover.rounding import UNDERFLOW, UNIT, underflow
 from weightwright.certificates.prover.taylor import SLACK
 from weightwright.expressions import Expression
 
 _SLOPE_BOXES = 64
+#: Weights that are off by less let 1.001 p_j bound every computed weight.
+NEGLIGIBLE = 2.0**-13
 
 
 def prove_nearest(anchors: Anchors, formula: Expression, lo: float, hi: float, dtype: str) -> Proof:

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.certificates.claims import EXP_ULPS
-from weightwright.certificates.prover.intervals import ONE, Interval, tanh, up
-from weightwright.network.layers import Floats
+from weightwright.certificates.prover.intervals import ONE, Interval, exp, tanh, up
+from weightwright.network.layers import Bools, Floats
 
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
 UNDERFLOW = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126}
-#: Relative errors of weights below this let 1.001 p_j bound every computed weight.
-NEGLIGIBLE = 2.0**-13
+#: Weights that are off by less together, and sums of weights that round by less, are taken to first order.
+SMALL = 0.25
+#: An error that is taken off all logarithms of weights also scales what underflows: by less than 2.
+SHARED = 0.6
 
 
 @dataclass(frozen=True)
@@ -32,31 +34,59 @@ class HeadOnBox:
     gaps: Floats  # max_i z_i - z_j
     weights: Floats  # p_j
     deviations: Floats  # |v_j - g|
-    values: Floats  # (anchors,): |v_j|
+    values: Floats  # |v_j|
+    computed: Bools  # (anchors,): whether v_j is computed from the input: one rounding
     output: Floats  # (boxes, 1): |g|
+    top: np.ndarray[tuple[int], np.dtype[np.int64]]  # (boxes,): the index of a key with a large weight
 
 
 def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
     """(boxes,): an upper bound on |computed output - g|; NaN where the model does not apply."""
-    errors = _score_errors(box, dtype)
-    return np.fmin(_fine(box, errors, dtype), _coarse(box, errors, dtype))
+    errors = score_errors(box, dtype)
+    return bound_from_errors(box, errors, dtype)
+
+
+def bound_from_errors(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+    """The best of three ways from errors of the weights' logarithms, (boxes, anchors), to an error of the output."""
+    from_top = _relative_to_top(box, errors)
+    return np.fmin(np.fmin(_fine(box, errors, dtype), _fine(box, from_top, dtype)), _coarse(box, errors, dtype))
+
+
+def _relative_to_top(box: HeadOnBox, errors: Interval) -> Interval:
+    """An error that all logarithms share changes nothing: take the top one's off everywhere."""
+    rows = np.arange(len(box.top))
+    shared = errors.hi[rows, box.top][:, None]
+    hi = np.where(shared <= SHARED, (errors + Interval.exact(shared)).hi, np.nan)
+    hi[rows, box.top] = np.where(shared[:, 0] <= SHARED, 0.0, np.nan)
+    return Interval(np.zeros_like(hi), hi)
 
 
 def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
-    """For errors of the weights below a thousandth: every term to first order."""
+    """For weights that are hardly off: every term to first order."""
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
-    moved = _weight_error(box, errors, tiny)
-    p = Interval.exact(box.weights)
-    # Computed weights exceed p_j by less than a thousandth whenever the weight error is defined.
-    inflated = p * Interval.exact(1.001)
+    growth = _growth(errors)
+    moved, mass = _weight_error(box, growth, tiny)
+    # Computed weights are at most p_j e^{d_j} / (1 - mass), and their own roundings more.
+    most = _column(Interval.exact(1.0 + 8 * UNIT[dtype]) / (ONE - mass))
+    inflated = Interval.exact(box.weights) * (ONE + growth) * most
     products = inflated * Interval.exact(box.values)
     sum_of_weights = any_order(inflated, u)
     sum_of_products = any_order(products, u)
-    # normalising (2u) and multiplying (u)
-    each = Interval.exact(3.0) * u * products.sum() + underflow(box.values, dtype)
+    # normalising (2u) and multiplying (u), and the rounding of a value that is computed
+    each = Interval.exact(np.where(box.computed, 4.2, 3.1)) * u * products
     output = Interval.exact(box.output[:, 0]) + moved
-    total = moved + sum_of_products + each + output * sum_of_weights * Interval.exact(1.001)
-    return np.where(sum_of_weights.hi < NEGLIGIBLE, total.hi, np.nan)
+    total = (
+        moved
+        + sum_of_products
+        + each.sum()
+        + underflow(box.values, dtype)
+        + output * sum_of_weights / (ONE - sum_of_weights)
+    )
+    return np.where((mass.hi < SMALL) & (sum_of_weights.hi < SMALL), total.hi, np.nan)
+
+
+def _column(x: Interval) -> Interval:
+    return Interval(x.lo[:, None], x.hi[:, None])
 
 
 def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
@@ -64,10 +94,10 @@ def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     u, count = Interval.exact(UNIT[dtype]), float(box.weights.shape[-1])
     lost = Interval.exact(4.0 * count * UNDERFLOW[dtype])
     half = Interval.exact(0.5) * Interval.exact(errors.hi.max(axis=-1))
-    largest = Interval.exact(box.values.max())
+    largest = Interval.exact(box.values.max(axis=-1))
     spread = Interval.exact(2.0) * largest
-    # n terms in any order, n products, the normalisation and the sum of weights: less than 2 n + 4 roundings
-    roundings = Interval.exact(2.0 * count + 4.0) * u
+    # n terms in any order, n products, the normalisation, the sum of weights and a computed value: 2 n + 6 at most
+    roundings = Interval.exact(2.0 * count + 6.0) * u
     summing = largest * roundings / (ONE - roundings)
     total = spread * (tanh(half) + lost) + summing + underflow(box.values, dtype)
     return np.where(roundings.hi < 0.5, total.hi, np.nan)
@@ -75,11 +105,11 @@ def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
 
 def underflow(values: Floats, dtype: str) -> Interval:
     """What weights, products and sums below the normal range can lose: so much each, values multiplied in."""
-    count, largest = len(values), Interval.exact(np.abs(values).max())
-    return Interval.exact((4.0 * count + 8.0) * UNDERFLOW[dtype]) * (ONE + largest)
+    count, largest = values.shape[-1], Interval.exact(np.abs(values).max(axis=-1))
+    return Interval.exact((4.0 * count + 10.0) * UNDERFLOW[dtype]) * (ONE + largest)
 
 
-def _score_errors(box: HeadOnBox, dtype: str) -> Interval:
+def score_errors(box: HeadOnBox, dtype: str) -> Interval:
     """(boxes, anchors): how far the logarithm of each weight can be off: score, shift, exponential."""
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
     products = Interval.exact(up(box.slopes * box.query))
@@ -90,17 +120,21 @@ def _score_errors(box: HeadOnBox, dtype: str) -> Interval:
     return score + shift + exponential / (ONE - exponential)  # -ln(1-e) <= e/(1-e)
 
 
-def _weight_error(box: HeadOnBox, d: Interval, tiny: Interval) -> Interval:
-    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - sum p_j (e^{d_j} - 1)), d_j the error of log weight j."""
-    growth = d * (ONE + d)  # e^d - 1 <= d + d^2 for d <= 1
+def _growth(d: Interval) -> Interval:
+    """e^d - 1, from above: d + d^2 for d <= 1."""
+    small = d * (ONE + d)
+    return Interval(d.lo, np.where(d.hi <= 1.0, small.hi, exp(d).hi))
+
+
+def _weight_error(box: HeadOnBox, growth: Interval, tiny: Interval) -> tuple[Interval, Interval]:
+    """sum p_j |v_j - g| (e^{d_j} - 1) / (1 - mass), mass = sum p_j (e^{d_j} - 1), d_j the error of log weight j."""
     p = Interval.exact(box.weights)
     # An exponential may underflow: at most `tiny` beside the largest one, which is 1.
-    lost = Interval.exact(float(2 * box.weights.shape[-1])) * tiny
+    lost = Interval.exact(float(4 * box.weights.shape[-1])) * tiny
     mass = (p * growth).sum() + lost
     moved = (p * Interval.exact(box.deviations) * growth).sum() + lost * Interval.exact(box.deviations.max(-1))
     error = moved / (ONE - mass)
-    applies = (mass.hi < NEGLIGIBLE) & (d.hi.max(-1) < NEGLIGIBLE)
-    return Interval(np.zeros_like(error.hi), np.where(applies, error.hi, np.nan))
+    return Interval(np.zeros_like(error.hi), error.hi), Interval.exact(mass.hi)
 
 
 def any_order(terms: Interval, u: Interval) -> Interval:

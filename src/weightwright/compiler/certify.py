@@ -1,0 +1,109 @@
+"""From a design to a network with a certificate: prove, save, check the saved file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from weightwright.certificates.checker import check
+from weightwright.certificates.claims import Certificate, LayerClaim, assumptions
+from weightwright.certificates.files import network_digest, write
+from weightwright.certificates.prover import Anchors, Sum, first_edges, network_terms, prove, prove_nearest
+from weightwright.certificates.prover.jets import values
+from weightwright.compiler.task import SAMPLES, Task
+from weightwright.errors import CertificateError
+from weightwright.expressions import to_text
+from weightwright.heads.assemble import Design, assemble
+from weightwright.heads.one_sided import samples
+from weightwright.network import Network
+from weightwright.network.laws import PRECISION
+from weightwright.network.layers import Floats
+
+#: The prover does not look for approximation errors below so much of the tolerance.
+WORTHWHILE = 1e-3
+
+Rule = Literal["taylor", "nearest"]
+
+
+def certified(
+    task: Task, design: Design, rule: Rule, kinks: Floats, zones: Floats
+) -> tuple[Network, Certificate] | None:
+    """The network and an unchecked certificate, or None where the prover found no finite bound.
+
+    kinks: where, in s, boxes should end. zones: (number, 2), the dead zones in x.
+    """
+    network = assemble(design, task.query, task.text, task.dtype)
+    layer, local = design.layer(task.query), task.local(design.mean)
+    if rule == "nearest":
+        proof = prove_nearest(layer.heads[0], local, task.lo, task.hi, task.dtype)
+    else:
+        holes = _holes(task, zones)
+        edges = np.unique(np.concatenate([first_edges(task.lo, task.hi), kinks, holes.ravel()]))
+        edges = edges[(edges >= task.lo) & (edges <= task.hi)]
+        s = np.union1d(np.linspace(task.lo, task.hi, SAMPLES), samples(task.lo, task.hi, kinks.tolist(), 60))
+        s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
+        measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
+        proof = prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
+    lipschitz = 0.0 if task.query.exact else proof.lipschitz
+    terms, bound = network_terms(
+        proof.terms,
+        lipschitz,
+        layer,
+        centre=task.query.centre,
+        exact_query=task.query.exact,
+        mean=design.mean,
+        lo=task.lo,
+        hi=task.hi,
+        dtype=task.dtype,
+    )
+    if not math.isfinite(bound):
+        return None
+    claim = LayerClaim(0, to_text(local), task.lo, task.hi, rule, proof.boxes, proof.terms, lipschitz)
+    certificate = Certificate(
+        task.text,
+        task.box,
+        task.dtype,
+        "dot",
+        bound,
+        terms,
+        (claim,),
+        network_digest(network),
+        assumptions(task.dtype),
+        dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones),
+    )
+    return network, certificate
+
+
+def _holes(task: Task, zones: Floats) -> Floats:
+    """The queries that inputs inside the dead zones alone can lead to."""
+    holes = (zones - task.query.centre) * task.query.scale
+    slip = 0.0 if task.query.exact else 2.0 ** (2 - PRECISION[task.dtype][0]) * np.abs(holes)
+    return holes + slip * np.array([1.0, -1.0])
+
+
+def evaluate(layer: Sum, s: Floats) -> Floats:
+    """The layer's output in plain floats."""
+
+    def head(anchors: Anchors) -> Floats:
+        scores = s[:, None] * anchors.slopes + anchors.offsets
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        mixed: Floats = (weights * (anchors.values + s[:, None] * anchors.tilts)).sum(axis=1) / weights.sum(axis=1)
+        return mixed
+
+    return layer.slope * s + sum(anchors.weight * head(anchors) for anchors in layer.heads)
+
+
+def checked(network: Network, certificate: Certificate) -> Certificate | None:
+    """Saved to a file of its own and checked there; None if the checker does not agree."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        write(path, network, certificate)
+        try:
+            return dataclasses.replace(certificate, status=check(path).status)
+        except CertificateError:
+            return None

@@ -1,0 +1,52 @@
+"""Designs to try for a task, one after the other, the cheapest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from weightwright.certificates.prover.intervals import Interval
+from weightwright.certificates.prover.jets import jet
+from weightwright.compiler.task import Task
+from weightwright.errors import ToleranceError
+from weightwright.heads.assemble import Design, Table
+from weightwright.heads.faithful import nearest_anchor
+from weightwright.heads.sigmoid import two_keys
+from weightwright.heads.spectral import Designer
+
+#: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
+MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
+#: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
+AIMS = (0.93, 0.6, 0.2, 0.02)
+
+
+def spectral_designs(task: Task, most: int) -> Iterator[Design]:
+    """Soft anchors on a uniform grid, or two keys that are exact."""
+    exact = two_keys(task.local(task.mean))
+    if exact is not None:
+        yield _one(task, exact.rounded(task.dtype), "two keys")
+    designer = Designer(task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype)
+    tried: list[Table] = []
+    for aim in AIMS:
+        for fit in designer.candidates(aim * task.tol):
+            if any(fit.table is table for table in tried):
+                continue
+            tried.append(fit.table)
+            yield _one(task, fit.table, f"{fit.table.size} soft anchors")
+
+
+def faithful_designs(task: Task, most: int) -> Iterator[Design]:
+    """The papers' head, UA-2: the nearest of many anchors."""
+    edges = np.linspace(task.lo, task.hi, 257)
+    slopes = np.broadcast_to(jet(task.local(task.mean), Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
+    slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
+    if not math.isfinite(slope):
+        raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
+    table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
+    yield _one(task, table.rounded(task.dtype), f"nearest of {table.size} anchors")
+
+
+def _one(task: Task, table: Table, kind: str) -> Design:
+    return Design((table,), (f"{task.text}, {kind}",), task.mean)
