@@ -31,6 +31,7 @@ test-all: lint
 bench: .venv/.ready
 	$(BIN)/python benchmarks/spectral_against_faithful.py
 	$(BIN)/python benchmarks/anchors_needed.py
+	$(BIN)/python benchmarks/window_cpu.py
 
 clean:
 	rm -rf .venv build

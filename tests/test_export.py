@@ -29,7 +29,7 @@ from weightwright.runtime import interpret
 Run = Callable[[np.ndarray], np.ndarray]
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 0.5}
 #: What a plain Transformer computes without change; the other native ones do not hide what their heads do not see.
-PLAIN = ("constant", "sees all", "sees earlier", "sees everything")
+PLAIN = ("constant", "windowed", "sees all", "sees earlier", "sees everything")
 LEAKING = ("compiled", "sees itself", "sees some registers")
 
 

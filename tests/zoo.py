@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.network import (
     Attention,
     FeedForward,
@@ -109,6 +110,13 @@ def constant() -> Network:
     return Network(("a",), Linear(("c",), (), np.full((1, 1), 3.0)), np.zeros((0, 1)), (), selection(("c",), ("c",)))
 
 
+def windowed() -> Network:
+    """41 anchors on whole numbers, of which 17 are seen: the rest weighs less than 1e-15."""
+    grid = np.arange(-20.0, 21.0)
+    table = Table(2 * grid, -(grid**2), np.random.default_rng(6).normal(size=41), beta=0.5, window=8)
+    return assemble(Design((table,), ("windowed",), 0.5), Query(0.0, 2.0), "f")
+
+
 _MASK = np.tril(np.ones((6, 6), dtype=bool)) & ~np.eye(6, k=-2, dtype=bool)
 
 ZOO: dict[str, Callable[[], Network]] = {
@@ -118,6 +126,7 @@ ZOO: dict[str, Callable[[], Network]] = {
     "softmaxes": softmaxes,
     "looped": looped,
     "constant": constant,
+    "windowed": windowed,
     "sees all": lambda: attending(Sees(data="all")),
     "sees earlier": lambda: attending(Sees(data="earlier"), tokens=None),
     "sees itself": lambda: attending(Sees(registers=(0, 4), data="self"), registers=4, tokens=None),

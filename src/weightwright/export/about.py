@@ -44,6 +44,10 @@ def about(net: AttentionNetwork) -> dict[str, str]:
     """Formula, domain, bound and status as they are now; a file cannot vouch for itself."""
     claim = net.certificate
     facts = {"written by": " ".join(PRODUCER), "dtype": net.network.dtype}
+    if any(head.window is not None for head in net.network.heads):
+        facts["window"] = (
+            "left out: ordinary attention over all anchors is computed here; the certificate is about windowed heads"
+        )
     if claim is None:
         return facts | {"certificate": "none"}
     return facts | {

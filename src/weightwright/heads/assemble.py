@@ -42,7 +42,8 @@ class Own:
 class Table:
     """Scores beta (keys_j s + offsets_j) and centred values. beta is a power of two: it multiplies exactly.
 
-    The output of the head is multiplied by `weight`. `own` adds the token itself to the keys.
+    The output of the head is multiplied by `weight`. `own` adds the token itself to the keys. window M: only the
+    2 M + 1 anchors nearest to the query have weight; see `heads.window`.
     """
 
     keys: Floats
@@ -51,6 +52,7 @@ class Table:
     beta: float = 1.0
     weight: float = 1.0
     own: Own | None = None
+    window: int | None = None
 
     @property
     def size(self) -> int:
@@ -81,7 +83,7 @@ def _power_of_two(x: float) -> bool:
 
 @dataclass(frozen=True)
 class Query:
-    """s = (x - centre) * scale, with |s| <= 1 and a scale that is a power of two."""
+    """s = (x - centre) * scale, with a scale that is a power of two; |s| <= 1 unless it was made finer."""
 
     centre: float
     scale: float
@@ -92,6 +94,10 @@ class Query:
         centre = 0.0 if lo <= 0 <= hi else float(rounded(np.array(lo / 2 + hi / 2), dtype))
         mantissa, exponent = math.frexp(max(hi - centre, centre - lo))
         return cls(centre, math.ldexp(1.0, (mantissa == 0.5) - exponent))
+
+    def finer(self, factor: float) -> Query:
+        """The query in units of 1/factor, a power of two: whole numbers are then the anchors of a windowed head."""
+        return Query(self.centre, self.scale * factor)
 
     def __call__(self, x: float) -> float:
         """The query of x."""
@@ -170,7 +176,7 @@ def _head(table: Table, query: Query, role: str, registers: tuple[int, int], col
     W_O[0, -1] = table.weight
     if table.own is None:
         W_K[1, 1] = HIDDEN / table.beta
-        return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "none"))
+        return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "none"), window=table.window)
     W_K[1, 0], W_K[1, 1] = table.own.key, table.own.offset
     W_V[0, 0], W_V[1, 0] = table.own.slope, table.own.value
     return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "self"))

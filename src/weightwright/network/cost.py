@@ -70,9 +70,12 @@ def _layer(layer: Layer, n: int) -> int:
 
 
 def _head(head: Head, n: int) -> int:
-    """Queries, keys and values of data tokens if seen, scores, mixing, output; registers' keys are constant."""
+    """Queries, keys and values of data tokens if seen, scores, mixing, output; registers' keys are constant.
+
+    A windowed head computes no more keys than its window, however many there are.
+    """
     seen_data = {"none": 0, "self": 1, "block": head.sees.block, "earlier": n, "all": n}[head.sees.data]
-    keys = seen_data + head.sees.registers[1] - head.sees.registers[0]
+    keys = seen_data + (head.sees.registers[1] - head.sees.registers[0] if head.window is None else 2 * head.window + 1)
     own = head.W_Q.size + head.W_O.size + (head.W_K.size + head.W_V.size if seen_data else 0)
     return n * (own + keys * (head.W_Q.shape[1] + head.W_V.shape[1]))
 

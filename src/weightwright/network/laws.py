@@ -5,6 +5,7 @@ A broken law raises `LawError` that names the layer, the head and the coordinate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,46 @@ class _Walk:
             raise LawError(f"{where}: {self.tokens} tokens do not fall into blocks of {head.sees.block}")
         if head.mask is not None:
             self.mask(head, where)
+        if head.window is not None:
+            self.window(head, head.window, where, names)
+
+    def window(self, head: Head, M: int, where: str, names: Names) -> None:
+        """Keys (2 L, -L^2) on consecutive whole numbers L, queries (t, 1), a power of two for beta."""
+        if not isinstance(M, int) or isinstance(M, bool) or M < 1:
+            raise LawError(f"{where}: a window is a whole number of at least 1, not {M!r}")
+        if head.sees.data != "none":
+            raise LawError(f"{where}: a windowed head sees registers only, not data tokens ({head.sees.data!r})")
+        if head.W_Q.shape[1] != 2 or head.W_V.shape[1] < 1:
+            sizes = f"{head.W_Q.shape[1]} and {head.W_V.shape[1]}"
+            raise LawError(f"{where}: a windowed head has queries of size 2 and values of size 1 or more, not {sizes}")
+        if math.frexp(head.beta)[0] != 0.5:
+            raise LawError(f"{where}: beta = {head.beta!r} of a windowed head must be a power of two")
+        start, stop = head.sees.registers
+        if stop - start < 2 * M + 1:
+            raise LawError(f"{where}: a window of {M} needs {2 * M + 1} anchors, but there are {stop - start}")
+        K = self.network.registers[start:stop] @ head.W_K  # (p, 2)
+        L = np.rint(K[0, 0] / 2) + np.arange(stop - start)
+        for column, name, expected in ((0, "key", 2 * L), (1, "offset", rounded(-(L**2), self.network.dtype))):
+            wrong = np.flatnonzero(K[:, column] != expected)
+            if len(wrong):
+                j = wrong[0]
+                raise LawError(
+                    f"{where}: the {name} of register {start + j} is {float(K[j, column])!r}, but a window needs"
+                    f" {float(expected[j])!r}: keys 2 L and offsets -L^2 on consecutive whole numbers L"
+                )
+        self.one(head, where, names)
+
+    def one(self, head: Head, where: str, names: Names) -> None:
+        """The second component of a windowed head's query is 1: a coordinate that is 1 on every data token."""
+        sources = np.flatnonzero(head.W_Q[:, 1])
+        if len(sources) != 1 or head.W_Q[sources[0], 1] != 1:
+            raise LawError(f"{where}, W_Q: a windowed head's query is (t, 1), and one coordinate gives the 1")
+        one, embed = sources[0], self.network.embed
+        changes = any(term.A[:, one].any() for term in embed.terms) or bool((embed.C[:, one] != 1).any())
+        if changes or any(other.W_O.shape[1] == len(names) and other.W_O[:, one].any() for other in self.network.heads):
+            raise LawError(
+                f"{where}, W_Q: coordinate {names[one]!r} gives the 1 of the query (t, 1), but it is not always 1"
+            )
 
     def mask(self, head: Head, where: str) -> None:
         assert head.mask is not None

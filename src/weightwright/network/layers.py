@@ -21,13 +21,13 @@ class Frozen:
     """Turns what looks like an array into a read-only float64 array of its own."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
+        for part in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
                 kind = np.bool_ if value.dtype == np.bool_ else np.float64
                 own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
                 own.flags.writeable = False
-                object.__setattr__(self, field.name, own)
+                object.__setattr__(self, part.name, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,13 @@ class Sees:
 
 @dataclass(frozen=True, eq=False)
 class Head(Frozen):
-    """softmax(beta X W_Q (Z W_K)^T) Z W_V W_O, with Z the tokens that X's tokens see."""
+    """softmax(beta X W_Q (Z W_K)^T) Z W_V W_O, with Z the tokens that X's tokens see.
+
+    window None: ordinary attention over all the keys that are seen. window M: the keys are registers (2 L, -L^2) on
+    the whole numbers L, the query is (t, 1), and only the 2 M + 1 anchors nearest to t have weight,
+    exp(-beta (t - L)^2) each: powers of one exponential, whatever the number of anchors. A query so near to an end of
+    the grid that M anchors are missing on one side counts as the last one that has them.
+    """
 
     role: str  # what the head computes, in words
     W_Q: Floats  # (d, h)
@@ -83,6 +89,7 @@ class Head(Frozen):
     beta: float = 1.0
     sees: Sees = Sees()
     mask: Bools | None = None  # (n, n): query i may see data token j; only with sees.data == "all"
+    window: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

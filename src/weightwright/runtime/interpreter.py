@@ -47,12 +47,24 @@ def _linear(linear: Linear, X: Floats) -> Floats:
 
 
 def _head(head: Head, X: Floats, registers: Floats) -> Floats:
+    if head.window is not None:
+        return _windowed(head, head.window, X, registers)
     n, r = X.shape[-2], len(registers)
     shared = np.broadcast_to(registers, (*X.shape[:-2], *registers.shape)) if r else X[..., :0, :]
     Z = np.concatenate([shared, X], axis=-2)  # (..., r + n, d): registers stand before the data
     scores = head.beta * (X @ head.W_Q) @ np.swapaxes(Z @ head.W_K, -1, -2)  # (..., n, r + n)
     weights = _softmax(np.where(_visible(head, n, r), scores, -np.inf), axis=-1)
     return weights @ (Z @ head.W_V) @ head.W_O
+
+
+def _windowed(head: Head, M: int, X: Floats, registers: Floats) -> Floats:
+    """The 2 M + 1 anchors L nearest to the query t weigh exp(-beta (t - L)^2), all others nothing."""
+    Z = registers[slice(*head.sees.registers)]
+    L = (Z @ head.W_K)[:, 0] / 2  # (p,)
+    t = np.clip(X @ head.W_Q[:, :1], L[M] - 0.5, L[-1 - M] + 0.5)  # (..., n, 1)
+    nearest = np.clip(np.rint(t), L[M], L[-1 - M])
+    scores = np.where(np.abs(L - nearest) <= M, -head.beta * (t - L) ** 2, -np.inf)  # (..., n, p)
+    return _softmax(scores, axis=-1) @ (Z @ head.W_V) @ head.W_O
 
 
 def _visible(head: Head, n: int, r: int) -> Bools:

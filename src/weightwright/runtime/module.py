@@ -18,6 +18,7 @@ from weightwright.certificates.files import read, write
 from weightwright.errors import CertificateError, DomainError
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.network.layers import Floats
+from weightwright.runtime.window import attend, decay
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
@@ -57,7 +58,7 @@ class AttentionNetwork(nn.Module):
         if not self.network.one_token_at_a_time:
             return self._run(x)
         rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
-        widest = max((head.sees.registers[1] - head.sees.registers[0] for head in self.network.heads), default=1)
+        widest = max((_keys_at_once(head) for head in self.network.heads), default=1)
         parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
         out = torch.cat([self._run(part) for part in parts])
         return out.reshape(*x.shape[:-1], len(self.network.outputs))
@@ -243,6 +244,11 @@ class _AttentionLayer(nn.Module):
         return total
 
 
+def _keys_at_once(head: Head) -> int:
+    """The register keys that a token's scores are computed for."""
+    return head.sees.registers[1] - head.sees.registers[0] if head.window is None else 2 * head.window + 1
+
+
 class _AttentionHead(_Weights):
     W_Q: Tensor
     W_K: Tensor
@@ -250,6 +256,7 @@ class _AttentionHead(_Weights):
     W_O: Tensor
     K_registers: Tensor
     V_registers: Tensor
+    decay: Tensor | None
     mask: Tensor | None
 
     def __init__(self, head: Head, network: Network) -> None:
@@ -260,9 +267,14 @@ class _AttentionHead(_Weights):
         seen = torch.tensor(network.registers[start:stop], dtype=DTYPES[network.dtype])
         self.constant("K_registers", seen @ self.W_K)  # (p, h): computed once
         self.constant("V_registers", seen @ self.W_V)  # (p, v)
+        self.first = float(self.K_registers[0, 0]) / 2 if head.window is not None else 0.0  # anchor, if windowed
+        self.constant("decay", None if head.window is None else decay(head.beta, head.window, DTYPES[network.dtype]))
         self.constant("mask", None if head.mask is None else torch.tensor(head.mask))
 
     def forward(self, X: Tensor) -> Tensor:
+        if self.decay is not None:
+            t = X @ self.W_Q[:, 0]  # (B, n): in units of the grid; beta comes later
+            return attend(t, self.V_registers, self.decay, self.first, self.beta) @ self.W_O
         Q = self.beta * (X @ self.W_Q)  # (B, n, h)
         if self.sees.data == "none":
             return torch.softmax(Q @ self.K_registers.T, -1) @ self.V_registers @ self.W_O

@@ -1,0 +1,71 @@
+"""The windowed head as one Triton kernel: one exponential per token, the values read from a table that stays in cache.
+
+The same arithmetic as `runtime.window`, whose rounding it shares, but for the order of sums; the same input gives the
+same bits on every run. This file needs torch and triton alone.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+#: Tokens per program, and warps: `benchmarks/window_gpu.py` tries others.
+BLOCK, WARPS = 1024, 4
+#: x + SHIFT - SHIFT is x rounded to a whole number, ties to even, for |x| < 2^22 and more.
+_SHIFT = {torch.float32: 1.5 * 2.0**23, torch.float64: 1.5 * 2.0**52}
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _window(  # type: ignore[no-untyped-def]
+    t_ptr,  # (n,)
+    out_ptr,  # (v, n)
+    values_ptr,  # (v, p)
+    e_ptr,  # (M + 1,)
+    n,
+    p,
+    first,  # this and what follows arrives as float32, which holds it exactly
+    shift,
+    two_c,
+    M: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    tokens = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1).to(tl.int64)
+    here = tokens < n
+    t = tl.load(t_ptr + tokens, mask=here, other=0.0)
+    lowest = tl.full((1,), M - 0.5, t.dtype) + first
+    highest = tl.full((1,), p - 1 - M + 0.5, t.dtype) + first
+    inside = tl.minimum(tl.maximum(tl.where(t == t, t, lowest), lowest), highest)
+    nearest = (inside + shift) - shift
+    k = tl.minimum(tl.maximum((nearest - first).to(tl.int32), M), p - 1 - M)
+    z = tl.exp(two_c * (inside - (k.to(t.dtype) + first)))
+    z_inverse = 1.0 / z
+    above, below = z, z_inverse  # z^m and z^-m
+    row = values_ptr + column * p + k
+    mixed = tl.load(row)
+    total = tl.full((BLOCK,), 1.0, t.dtype)
+    for m in tl.static_range(1, M + 1):
+        e = tl.load(e_ptr + m)
+        right, left = e * above, e * below
+        mixed += right * tl.load(row + m) + left * tl.load(row - m)
+        total += right + left
+        above, below = above * z, below * z_inverse
+    mixed = tl.where(t == t, mixed / total, t)  # NaN stays NaN
+    tl.store(out_ptr + column * n + tokens, mixed, mask=here)
+
+
+def attend(
+    t: Tensor, values: Tensor, e: Tensor, first: float, c: float, block: int = BLOCK, warps: int = WARPS
+) -> Tensor:
+    """(v, n) for queries t (n,) and values (p, v) at the anchors first, first + 1, ..., all below 2^21 in size;
+    float32 or float64."""
+    (n,), (p, v), M = t.shape, values.shape, len(e) - 1
+    out = t.new_empty(v, n)
+    if n:
+        grid = (triton.cdiv(n, block), v)
+        given = (t.contiguous(), out, values.T.contiguous(), e, n, p, first, _SHIFT[t.dtype], 2 * c)
+        with torch.cuda.device_of(t):
+            _window[grid](*given, M=M, BLOCK=block, num_warps=warps)
+    return out
