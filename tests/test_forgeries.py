@@ -61,7 +61,7 @@ def forged_certificate(
         whole,
         (leaf,),
         network_digest(network),
-        assumptions(network.dtype),
+        assumptions(network.dtype, "dot"),
     )
 
 

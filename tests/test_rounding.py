@@ -48,7 +48,9 @@ def test_computed_output_is_within_the_rounding_term(seed: int) -> None:
     lo = float(rng.uniform(-1, 0.5))
     hi = lo + float(10.0 ** -rng.integers(1, 6))
     net = AttentionNetwork(assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f"))
-    bound = prove(one_head(table), FORMULA, first_edges(lo, hi), "float64", target=np.inf).terms.rounding
+    bound = prove(
+        one_head(table), FORMULA, first_edges(one_head(table), lo, hi), "float64", target=np.inf
+    ).terms.rounding
     assert np.isfinite(bound)
     s = np.concatenate([[lo, hi], rng.uniform(lo, hi, 200)])
     outputs = net(torch.tensor(s)[:, None])[:, 0].tolist()
@@ -62,7 +64,7 @@ def test_prover_and_checker_reach_about_the_same_rounding_term(seed: int) -> Non
     rng = np.random.default_rng(100 + seed)
     table = random_table(rng)
     lo, hi = 0.25, 0.25 + 2.0**-8
-    claimed = prove(one_head(table), FORMULA, first_edges(lo, hi), "float64", target=np.inf)
+    claimed = prove(one_head(table), FORMULA, first_edges(one_head(table), lo, hi), "float64", target=np.inf)
     with working_precision():
         (anchors,) = one_head(table).heads
         columns = (anchors.slopes, anchors.offsets, anchors.values, anchors.tilts)

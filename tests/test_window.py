@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from zoo import ZOO, windowed
+from zoo import windowed
 
 import weightwright as ww
 from weightwright.certificates.files import network_digest

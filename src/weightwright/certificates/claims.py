@@ -22,6 +22,10 @@ Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
 #: Units in the last place that exp may be off by. float32: torch's quick one in flash attention; bfloat16: computed
 #: in float32 and rounded.
 EXP_ULPS = {"float64": 4, "float32": 20, "bfloat16": 1}
+#: The same in kernel "anchor", whose one exponential has a small argument.
+WINDOW_EXP_ULPS = {"float64": 4, "float32": 4, "bfloat16": 1}
+#: Units in the last place that a division may be off by in kernel "anchor".
+DIVISION_ULPS = 2
 #: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
 MAX_TOKENS = 2**20
 
@@ -95,11 +99,14 @@ def measured_certificate(
     )
 
 
-def assumptions(dtype: str) -> tuple[str, ...]:
+def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:
     """What the rounding model takes for granted; every certificate that uses it says so."""
+    arithmetic = "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest"
+    if kernel == "dot":
+        return f"exp is computed within {EXP_ULPS[dtype]} units in the last place", arithmetic
     return (
-        f"exp is computed within {EXP_ULPS[dtype]} units in the last place",
-        "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest",
+        f"exp is computed within {WINDOW_EXP_ULPS[dtype]} units in the last place, division within {DIVISION_ULPS}",
+        arithmetic,
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.compiler.certify import certified, checked
-from weightwright.compiler.designs import faithful_designs, spectral_designs
+from weightwright.compiler.designs import faithful_designs, spectral_designs, windowed_designs
 from weightwright.compiler.kinked import Kinked, Sees, find_kinks
 from weightwright.compiler.task import SAMPLES, Task, make_task
 from weightwright.errors import ToleranceError
@@ -21,6 +21,7 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
 
 Method = Literal["spectral", "faithful"]
+Kernel = Literal["dot", "anchor"]
 
 MAX_ANCHORS = 65_536
 
@@ -32,6 +33,7 @@ def approximate(
     method: Method = "spectral",
     *,
     dtype: torch.dtype = torch.float64,
+    kernel: Kernel = "dot",
     sees: Sees = "registers",
     dead_zone: float = 0.0,
     max_anchors: int = MAX_ANCHORS,
@@ -44,6 +46,9 @@ def approximate(
     (the papers' construction, UA-2, errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
     designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
     returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
+
+    kernel: "dot" is ordinary attention over all keys; "anchor" sees a window of nearby anchors with one exponential per
+    token, whatever their number, and is certified as such: exports run the dense head, which the bound does not cover.
 
     A smooth f takes one head. One that bends (relu, abs, max, min, clip) is split at its kinks: with sees="registers"
     every kink takes a head of one-sided keys on registers, which any Transformer can load; with sees="self" a gate, two
@@ -64,10 +69,14 @@ def approximate(
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
     if sees not in ("registers", "self"):
         raise ValueError(f"sees must be 'registers' or 'self', not {sees!r}")
+    if kernel not in ("dot", "anchor"):
+        raise ValueError(f"kernel must be 'dot' or 'anchor', not {kernel!r}")
+    if kernel == "anchor" and method == "faithful":
+        raise ValueError("kernel='anchor' is for soft anchors, method='spectral'; the faithful head runs in 'dot'")
     kinked = find_kinks(task)
     positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
     best: tuple[Network, Certificate] | None = None
-    for design in _designs(task, kinked, method, sees, max_anchors):
+    for design in _designs(task, kinked, method, kernel, sees, max_anchors):
         progress(f"proving a head with {design.size} anchors")
         attempt = certified(task, design, "nearest" if method == "faithful" else "taylor", positions, zones)
         if attempt is not None and (best is None or attempt[1].bound < best[1].bound):
@@ -81,10 +90,15 @@ def approximate(
     raise _not_provable(task, best)
 
 
-def _designs(task: Task, kinked: Kinked | None, method: Method, sees: Sees, most: int) -> Iterator[Design]:
+def _designs(
+    task: Task, kinked: Kinked | None, method: Method, kernel: Kernel, sees: Sees, most: int
+) -> Iterator[Design]:
     """What to try to prove, one after the other."""
     if method == "faithful":
         yield from faithful_designs(task, most)
+        return
+    if kernel == "anchor":
+        yield from windowed_designs(task, most)
         return
     if kinked is not None:
         yield from kinked.designs(most, sees)

@@ -37,43 +37,46 @@ def certified(
 
     kinks: where, in s, boxes should end. zones: (number, 2), the dead zones in x.
     """
-    network = assemble(design, task.query, task.text, task.dtype)
-    layer, local = design.layer(task.query), task.local(design.mean)
+    query = task.query.finer(design.finer)
+    lo, hi = query.reach(float(task.box.lo[0]), float(task.box.hi[0]), task.dtype)
+    network = assemble(design, query, task.text, task.dtype)
+    layer, local = design.layer(query), task.local(design.mean, query)
     if rule == "nearest":
-        proof = prove_nearest(layer.heads[0], local, task.lo, task.hi, task.dtype)
+        proof = prove_nearest(layer.heads[0], local, lo, hi, task.dtype)
     else:
         holes = _holes(task, zones)
-        edges = np.unique(np.concatenate([first_edges(task.lo, task.hi), kinks, holes.ravel()]))
-        edges = edges[(edges >= task.lo) & (edges <= task.hi)]
-        s = np.union1d(np.linspace(task.lo, task.hi, SAMPLES), samples(task.lo, task.hi, kinks.tolist(), 60))
+        edges = np.unique(np.concatenate([first_edges(layer, lo, hi), kinks, holes.ravel()]))
+        edges = edges[(edges >= lo) & (edges <= hi)]
+        s = np.union1d(np.linspace(lo, hi, SAMPLES), samples(lo, hi, kinks.tolist(), 60))
         s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
         measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
         proof = prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
-    lipschitz = 0.0 if task.query.exact else proof.lipschitz
+    lipschitz = 0.0 if query.exact else proof.lipschitz
     terms, bound = network_terms(
         proof.terms,
         lipschitz,
         layer,
-        centre=task.query.centre,
-        exact_query=task.query.exact,
+        centre=query.centre,
+        exact_query=query.exact,
         mean=design.mean,
-        lo=task.lo,
-        hi=task.hi,
+        lo=lo,
+        hi=hi,
         dtype=task.dtype,
     )
     if not math.isfinite(bound):
         return None
-    claim = LayerClaim(0, to_text(local), task.lo, task.hi, rule, proof.boxes, proof.terms, lipschitz)
+    kernel = "anchor" if layer.heads[0].window is not None else "dot"
+    claim = LayerClaim(0, to_text(local), lo, hi, rule, proof.boxes, proof.terms, lipschitz)
     certificate = Certificate(
         task.text,
         task.box,
         task.dtype,
-        "dot",
+        kernel,
         bound,
         terms,
         (claim,),
         network_digest(network),
-        assumptions(task.dtype),
+        assumptions(task.dtype, kernel),
         dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones),
     )
     return network, certificate
@@ -91,6 +94,9 @@ def evaluate(layer: Sum, s: Floats) -> Floats:
 
     def head(anchors: Anchors) -> Floats:
         scores = s[:, None] * anchors.slopes + anchors.offsets
+        if anchors.window is not None:
+            L = anchors.window.first + np.arange(len(anchors.slopes))
+            scores = np.where(np.abs(L - np.rint(s)[:, None]) <= anchors.window.M, scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         mixed: Floats = (weights * (anchors.values + s[:, None] * anchors.tilts)).sum(axis=1) / weights.sum(axis=1)
         return mixed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from weightwright.heads.assemble import Design, Table
 from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.sigmoid import two_keys
 from weightwright.heads.spectral import Designer
+from weightwright.heads.window import Designer as WindowDesigner
 
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
 MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
@@ -35,6 +37,18 @@ def spectral_designs(task: Task, most: int) -> Iterator[Design]:
                 continue
             tried.append(fit.table)
             yield _one(task, fit.table, f"{fit.table.size} soft anchors")
+
+
+def windowed_designs(task: Task, most: int) -> Iterator[Design]:
+    """Soft anchors of which a query sees those nearby: kernel "anchor"."""
+    designer = WindowDesigner(task.target, task.lo, task.hi, task.tol, most, task.dtype)
+    tried: list[Table] = []
+    for aim in AIMS:
+        for fit in designer.candidates(aim * task.tol):
+            if not any(fit.table is table for table in tried):
+                tried.append(fit.table)
+                kind = f"{fit.table.size} soft anchors, {2 * (fit.table.window or 0) + 1} of them seen"
+                yield replace(_one(task, fit.table, kind), finer=fit.factor)
 
 
 def faithful_designs(task: Task, most: int) -> Iterator[Design]:

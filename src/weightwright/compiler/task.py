@@ -45,9 +45,10 @@ class Task:
     def where(self) -> str:
         return f"{self.text} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
 
-    def local(self, mean: float) -> Expression:
+    def local(self, mean: float, query: Query | None = None) -> Expression:
         """The formula of s, less a mean, as the checker will read it."""
-        text = to_text(local_formula(self.formula, self.query.centre, self.query.scale, mean))
+        query = query or self.query
+        text = to_text(local_formula(self.formula, query.centre, query.scale, mean))
         return parse(text, ("s",))
 
     def target(self, s: Floats) -> Floats:

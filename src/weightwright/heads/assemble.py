@@ -18,7 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from weightwright.certificates.prover import Anchors, Sum
+from weightwright.certificates.prover import Anchors, Sum, Window
 from weightwright.certificates.prover.rounding import UNDERFLOW
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.network.laws import PRECISION, rounded
@@ -72,6 +72,10 @@ class Table:
             keys, offsets = np.append(keys, self.own.key), np.append(offsets, self.own.offset)
             values = np.append(values, self.own.value + self.own.slope * query.centre)
             tilts = np.append(tilts, self.own.slope / query.scale)
+        if self.window is not None:
+            L = keys / 2  # the offsets are rounded, but a window does not use them
+            window = Window(self.window, round(L[0]), self.beta)
+            return Anchors(2 * self.beta * L, -self.beta * L**2, values, tilts, True, -math.inf, self.weight, window)
         hidden = HIDDEN if self.own is None else -math.inf
         copied = self.own is None or (self.own.value == 0 and _power_of_two(self.own.slope))
         return Anchors(self.beta * keys, self.beta * offsets, values, tilts, copied, hidden, self.weight)
@@ -126,6 +130,7 @@ class Design:
     roles: tuple[str, ...]
     mean: float
     slope: float = 0.0
+    finer: float = 1.0  # the query counts in units of 1/finer
 
     @property
     def size(self) -> int:

@@ -14,8 +14,8 @@ from flint import arb
 from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
-from weightwright.certificates.checker.rounding import SMALLEST, UNIT
-from weightwright.certificates.checker.stored import OneLayer, read_one_layer
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.certificates.checker.stored import OneLayer, in_window, read_one_layer
 from weightwright.certificates.claims import Certificate, LayerClaim, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
@@ -24,7 +24,7 @@ from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
 MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
-KERNELS = ("dot",)
+KERNELS = ("dot", "anchor")
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
 LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
@@ -56,6 +56,8 @@ def _agree(network: Network, certificate: Certificate) -> None:
         _identity(network, certificate)
         formula = _parse(certificate.formula, "x", "formula")
         stored = read_one_layer(network)
+        windows = {head.window is not None for head in stored.heads}
+        _require(windows == {certificate.kernel == "anchor"}, f"the heads do not run in kernel {certificate.kernel!r}")
         claim = _only_claim(certificate)
         _domain(certificate, claim, stored)
         expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
@@ -85,7 +87,8 @@ def _identity(network: Network, certificate: Certificate) -> None:
     _require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
     _require(certificate.dtype in UNIT, f"no rule for dtype {certificate.dtype}")
     _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
-    _require(set(assumptions(certificate.dtype)) <= set(certificate.assumptions), "the certificate hides an assumption")
+    assumed = assumptions(certificate.dtype, certificate.kernel)
+    _require(set(assumed) <= set(certificate.assumptions), "the certificate hides an assumption")
     for terms in (certificate.terms, *(claim.terms for claim in certificate.layers)):
         for name, value in dataclasses.asdict(terms).items():
             _number(value, name)
@@ -162,17 +165,30 @@ def _layer(stored: OneLayer, claim: LayerClaim, formula: Expression) -> None:
         return
     _require(claim.rule == "taylor", f"no rule {claim.rule!r}")
     slope = arb(stored.slope) / arb(stored.scale)
-    boxes = [(a, b, MAX_HALVINGS) for a, b in claim.boxes.tolist()]
+    boxes = [(heads, a, b, MAX_HALVINGS) for heads, a, b in _seen(stored, claim)]
     while boxes:
-        a, b, halvings = boxes.pop()
-        found = examine(stored.heads, slope, formula, arb(a), arb(b))
+        heads, a, b, halvings = boxes.pop()
+        found = examine(heads, slope, formula, arb(a), arb(b))
         middle = a / 2 + b / 2
         if halvings and a < middle < b and not _holds(found, claim, stored.exact_query):
-            boxes += [(a, middle, halvings - 1), (middle, b, halvings - 1)]
+            boxes += [(heads, a, middle, halvings - 1), (heads, middle, b, halvings - 1)]
             continue
         _compare(found, claim, f"[{a!r}, {b!r}]")
         if not stored.exact_query:
             _slope(found.lipschitz, claim, a, b)
+
+
+def _seen(stored: OneLayer, claim: LayerClaim) -> Iterator[tuple[list[StoredHead], float, float]]:
+    """The boxes, with the keys that the heads see there. A box is cut where the nearest anchor of a window changes; a
+    query half way between two anchors may round to either, so both count."""
+    if all(head.window is None for head in stored.heads):
+        yield from ((stored.heads, a, b) for a, b in claim.boxes.tolist())
+        return
+    for a, b in claim.boxes.tolist():
+        for i in range(math.ceil(a - 0.5), math.floor(b + 0.5) + 1):
+            left, right = max(a, i - 0.5), min(b, i + 0.5)
+            if left < right or left in (claim.lo, claim.hi):  # elsewhere a neighbouring box has the point
+                yield [in_window(head, i) for head in stored.heads], left, right
 
 
 def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:

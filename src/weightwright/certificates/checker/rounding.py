@@ -1,4 +1,4 @@
-"""The checker's rounding model for one head in kernel "dot"; docs/certificates.md, "Rounding"."""
+"""The checker's rounding model for one head, in kernels "dot" and "anchor"; docs/certificates.md, "Rounding"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest
-from weightwright.certificates.claims import EXP_ULPS
+from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, WINDOW_EXP_ULPS
 
 UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) ** -8}
 SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
@@ -27,6 +27,7 @@ class StoredHead:
     hidden: arb | None  # score of the keys that must not be seen; None if a head sees no others
     weight: arb
     dtype: str
+    window: int | None = None  # M: the keys are the 2 M + 1 of a window, in order
 
     def heaviest(self, s: arb) -> int:
         """The index of a key whose weight at s is among the largest."""
@@ -58,6 +59,8 @@ def rounding(head: StoredHead, m: arb, r: arb, centre: arb, away: arb) -> arb:
 
 
 def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
+    if head.window is not None:
+        return _window_errors(head.window, head.dtype)
     u, tiny = UNIT[head.dtype], SMALLEST[head.dtype]
     score_errors = [
         u * (1 + u) * (k * box).abs_upper() + u * (k * box + c).abs_upper() + tiny
@@ -68,6 +71,16 @@ def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
         (d + u * (1 + u) * (gap + 2 * worst) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()).upper()
         for d, gap in zip(score_errors, _largest_gaps(head, box, r), strict=True)
     ]
+
+
+def _window_errors(M: int, dtype: str) -> list[arb]:
+    """e_m z^m by products: z and e_m are exponentials, z^-1 a division; the nearest anchor weighs 1 exactly."""
+    u = UNIT[dtype]
+    exponential, division, product = (
+        -(1 - e * u).log() for e in (2 * WINDOW_EXP_ULPS[dtype], 2 * DIVISION_ULPS, arb(1))
+    )
+    powers = [abs(m) * (exponential + division + product) for m in range(-M, M + 1)]
+    return [arb(0) if j == M else (power + exponential + product).upper() for j, power in enumerate(powers)]
 
 
 def _relative_to(top: int, errors: list[arb]) -> list[arb]:
@@ -99,8 +112,9 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     weight_sum = any_order(inflated, u)
     if not weight_sum < SMALL:
         return arb.nan()
-    # normalising, multiplying, and the rounding of a value that is computed
-    counts = [3 if tilt == 0 or head.copied else 4 for tilt in head.tilts]
+    # a product, the two roundings of normalising it or the units of one division, and a value that is computed
+    plain = 3 if head.window is None else 1 + 2 * DIVISION_ULPS
+    counts = [plain + (tilt != 0 and not head.copied) for tilt in head.tilts]
     each = sum((x * count for x, count in zip(products, counts, strict=True)), arb(0))
     each = each * u * (1 + 4 * u) + underflow(len(p), largest(sizes), head.dtype)
     return (moved + any_order(products, u) + each + (output + moved) * weight_sum / (1 - weight_sum)).upper()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +20,9 @@ from weightwright.certificates.checker.rounding import StoredHead
 from weightwright.errors import CertificateError
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.layers import Floats
+
+#: The least weight of a window is e^-LOWEST; e^-87 is the smallest normal float32.
+LOWEST = 64
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ class _Reader:
         return scale, shift
 
     def head(self, head: Head, centre: Fraction, scale: Fraction) -> StoredHead:
+        if head.window is not None:
+            self._check_window(head, head.window)
         start, stop = head.sees.registers
         keys, offsets = (_exact_column(self.network.registers, head.W_K[:, i]) for i in (0, 1))
         values = _exact_column(self.network.registers, head.W_V[:, 0])
@@ -134,10 +139,19 @@ class _Reader:
             [_ball(v) for v in constants],
             [_ball(tilt) for tilt in tilts],
             value == 0 and _power_of_two(value_slope),
-            beta * max(hidden) if hidden else None,
+            beta * max(hidden) if hidden and head.window is None else None,  # a window computes no other key
             self._weight(head),
             self.network.dtype,
+            head.window,
         )
+
+    def _check_window(self, head: Head, M: int) -> None:
+        """Anchors on consecutive whole numbers, and weights that can neither overflow nor underflow."""
+        L = _exact_column(self.network.registers[slice(*head.sees.registers)], head.W_K[:, 0]) / 2
+        consecutive = bool((L[0] + np.arange(len(L)) == L).all()) and L[0] == np.rint(L[0])
+        _must(consecutive, "the anchors of a window must stand on consecutive whole numbers")
+        _must(head.sees.data == "none" and M >= 1 and len(L) >= 2 * M + 1, f"a window of {M} on {len(L)} registers")
+        _must(head.beta * M * (M + 1) <= LOWEST, f"a weight of a window of {M} at c = {head.beta!r} may underflow")
 
     def _weight(self, head: Head) -> arb:
         written = np.flatnonzero(head.W_O)
@@ -149,6 +163,23 @@ class _Reader:
 
     def _on_data(self, weights: Floats) -> tuple[float, float]:
         return _exact_sum(weights, self.slope, self.constant)
+
+
+def in_window(head: StoredHead, i: int) -> StoredHead:
+    """The head with the keys that it sees where the anchor i is nearest."""
+    assert head.window is not None
+    M, step = head.window, head.slopes[1] - head.slopes[0]  # slopes are 2 c L on neighbouring whole numbers L
+    start = i - M - round(float(head.slopes[0] / step))
+    _must(start >= 0 and start + 2 * M < len(head.slopes), f"there are not {M} anchors on each side of {i}")
+    seen = slice(start, start + 2 * M + 1)
+    L = [arb(i + m) for m in range(-M, M + 1)]
+    return replace(
+        head,
+        slopes=head.slopes[seen],
+        offsets=[-step / 2 * x * x for x in L],  # the offsets that a dot product would need are not used
+        values=head.values[seen],
+        tilts=head.tilts[seen],
+    )
 
 
 def _ball(value: Fraction | float) -> arb:

@@ -22,6 +22,17 @@ class Anchors:
     copied: bool  # whether values with a tilt are the input itself, times a power of two: they do not round
     hidden: float  # the score of keys that the head must not see; -inf if there are none
     weight: float = 1.0
+    window: Window | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """Anchors on the whole numbers from `first` on, with scores -c (s - L)^2 up to what they share; only the M on each
+    side of the nearest are seen."""
+
+    M: int
+    first: int
+    c: float
 
 
 @dataclass(frozen=True)

@@ -9,38 +9,44 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.certificates.claims import MAX_TOKENS
+from weightwright.certificates.claims import DIVISION_ULPS, MAX_TOKENS
 from weightwright.certificates.prover.anchors import Anchors
 from weightwright.certificates.prover.intervals import ONE, ZERO, Interval, exp, line_difference, up
-from weightwright.certificates.prover.rounding import HeadOnBox, rounding_bound
+from weightwright.certificates.prover.rounding import HeadOnBox, bound_from_errors, score_errors, window_errors
 from weightwright.network.layers import Floats
+
+#: Units roundoff in a product with a normalised weight, and in a product of which a sum is divided once.
+DOT, WINDOW = 3.0, 1.0 + 2.0 * DIVISION_ULPS
 
 
 class HeadOnBoxes:
-    """Everything about a head at the middle of each box; arrays are (boxes, anchors)."""
+    """Everything about a head at the middle of each box; arrays are (boxes, anchors), of anchors that are seen there.
+
+    With a window a box must lie between two neighbouring whole numbers and a half.
+    """
 
     def __init__(self, anchors: Anchors, a: Floats, b: Floats) -> None:
         self.anchors, self.a, self.b = anchors, a, b
         self.m = a / 2 + b / 2
         self.r = up(np.maximum(b - self.m, self.m - a))
-        self.k, self.c, self.tilt = (Interval.exact(x) for x in (anchors.slopes, anchors.offsets, anchors.tilts))
+        seen = _seen(anchors, self.m)
+        slopes, offsets = anchors.slopes[seen], anchors.offsets[seen]
+        self.k, self.c, self.tilt = (Interval.exact(x) for x in (slopes, offsets, anchors.tilts[seen]))
         middle = Interval.exact(self.m[:, None])
-        self.v = Interval.exact(anchors.values) + self.tilt * middle if anchors.tilts.any() else _spread(anchors, a)
+        self.v = Interval.exact(anchors.values[seen])
+        if anchors.tilts.any():
+            self.v = self.v + self.tilt * middle
         self.z = self.k * middle + self.c
         self.top = self.z.lo.argmax(axis=1)
         rows = np.arange(len(self.m))
         relative = line_difference(
-            anchors.slopes,
-            anchors.slopes[self.top][:, None],
-            anchors.offsets,
-            anchors.offsets[self.top][:, None],
-            self.m[:, None],
+            slopes, slopes[rows, self.top][:, None], offsets, offsets[rows, self.top][:, None], self.m[:, None]
         )
         relative.lo[rows, self.top] = relative.hi[rows, self.top] = 0.0
         weight = exp(relative)
         total = _column(weight.sum())
         self.w = weight / total
-        kappa = (self.w.middle() * anchors.slopes).sum(axis=1)
+        kappa = (self.w.middle() * slopes).sum(axis=1)
         self.d = self.k - Interval.exact(kappa[:, None])
         self.reach = self.d.absolute() * Interval.exact(self.r[:, None])  # |d_j| r
         self.heaviest = exp(relative + self.reach) / total  # w_j e^{|d_j| r}: both factors may overflow
@@ -107,26 +113,31 @@ class HeadOnBoxes:
         deviation = (self.v - Interval.exact(centre[:, None])).absolute() + self.tilt.absolute() * r + _column(away)
         ends = [self.k * Interval.exact(end[:, None]) + self.c for end in (self.a, self.b)]
         gaps = [Interval.exact(z.hi.max(axis=1, keepdims=True)) - z for z in ends]  # convex: largest at an end
-        return rounding_bound(
-            HeadOnBox(
-                query=np.maximum(np.abs(self.a), np.abs(self.b))[:, None],
-                slopes=np.abs(self.anchors.slopes),
-                scores=(self.z.absolute() + self.k.absolute() * r).hi,
-                gaps=np.maximum(gaps[0].hi, gaps[1].hi),
-                # log p_j is concave: p_j(s) <= p_j(m) e^{slope at m times distance}
-                weights=(self.heaviest * _column(self.drift)).hi,
-                deviations=deviation.hi,
-                values=self.values(),
-                computed=(self.anchors.tilts != 0) & (not self.anchors.copied),
-                output=up(np.abs(centre) + away.hi)[:, None],
-                top=self.top,
-            ),
-            dtype,
+        window = self.anchors.window
+        box = HeadOnBox(
+            query=np.maximum(np.abs(self.a), np.abs(self.b))[:, None],
+            slopes=self.k.magnitude(),
+            scores=(self.z.absolute() + self.k.absolute() * r).hi,
+            gaps=np.maximum(gaps[0].hi, gaps[1].hi),
+            # log p_j is concave: p_j(s) <= p_j(m) e^{slope at m times distance}
+            weights=(self.heaviest * _column(self.drift)).hi,
+            deviations=deviation.hi,
+            values=self.values(),
+            roundings=(self.tilt.lo != 0) * (not self.anchors.copied) + (DOT if window is None else WINDOW),
+            output=up(np.abs(centre) + away.hi)[:, None],
+            top=self.top,
         )
+        errors = score_errors(box, dtype) if window is None else window_errors(window.M, dtype, len(self.m))
+        return bound_from_errors(box, errors, dtype)
 
 
-def _spread(anchors: Anchors, like: Floats) -> Interval:
-    return Interval.exact(np.broadcast_to(anchors.values, (len(like), len(anchors.values))))
+def _seen(anchors: Anchors, m: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """(boxes, anchors): the indices of the anchors that the head sees on the boxes with these middles."""
+    if anchors.window is None:
+        return np.broadcast_to(np.arange(len(anchors.slopes)), (len(m), len(anchors.slopes)))
+    M, last = anchors.window.M, len(anchors.slopes) - 1
+    nearest = np.clip(np.rint(m).astype(np.int64) - anchors.window.first, M, last - M)
+    return nearest[:, None] + np.arange(-M, M + 1)
 
 
 def _column(x: Interval) -> Interval:

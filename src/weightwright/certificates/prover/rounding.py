@@ -1,4 +1,5 @@
-"""The prover's rounding model for one head in kernel "dot": scores by dot products, softmax, mix of values.
+"""The prover's rounding model for one head in kernel "dot": scores by dot products, softmax, mix of values; and in
+kernel "anchor": powers of one exponential, mix of values, one division.
 
 For a query s (a float) the exact scores are z_j = k_j s + c_j, the weights p_j and the output
 g = sum p_j v_j. What a machine computes differs by three things, derived in docs/certificates.md:
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.certificates.claims import EXP_ULPS
+from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, WINDOW_EXP_ULPS
 from weightwright.certificates.prover.intervals import ONE, Interval, exp, tanh, up
-from weightwright.network.layers import Bools, Floats
+from weightwright.network.layers import Floats
 
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
@@ -29,25 +30,20 @@ class HeadOnBox:
     """Upper bounds that hold for every s of a box; arrays are (boxes, anchors) unless noted."""
 
     query: Floats  # (boxes, 1): |s|
-    slopes: Floats  # (anchors,): |k_j|
+    slopes: Floats  # |k_j|
     scores: Floats  # |z_j|
     gaps: Floats  # max_i z_i - z_j
     weights: Floats  # p_j
     deviations: Floats  # |v_j - g|
     values: Floats  # |v_j|
-    computed: Bools  # (anchors,): whether v_j is computed from the input: one rounding
+    roundings: Floats  # units roundoff that a product p_j v_j can be off by: in v_j, itself, and in normalising it
     output: Floats  # (boxes, 1): |g|
     top: np.ndarray[tuple[int], np.dtype[np.int64]]  # (boxes,): the index of a key with a large weight
 
 
-def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
-    """(boxes,): an upper bound on |computed output - g|; NaN where the model does not apply."""
-    errors = score_errors(box, dtype)
-    return bound_from_errors(box, errors, dtype)
-
-
 def bound_from_errors(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
-    """The best of three ways from errors of the weights' logarithms, (boxes, anchors), to an error of the output."""
+    """(boxes,): an upper bound on |computed output - g|, NaN where the model does not apply. The best of three ways
+    from errors of the weights' logarithms, (boxes, anchors), to an error of the output."""
     from_top = _relative_to_top(box, errors)
     return np.fmin(np.fmin(_fine(box, errors, dtype), _fine(box, from_top, dtype)), _coarse(box, errors, dtype))
 
@@ -72,8 +68,7 @@ def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     products = inflated * Interval.exact(box.values)
     sum_of_weights = any_order(inflated, u)
     sum_of_products = any_order(products, u)
-    # normalising (2u) and multiplying (u), and the rounding of a value that is computed
-    each = Interval.exact(np.where(box.computed, 4.2, 3.1)) * u * products
+    each = Interval.exact(box.roundings) * u * Interval.exact(1.0 + 8 * UNIT[dtype]) * products
     output = Interval.exact(box.output[:, 0]) + moved
     total = (
         moved
@@ -118,6 +113,18 @@ def score_errors(box: HeadOnBox, dtype: str) -> Interval:
     shift = u * (ONE + u) * (Interval.exact(box.gaps) + Interval.exact(2.0) * worst)
     exponential = Interval.exact(2.0 * EXP_ULPS[dtype]) * u
     return score + shift + exponential / (ONE - exponential)  # -ln(1-e) <= e/(1-e)
+
+
+def window_errors(M: int, dtype: str, boxes: int) -> Interval:
+    """(boxes, 2 M + 1): how far the logarithm of e_m z^m can be off: z by its exponential, 1/z by its division, every
+    power by one product more, e_m by its exponential, their product."""
+    u = Interval.exact(UNIT[dtype])
+    relative = [Interval.exact(2.0 * ulps) * u for ulps in (WINDOW_EXP_ULPS[dtype], DIVISION_ULPS, 0.5)]
+    exponential, division, product = (e / (ONE - e) for e in relative)  # -ln(1-e) <= e/(1-e)
+    m = np.abs(np.arange(-M, M + 1, dtype=np.float64))
+    each = Interval.exact(m) * (exponential + division + product) + exponential + product
+    hi = np.where(m == 0, 0.0, each.hi)  # the nearest anchor weighs 1 exactly
+    return Interval.exact(np.broadcast_to(hi, (boxes, 2 * M + 1)))
 
 
 def _growth(d: Interval) -> Interval:

@@ -52,7 +52,7 @@ def prove(
     tight = _tight_rounding(layer, formula, a, b, dtype)
     before = np.full(len(a), np.inf)
     done: list[tuple[Floats, Floats, _Boxes]] = []
-    boxes = 0
+    boxes, most = 0, MAX_BOXES + 4 * len(a)
     for halving in range(MAX_HALVINGS + 1):
         found = _bound(layer, formula, a, b, dtype)
         middle = a / 2 + b / 2
@@ -62,7 +62,7 @@ def prove(
         inflated = (found.rounding > LOOSE * tight) & (found.rounding > NOTICEABLE * target)
         over = ((~(found.approximation <= target) & ~stalled) | inflated) & splittable
         boxes += len(a)
-        if halving == MAX_HALVINGS or boxes + 2 * over.sum() > MAX_BOXES:
+        if halving == MAX_HALVINGS or boxes + 2 * over.sum() > most:
             over[:] = False
         done.append(
             (
@@ -78,9 +78,12 @@ def prove(
     return _collect(done)
 
 
-def first_edges(lo: float, hi: float) -> Floats:
-    """Where the first boxes of a smooth head end."""
-    return np.linspace(lo, hi, FIRST_BOXES + 1)
+def first_edges(layer: Sum, lo: float, hi: float) -> Floats:
+    """Where the first boxes end: evenly, or between the anchors of a window."""
+    if all(head.window is None for head in layer.heads):
+        return np.linspace(lo, hi, FIRST_BOXES + 1)
+    between = np.arange(np.ceil(lo), np.floor(hi) + 1) + np.array([[-0.5], [0.5]])
+    return np.unique(np.clip(np.append(between.ravel(), [lo, hi]), lo, hi))
 
 
 def _tight_rounding(layer: Sum, formula: Expression, a: Floats, b: Floats, dtype: str) -> float:
