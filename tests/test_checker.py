@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "boxes cover",
     ),
     "another dtype": (lambda c: dataclasses.replace(c, dtype="float32"), "certified for float32"),
-    "another kernel": (lambda c: dataclasses.replace(c, kernel="anchor"), "kernel"),
+    "another kernel": (lambda c: dataclasses.replace(c, kernel="anchor"), "hides an assumption|do not run in kernel"),
     "another formula": (lambda c: dataclasses.replace(c, formula="sin(5.0000001*x)"), "must compute"),
     "another formula, everywhere": (
         lambda c: with_claim(dataclasses.replace(c, formula="sin(5.0000001*x)"), formula="sin(5.0000001*s)"),

@@ -17,6 +17,9 @@ from weightwright.box import Box
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
 from weightwright.network.layers import Floats, Frozen
 
+#: How the name of a function that is no formula begins.
+OPAQUE = "opaque "
+
 Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
 
 #: Units in the last place that exp may be off by. float32: torch's quick one in flash attention; bfloat16: computed
@@ -43,7 +46,9 @@ class Terms:
 class LayerClaim(Frozen):
     """A leaf: the heads of layer `layer` add up to the formula of their common query s.
 
-    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight).
+    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). Where the
+    certificate has samples instead of a formula, the formula here is the same name, and polynomials through
+    neighbouring samples stand for it.
     lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
     """
 
@@ -55,6 +60,27 @@ class LayerClaim(Frozen):
     boxes: Floats  # (number of boxes, 2): lo and hi of each; together they cover [lo, hi]
     terms: Terms
     lipschitz: float
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Frozen):
+    """What is known of a function that is no formula: about its values at points, and a bound on a derivative.
+
+    For every i, |f(x_i) - y_i| <= accuracy; for every x between the first and the last, |f^(order)(x)| <= derivative.
+    """
+
+    x: Floats  # increasing
+    y: Floats
+    accuracy: float
+    order: int
+    derivative: float
+
+    def assumptions(self) -> tuple[str, str]:
+        """Both, in words: what a proof about such a function leans on."""
+        return (
+            f"the derivative of f of order {self.order} is at most {self.derivative!r} in size, as the caller states",
+            f"the {len(self.x)} values of f that are stored are right within {self.accuracy!r}",
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +111,7 @@ class Certificate:
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
+    samples: Samples | None = None  # of a function that is no formula; then `formula` is only its name
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
 

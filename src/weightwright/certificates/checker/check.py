@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -15,8 +17,9 @@ from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.certificates.checker.samples import Piece, check_samples, pieces
 from weightwright.certificates.checker.stored import OneLayer, in_window, read_one_layer
-from weightwright.certificates.claims import Certificate, LayerClaim, assumptions, local_formula
+from weightwright.certificates.claims import OPAQUE, Certificate, LayerClaim, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
@@ -54,19 +57,51 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
-        formula = _parse(certificate.formula, "x", "formula")
         stored = read_one_layer(network)
         windows = {head.window is not None for head in stored.heads}
         _require(windows == {certificate.kernel == "anchor"}, f"the heads do not run in kernel {certificate.kernel!r}")
         claim = _only_claim(certificate)
         _domain(certificate, claim, stored)
+        _layer(stored, claim, list(_targets(certificate, claim, stored)))
+        _composition(stored, certificate, claim)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What the layer computes between lo and hi: a formula of s, or a polynomial with its uncertainty."""
+
+    formula: Expression
+    lo: Fraction | None = None
+    hi: Fraction | None = None
+    piece: Piece | None = None
+
+    def within(self, found: Found, a: float, b: float) -> Found:
+        """What was found about the polynomial, as what is known about the function."""
+        if self.piece is None:
+            return found
+        unknown = self.piece.uncertainty(arb(a).union(arb(b)))
+        slope = found.lipschitz + self.piece.slope_uncertainty()
+        return dataclasses.replace(found, approximation=found.approximation + unknown, lipschitz=slope)
+
+
+def _targets(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> Iterator[_Target]:
+    """One for the whole domain, or one between each two samples, in order."""
+    if certificate.samples is None:
+        formula = _parse(certificate.formula, "x", "formula")
         expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
         _require(
             claim.formula == expected,
             f"the layer must compute {expected!r}, but the claim is {claim.formula!r}",
         )
-        _layer(stored, claim, _parse(claim.formula, "s", "the layer's formula"))
-        _composition(stored, certificate, claim)
+        yield _Target(_parse(claim.formula, "s", "the layer's formula"))
+        return
+    samples, name = certificate.samples, certificate.formula
+    _require(name.startswith(OPAQUE) and claim.formula == name, f"{name!r} is no name of a function given by samples")
+    _require(set(samples.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
+    _require(claim.rule == "taylor", f"no rule {claim.rule!r} for samples")
+    check_samples(samples, float(certificate.domain.lo[0]), float(certificate.domain.hi[0]))
+    for piece in pieces(samples, stored.centre, stored.scale, stored.mean):
+        yield _Target(piece.polynomial, piece.lo, piece.hi, piece)
 
 
 def _require(condition: bool, complaint: str) -> None:
@@ -154,9 +189,10 @@ def _holes(certificate: Certificate, stored: OneLayer) -> Iterator[tuple[Fractio
         yield _reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
 
 
-def _layer(stored: OneLayer, claim: LayerClaim, formula: Expression) -> None:
+def _layer(stored: OneLayer, claim: LayerClaim, targets: list[_Target]) -> None:
     """Every term of the claim, and the slope of the formula if the query rounds."""
     if claim.rule == "nearest":
+        formula = targets[0].formula
         _require(len(stored.heads) == 1 and stored.slope == 0, "the rule 'nearest' is for one head")
         found = examine_nearest(stored.heads[0], formula, arb(claim.lo), arb(claim.hi))
         _compare(found, claim, "the whole domain")
@@ -165,13 +201,13 @@ def _layer(stored: OneLayer, claim: LayerClaim, formula: Expression) -> None:
         return
     _require(claim.rule == "taylor", f"no rule {claim.rule!r}")
     slope = arb(stored.slope) / arb(stored.scale)
-    boxes = [(heads, a, b, MAX_HALVINGS) for heads, a, b in _seen(stored, claim)]
+    boxes = [(heads, target, a, b, MAX_HALVINGS) for heads, target, a, b in _cut(_seen(stored, claim), targets)]
     while boxes:
-        heads, a, b, halvings = boxes.pop()
-        found = examine(heads, slope, formula, arb(a), arb(b))
+        heads, target, a, b, halvings = boxes.pop()
+        found = target.within(examine(heads, slope, target.formula, arb(a), arb(b)), a, b)
         middle = a / 2 + b / 2
         if halvings and a < middle < b and not _holds(found, claim, stored.exact_query):
-            boxes += [(heads, a, middle, halvings - 1), (heads, middle, b, halvings - 1)]
+            boxes += [(heads, target, a, middle, halvings - 1), (heads, target, middle, b, halvings - 1)]
             continue
         _compare(found, claim, f"[{a!r}, {b!r}]")
         if not stored.exact_query:
@@ -189,6 +225,27 @@ def _seen(stored: OneLayer, claim: LayerClaim) -> Iterator[tuple[list[StoredHead
             left, right = max(a, i - 0.5), min(b, i + 0.5)
             if left < right or left in (claim.lo, claim.hi):  # elsewhere a neighbouring box has the point
                 yield [in_window(head, i) for head in stored.heads], left, right
+
+
+def _cut(
+    boxes: Iterator[tuple[list[StoredHead], float, float]], targets: list[_Target]
+) -> Iterator[tuple[list[StoredHead], _Target, float, float]]:
+    """The boxes, each cut where one target ends and the next begins, rounded outward to floats."""
+    if len(targets) == 1:
+        yield from ((heads, targets[0], a, b) for heads, a, b in boxes)
+        return
+    starts = [target.lo for target in targets[1:] if target.lo is not None]
+    for heads, a, b in boxes:
+        for target in targets[bisect_left(starts, Fraction(a)) : bisect_right(starts, Fraction(b)) + 1]:
+            left = a if target.lo is None or target.lo <= a else _float_below(target.lo)
+            right = b if target.hi is None or b <= target.hi else -_float_below(-target.hi)
+            if left <= right:
+                yield heads, target, max(a, left), min(b, right)
+
+
+def _float_below(x: Fraction) -> float:
+    nearest = float(x)
+    return nearest if Fraction(nearest) <= x else math.nextafter(nearest, -math.inf)
 
 
 def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:

@@ -13,8 +13,9 @@ import numpy as np
 from weightwright.certificates.claims import Terms
 from weightwright.certificates.prover.anchors import Proof, Sum
 from weightwright.certificates.prover.head_on_boxes import HeadOnBoxes
-from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
+from weightwright.certificates.prover.intervals import ONE, ZERO, Interval, up
 from weightwright.certificates.prover.jets import jet
+from weightwright.certificates.prover.samples import Sampled
 from weightwright.expressions import Expression
 from weightwright.network.layers import Floats
 
@@ -41,7 +42,7 @@ class _Boxes:
 
 
 def prove(
-    layer: Sum, formula: Expression, edges: Floats, dtype: str, target: float, holes: Floats | None = None
+    layer: Sum, formula: Expression | Sampled, edges: Floats, dtype: str, target: float, holes: Floats | None = None
 ) -> Proof:
     """Bound the sum against the formula between the first edge and the last, halving boxes until each is below target
     (or a limit). Nothing is claimed inside holes, (number, 2), whose ends are edges."""
@@ -86,7 +87,7 @@ def first_edges(layer: Sum, lo: float, hi: float) -> Floats:
     return np.unique(np.clip(np.append(between.ravel(), [lo, hi]), lo, hi))
 
 
-def _tight_rounding(layer: Sum, formula: Expression, a: Floats, b: Floats, dtype: str) -> float:
+def _tight_rounding(layer: Sum, formula: Expression | Sampled, a: Floats, b: Floats, dtype: str) -> float:
     """The rounding term on boxes that are points: what no halving can beat."""
     points = np.unique(np.linspace(a, b, 8))
     rounding = _bound(layer, formula, points, points, dtype).rounding
@@ -103,25 +104,30 @@ def _collect(done: list[tuple[Floats, Floats, _Boxes]]) -> Proof:
     return Proof(boxes, Terms(worst("approximation"), worst("leakage"), worst("rounding")), 2.0 * worst("lipschitz"))
 
 
-def _bound(layer: Sum, formula: Expression, a: Floats, b: Floats, dtype: str) -> _Boxes:
+def _bound(layer: Sum, formula: Expression | Sampled, a: Floats, b: Floats, dtype: str) -> _Boxes:
     with np.errstate(all="ignore"):
         heads = [HeadOnBoxes(anchors, a, b) for anchors in layer.heads]
         for head in heads:
             head.expand(ORDER)
         m, r = heads[0].m, Interval.exact(heads[0].r)
-        point = [_spread(x, m) for x in jet(formula, Interval.exact(m), ORDER)]
-        box = [_spread(x, m) for x in jet(formula, Interval(a, b), ORDER)]
+        if isinstance(formula, Sampled):
+            point, box = (formula.jet(at, m, ORDER) for at in (Interval.exact(m), Interval(a, b)))
+            unknown, unknown_slope = formula.uncertainty(a, b, m), formula.slope_uncertainty(m)
+        else:
+            point, box = (jet(formula, at, ORDER) for at in (Interval.exact(m), Interval(a, b)))
+            unknown = unknown_slope = np.zeros(1)
+        point, box = ([_spread(x, m) for x in coefficients] for coefficients in (point, box))
         P = _polynomial(layer, heads, m)
         # with all coefficients of the formula, with those that a kink leaves, with its range alone
         distances = [_distance(P, point, box, r, order) for order in (ORDER, 1, 0)]
         remainder = sum((_weighted(h, h.remainder) for h in heads), ZERO)
         approximation = np.fmin(np.fmin(distances[0], distances[1]), distances[2])
         return _Boxes(
-            (Interval.exact(approximation) + remainder).hi,
+            (Interval.exact(approximation) + remainder + Interval.exact(unknown)).hi,
             (P[0] - point[0]).magnitude(),
             sum((_weighted(h, h.leakage()) for h in heads), ZERO).hi,
             sum((_weighted(h, h.rounding(dtype)) for h in heads), ZERO).hi,
-            box[1].magnitude(),
+            up(box[1].magnitude() + unknown_slope),
         )
 
 
