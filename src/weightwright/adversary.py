@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from flint import arb
 
-from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.prover.jets import values
+from weightwright.certificates.checker.balls import series_along, working_precision
+from weightwright.certificates.claims import VARIABLES
+from weightwright.certificates.prover.jets import values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
 from weightwright.network.layers import Floats
@@ -31,7 +32,7 @@ _SEEDS = 16  # worst inputs so far whose surroundings are searched
 class Worst:
     """The worst input that was found, its error rounded up, and how much was tried."""
 
-    x: float
+    x: float | tuple[float, ...]  # a number for networks of one input
     error: float
     bound: float
     inputs: int
@@ -44,58 +45,100 @@ class Worst:
 
 
 def search(net: AttentionNetwork, seconds: float = 1.0, seed: int = 0) -> Worst:
-    """The worst input of a one-variable network that can be found in about so many seconds (at least one round)."""
+    """The worst input of a network that can be found in about so many seconds (at least one round).
+
+    Where nothing is proven the bound is infinite, and the error what was measured.
+    """
     if net.certificate is None:
         raise WeightwrightError("a network without a certificate states no formula to search against")
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"seconds must be a finite number at or above 0, not {seconds!r}")
-    lo, hi = float(net.certificate.domain.lo[0]), float(net.certificate.domain.hi[0])
-    formula = parse(net.certificate.formula)
+    lo, hi = (np.array(end) for end in (net.certificate.domain.lo, net.certificate.domain.hi))
+    if lo.shape not in ((1,), (2,), (3,)):
+        raise WeightwrightError(f"search takes networks of one to three inputs, not a domain of shape {lo.shape}")
+    reference = _Reference(parse(net.certificate.formula, VARIABLES[: len(lo)]), VARIABLES[: len(lo)])
     rng = np.random.default_rng(seed)
     start, tried = time.perf_counter(), 0
-    worst: list[tuple[float, float]] = []  # (error, x), largest first
-    batches = [_special(net, lo, hi), np.linspace(lo, hi, _BATCH), rng.uniform(lo, hi, _BATCH)]
+    worst: list[tuple[float, tuple[float, ...]]] = []  # (error, x), largest first
+    batches = [_special(net, lo, hi), _even(lo, hi), rng.uniform(lo, hi, (_BATCH, len(lo)))]
     reach = 0.1
     while batches or time.perf_counter() - start < seconds:
         if not batches:  # around the worst, closer every time, and elsewhere again
             reach = reach / 4 if reach > 1e-12 else 0.1
             centres = np.array([x for _, x in worst])
-            near = rng.choice(centres, _BATCH) + (hi - lo) * reach * rng.uniform(-1, 1, _BATCH)
-            batches = [near, rng.uniform(lo, hi, _BATCH)]
+            near = rng.choice(centres, _BATCH) + (hi - lo) * reach * rng.uniform(-1, 1, (_BATCH, len(lo)))
+            batches = [near, rng.uniform(lo, hi, (_BATCH, len(lo)))]
         x = _taken(net, batches.pop(0), lo, hi)
-        worst = sorted({*worst, *_largest_errors(net, formula, x)}, reverse=True)[:_SEEDS]
+        worst = sorted({*worst, *_largest_errors(net, reference, x)}, reverse=True)[:_SEEDS]
         tried += len(x)
-    error, x_worst = worst[0]
-    return Worst(x_worst, error, net.certificate.bound, tried, time.perf_counter() - start)
+    error, at = worst[0]
+    return Worst(at if len(at) > 1 else at[0], error, net.certificate.bound, tried, time.perf_counter() - start)
 
 
-def _special(net: AttentionNetwork, lo: float, hi: float) -> Floats:
-    """Ends, their neighbours, and where the scores of neighbouring keys cross, with the middles between."""
+def _even(lo: Floats, hi: Floats) -> Floats:
+    """An even grid of about a batch of points."""
+    return _product([np.linspace(a, b, round(_BATCH ** (1 / len(lo)))) for a, b in zip(lo, hi, strict=True)])
+
+
+def _product(axes: list[Floats]) -> Floats:
+    return np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def _special(net: AttentionNetwork, lo: Floats, hi: Floats) -> Floats:
+    """Ends, their neighbours, and where neighbouring keys weigh the same, with the middles between; every such place
+    of one axis with every one of the others, or a random part of these."""
+    axes = [_special_places(net, i, float(a), float(b)) for i, (a, b) in enumerate(zip(lo, hi, strict=True))]
+    most = round((4 * _BATCH) ** (1 / len(axes)))
+    rng = np.random.default_rng(0)
+    few = [x if len(axes) == 1 or len(x) <= most else np.append(x[:2], rng.choice(x[2:], most - 2)) for x in axes]
+    return _product(few)
+
+
+def _special_places(net: AttentionNetwork, axis: int, lo: float, hi: float) -> Floats:
     head = next(net.network.heads)
     first, stop = head.sees.registers
     keys = net.network.registers[first:stop] @ head.W_K
+    others = np.delete(keys, [axis, keys.shape[1] - 1], axis=1)
+    keys = keys[(others == others[0]).all(axis=1)][:, [axis, -1]]  # one row of a product grid
     keys = keys[np.argsort(keys[:, 0], kind="stable")]
     steps = np.diff(keys, axis=0)
     crossings = -steps[steps[:, 0] > 0, 1] / steps[steps[:, 0] > 0, 0]
-    row, constant = net.network.embed.terms[0].A[0], net.network.embed.C[0]
-    slope, shift = row @ head.W_Q[:, 0], constant @ head.W_Q[:, 0]
+    row, constant = net.network.embed.terms[0].A[axis], net.network.embed.C[0]
+    slope, shift = row @ head.W_Q[:, axis], constant @ head.W_Q[:, axis]
     crossings = (crossings[:_BATCH] - shift) / slope if slope else crossings[:0]
     ends = np.array([lo, hi, np.nextafter(lo, hi), np.nextafter(hi, lo), lo / 2 + hi / 2, 0.0])
     return np.concatenate([ends, crossings, (crossings[1:] + crossings[:-1]) / 2])
 
 
-def _taken(net: AttentionNetwork, x: Floats, lo: float, hi: float) -> Floats:
+def _taken(net: AttentionNetwork, x: Floats, lo: Floats, hi: Floats) -> Floats:
     """The inputs as numbers of the network's dtype inside the domain, each once."""
-    inside = np.clip(np.nan_to_num(x, nan=lo), lo, hi)
-    return np.unique(np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi))
+    inside = np.clip(np.where(np.isnan(x), lo, x), lo, hi)
+    return np.unique(np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi), axis=0)
 
 
-def _largest_errors(net: AttentionNetwork, formula: Expression, x: Floats) -> list[tuple[float, float]]:
+@dataclass(frozen=True)
+class _Reference:
+    """The formula, in floats to sort by and exactly to report."""
+
+    formula: Expression
+    names: tuple[str, ...]
+
+    def rough(self, x: Floats) -> Floats:
+        return values_at(self.formula, self.names, x)
+
+    def exact(self, x: Floats) -> arb:
+        lines = {name: (arb(float(value)), arb(0)) for name, value in zip(self.names, x, strict=True)}
+        return series_along(self.formula, lines, 0)[0]
+
+
+def _largest_errors(net: AttentionNetwork, reference: _Reference, x: Floats) -> list[tuple[float, tuple[float, ...]]]:
     """(error rounded up, x) of the inputs that look worst."""
     with torch.no_grad():
-        y = net(torch.tensor(x, dtype=net.dtype)[:, None])[:, 0].double().cpu().numpy()
-    rough = np.nan_to_num(np.abs(y - values(formula, x)), nan=np.inf)
+        y = net(torch.tensor(x, dtype=net.dtype))[:, 0].double().cpu().numpy()
+    rough = np.nan_to_num(np.abs(y - reference.rough(x)), nan=np.inf)
     top = np.argsort(-rough, kind="stable")[:_EXACT]
     with working_precision():
-        exact = [abs(arb(float(y[i])) - series(formula, arb(float(x[i])), 0)[0]).upper() for i in top]
-        return [(math.nextafter(float(error), math.inf), float(x[i])) for error, i in zip(exact, top, strict=True)]
+        exact = [abs(arb(float(y[i])) - reference.exact(x[i])).upper() for i in top]
+        return [
+            (math.nextafter(float(error), math.inf), tuple(x[i].tolist())) for error, i in zip(exact, top, strict=True)
+        ]

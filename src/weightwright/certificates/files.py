@@ -16,14 +16,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, HeadClaim, Measured, Status, Terms
+from weightwright.certificates.claims import Certificate, HeadClaim, Measured, Status, Terms, VectorClaim
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
 FORMAT = 1
 _KEY = "weightwright"
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Measured, Terms)}
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, HeadClaim, Measured, Terms, VectorClaim)}
 
 
 def network_digest(network: Network) -> str:

@@ -20,6 +20,8 @@ from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.prover import network_terms, prove, prove_nearest
 from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.jets import jet, values
+from weightwright.compiler.measure import first_measured
+from weightwright.compiler.several import MAX_VARIABLES, Asked, Proof, approximate_several
 from weightwright.compiler.trace import trace
 from weightwright.errors import CertificateError, DomainError, FormulaError, ToleranceError
 from weightwright.expressions import Expression, parse, to_text
@@ -76,35 +78,52 @@ def approximate(
     method: Method = "spectral",
     *,
     dtype: torch.dtype = torch.float64,
+    proof: Proof = "proven",
     max_anchors: int = MAX_ANCHORS,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
     """A network of one attention head that returns f(x) within tol for every x of the domain, in its dtype.
 
-    f: a formula in x, or a torch function of one tensor. method: "spectral" (fewest anchors) or "faithful"
+    f: a formula in x, or a torch function of one tensor; on a Box of two or three features a formula in x, y (and z)
+    or a function of as many tensors. method: "spectral" (fewest anchors) or "faithful"
     (the papers' construction, UA-2, errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
     designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
-    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
+    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol. proof="measured" proves
+    nothing: the status is "MEASURED" and the largest error that a search found, `net.certificate.measured.error`, is
+    at most tol.
 
     Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
-    head would need more than max_anchors, FormulaError where f is undefined. `progress` is told what is
-    being tried.
+    head would need more than max_anchors or a proof in several variables would take too long, FormulaError where f
+    is undefined. `progress` is told what is being tried.
 
     >>> net = approximate("sin(5*x)", domain=(-1, 1), tol=1e-8)
     >>> net.certificate.status, net.certificate.bound <= 1e-8
     ('PROVEN', True)
     """
-    task = _task(f, domain, tol, _dtype_name(dtype))
     if method not in ("spectral", "faithful"):
         raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
+    if proof not in ("proven", "measured"):
+        raise ValueError(f"proof must be 'proven' or 'measured', not {proof!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
+    box = Box.of(domain)
+    if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
+        if method == "faithful":
+            raise ValueError(f"method='faithful' takes one variable, not {len(box.lo)}")
+        _well_formed(f, tol)
+        name = _dtype_name(dtype)
+        asked = Asked(_outward(box, name), float(tol), name, max_anchors, proof)
+        return approximate_several(f, asked, WIDTHS[name], _checked, on_domain, progress)
+    task = _task(f, box, tol, _dtype_name(dtype))
     candidates = (
         _faithful(task, max_anchors)
         if method == "faithful"
         else _spectral(task, min(max_anchors, MAX_SPECTRAL[task.dtype]))
     )
+    if proof == "measured":
+        networks = (assemble(table, task.query, task.mean, task.text, role, task.dtype) for table, role in candidates)
+        return AttentionNetwork(*first_measured(networks, task.text, task.box, task.tol, task.where), on_domain)
     best: tuple[Network, Certificate] | None = None
     for table, role in candidates:
         progress(f"proving a head with {len(table.keys)} anchors")
@@ -127,16 +146,23 @@ def _dtype_name(dtype: torch.dtype) -> str:
     raise ValueError(f"dtype must be torch.float64, float32 or bfloat16, not {dtype!r}")
 
 
-def _task(f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float, dtype: str) -> _Task:
+def _well_formed(f: str | Callable[..., Any], tol: float) -> None:
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if not (isinstance(f, str) or callable(f)):
         raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
+
+
+def _task(f: str | Callable[..., Any], domain: Box, tol: float, dtype: str) -> _Task:
+    _well_formed(f, tol)
     text = to_text(parse(f) if isinstance(f, str) else trace(f))
     formula = parse(text)  # as the checker will read it
-    box = _outward(Box.of(domain), dtype)
-    if box.lo.shape != (1,):
-        raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
+    if domain.lo.shape != (1,):
+        raise DomainError(
+            "domain: approximate takes an interval, or a box of two or three features,"
+            f" not one of shape {domain.lo.shape}"
+        )
+    box = _outward(domain, dtype)
     lo, hi = float(box.lo[0]), float(box.hi[0])
     least, most = WIDTHS[dtype]
     if not least <= hi - lo <= most:

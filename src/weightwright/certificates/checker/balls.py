@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from threading import RLock
@@ -47,17 +47,30 @@ def series(expression: Expression, at: arb, order: int) -> list[arb]:
     A coefficient is NaN where nothing is known: outside the function's domain, or beyond a kink.
     """
 
+    return _series(expression, lambda name: (at, arb(1)), order)
+
+
+def series_along(expression: Expression, lines: Mapping[str, tuple[arb, arb]], order: int) -> list[arb]:
+    """The same in tau, where every variable moves along its line start + tau slope.
+
+    Where slopes are balls, every coefficient holds those of all directions in them.
+    """
+    return _series(expression, lambda name: lines[name], order)
+
+
+def _series(expression: Expression, line: Callable[[str], tuple[arb, arb]], order: int) -> list[arb]:
     def leaf(node: Number | Variable) -> arb_series:
         if isinstance(node, Variable):
-            return arb_series([at, 1])
+            return arb_series(list(line(node.name)))
         return arb_series([arb(fmpq(node.value.numerator, node.value.denominator))])
 
     ctx.cap = order + 1
-    result = fold(expression, leaf, _apply)
+    result = fold(expression, leaf, apply)
     return [result[i] if i < result.prec else arb.nan() for i in range(order + 1)]
 
 
-def _apply(op: str, args: Sequence[arb_series]) -> arb_series:
+def apply(op: str, args: Sequence[arb_series]) -> arb_series:
+    """One operation on series of the length ctx.cap."""
     if any(not arg[0].is_finite() for arg in args):  # 0 * log(-1) is not 0
         return _unknown()
     if op == "div" and args[1][0].contains(arb(0)):

@@ -14,7 +14,8 @@ from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.checker.head import SMALLEST, UNIT, Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.stored import OneHead, read_one_head
-from weightwright.certificates.claims import Certificate, HeadClaim, assumptions, local_formula
+from weightwright.certificates.checker.vector import agree_vector
+from weightwright.certificates.claims import Certificate, HeadClaim, VectorClaim, assumptions, local_formula
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
@@ -52,6 +53,9 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        if any(isinstance(claim, VectorClaim) for claim in certificate.heads):
+            agree_vector(network, certificate)
+            return
         formula = _parse(certificate.formula, "x", "formula")
         stored = read_one_head(network)
         claim = _only_claim(certificate)
@@ -98,6 +102,8 @@ def _number(value: float, name: str) -> None:
 def _only_claim(certificate: Certificate) -> HeadClaim:
     _require(len(certificate.heads) == 1, f"one head claim was expected, not {len(certificate.heads)}")
     claim = certificate.heads[0]
+    _require(isinstance(claim, HeadClaim), "the claim is about several variables")
+    assert isinstance(claim, HeadClaim)
     _require((claim.layer, claim.head) == (0, 0), f"the claim is about head {claim.head} of layer {claim.layer}")
     return claim
 

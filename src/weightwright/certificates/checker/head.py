@@ -54,7 +54,7 @@ def examine(head: StoredHead, formula: Expression, lo: arb, hi: arb) -> Found:
     away = on_box[0].abs_upper() + approximation  # |output - centre|
     return Found(
         approximation,
-        _leakage(head, scores[top] - abs(head.slopes[top]) * r),
+        leakage(head, scores[top] - abs(head.slopes[top]) * r),
         _rounding(head, box, r, scores, weights, deviations, centre, away),
         on_box[1].abs_upper(),
     )
@@ -100,7 +100,7 @@ def _quotient(weights: list[arb], steps: list[arb], deviations: list[arb], formu
     return [q - f for q, f in zip(quotient, formula, strict=True)]
 
 
-def _leakage(head: StoredHead, highest_score: arb) -> arb:
+def leakage(head: StoredHead, highest_score: arb) -> arb:
     """MAX_TOKENS hidden keys of value 0 beside a visible key of at least this score."""
     largest_value = largest(abs(v) for v in head.values)
     return (MAX_TOKENS * (head.hidden - highest_score).exp() * largest_value).upper()
@@ -135,7 +135,12 @@ def _rounding(
     ]
     shifts = [abs(d) + away for d in deviations]
     output = abs(centre) + away
-    return _smaller(_fine(head, p, errors, shifts, output), _coarse(head, errors))
+    return moved_by(head, p, errors, shifts, output)
+
+
+def moved_by(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], output: arb) -> arb:
+    """What the output moves by if the logarithms of the weights, at most p, are off by at most these errors."""
+    return _smaller(_fine(head, p, errors, shifts, output), coarse(head, errors))
 
 
 def _smaller(a: arb, b: arb) -> arb:
@@ -166,7 +171,7 @@ def underflow(head: StoredHead) -> arb:
     return (4 * len(head.values) + 8) * SMALLEST[head.dtype] * (1 + largest_value)
 
 
-def _coarse(head: StoredHead, errors: list[arb]) -> arb:
+def coarse(head: StoredHead, errors: list[arb]) -> arb:
     """Weights whose logarithms move by at most d move a mean by spread * tanh(d/2), whatever d."""
     u, count = UNIT[head.dtype], len(errors)
     roundings = (2 * count + 4) * u

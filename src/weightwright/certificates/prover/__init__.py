@@ -4,5 +4,19 @@ from weightwright.certificates.prover.anchors import Anchors, Proof
 from weightwright.certificates.prover.compose import network_terms
 from weightwright.certificates.prover.nearest import prove_nearest
 from weightwright.certificates.prover.taylor import prove
+from weightwright.certificates.prover.vector import Goal, VectorProof, prove_vector
+from weightwright.certificates.prover.vector_rounding import QueryAxis, VectorAnchors, vector_terms
 
-__all__ = ["Anchors", "Proof", "network_terms", "prove", "prove_nearest"]
+__all__ = [
+    "Anchors",
+    "Goal",
+    "Proof",
+    "QueryAxis",
+    "VectorAnchors",
+    "VectorProof",
+    "network_terms",
+    "prove",
+    "prove_nearest",
+    "prove_vector",
+    "vector_terms",
+]

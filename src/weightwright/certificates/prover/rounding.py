@@ -38,8 +38,12 @@ class HeadOnBox:
 
 def rounding_bound(box: HeadOnBox, dtype: str) -> Floats:
     """(boxes,): an upper bound on |computed output - g|; NaN where the model does not apply."""
-    errors = _score_errors(box, dtype)
-    return np.fmin(_fine(box, errors, dtype), _coarse(box, errors, dtype))
+    return moved_by(box, _score_errors(box, dtype), dtype)
+
+
+def moved_by(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+    """The same, given how far the logarithm of each weight can be off."""
+    return np.fmin(_fine(box, errors, dtype), coarse(box, errors, dtype))
 
 
 def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
@@ -59,7 +63,7 @@ def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     return np.where(sum_of_weights.hi < NEGLIGIBLE, total.hi, np.nan)
 
 
-def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+def coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """For errors of any size: weights whose logarithms move by at most d move a mean by spread * tanh(d/2)."""
     u, count = Interval.exact(UNIT[dtype]), float(box.weights.shape[-1])
     lost = Interval.exact(4.0 * count * UNDERFLOW[dtype])
