@@ -2,7 +2,8 @@
 
 On a box m + [-r, r] with weights p_j at m and slopes d_j around their mean, N(t) = sum p_j v_j e^{d_j.t} and
 D(t) = sum p_j e^{d_j.t}; the head is N/D. G = N - F D is a polynomial below the total degree K, bounded by its
-Bernstein coefficients, and a remainder: along the ray to t, the coefficient of order K of G somewhere in the box.
+Bernstein coefficients, and what is left: N and D beyond the degree K, F beyond it somewhere on the ray to t, and the
+products of F's polynomial with what D has in the degrees that are missing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
-ORDER = {2: 12, 3: 8}  # the total degree K, by the number of variables
+ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 MORE_BOXES = 64  # how many boxes may be looked at for each stored one, where the checker's enclosure is wider
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
@@ -249,11 +250,23 @@ class _Local:
         here = abs(sum((w * v for w, v in zip(self.p, deviations, strict=True)), arb(0)) - point[0])
         by_slope = here + value_tails[0] + abs(point[0]) * tails[1]
         bounds = [by_slope + change * tails[0] for change in (abs(on_rays[1]), abs(on_rays[0] - point[0]))]
-        beyond = value_tails[-1] + sum((abs(on_rays[k]) * tails[order - k] for k in range(order + 1)), arb(0))
+        sizes = self._sizes(point)
+        beyond = value_tails[-1] + sum((sizes[k] * tails[order - k] for k in range(order)), abs(on_rays[order]) * tails[0])
         if beyond.is_finite() and all(x.is_finite() for x in point):
             bounds.append(largest_on_box(self._gap(deviations, point), self.r, self.of.shape) + beyond)
         finite = [(bound * self.drift).upper() for bound in bounds if bound.is_finite()]
         return min(finite, key=float).upper() if finite else arb.nan()
+
+    def _sizes(self, point: list[arb]) -> list[arb]:
+        """For each degree, how large the terms of F's polynomial get together on the box."""
+        within = self.of.shape
+        sizes = [arb(0)] * (within.degree + 1)
+        for coefficient, exponents in zip(point, within.monomials, strict=True):
+            size = abs(coefficient)
+            for radius, e in zip(self.r, exponents, strict=True):
+                size *= radius**e
+            sizes[sum(exponents)] += size
+        return sizes
 
     def _gap(self, deviations: list[arb], point: list[arb]) -> list[arb]:
         """The coefficients of N - F D: with the stored slopes first, then times e^{-mean.t}."""

@@ -30,7 +30,7 @@ from weightwright.expressions import Expression
 from weightwright.network.layers import Bools, Floats
 
 #: The total degree K of what is left, by the number of variables.
-ORDER = {1: 10, 2: 10, 3: 8}
+ORDER = {1: 10, 2: 10, 3: 10}
 FIRST_BOXES = {1: 16, 2: 4, 3: 2}  # along each axis
 POINTS = {1: 64, 2: 12, 3: 5}  # along each axis, where rounding is looked at
 MAX_HALVINGS = 60
