@@ -28,12 +28,12 @@ from weightwright.network import Attention, Head, Network, Sees, selection, toke
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 
-PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # anchors outside the interval, on each side
+PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2, D the spacing
-RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
+RIDGE = 1e-3  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-14
-LARGEST_VALUE = 5.0  # times the range of f, for each axis; beyond, errors count more
-ROUNDINGS = 30  # about so many units of roundoff of the largest value
+LARGEST_VALUE = 30.0  # times the range of f, for each axis; beyond, errors count more
+ROUNDINGS = 20  # about so many units of roundoff of the largest value, and one more for each unit of the scores
 TRIED = 8  # combinations of axes that are fitted for one aim
 LONGEST = {1: 64, 2: 48, 3: 16}  # anchors along one axis
 _SPACING_BITS = {"float64": 12, "float32": 6, "bfloat16": 3}
@@ -83,6 +83,7 @@ class _Axis:
     Vt: Floats  # (n, n)
     left: float  # the largest error of f projected along this axis
     growth: float  # the largest value, relative to the range of f
+    scores: float  # about the largest score
 
 
 class VectorDesigner:
@@ -135,7 +136,8 @@ class VectorDesigner:
     def _expected(self, axes: Sequence[_Axis]) -> float:
         """About the error that a combination will have, rounding included."""
         growth = math.prod(axis.growth for axis in axes)
-        return sum(axis.left for axis in axes) + ROUNDINGS * UNIT[self.dtype] * self.range * growth
+        units = ROUNDINGS + sum(axis.scores for axis in axes)
+        return sum(axis.left for axis in axes) + units * UNIT[self.dtype] * self.range * growth
 
     def _ladder(self, axis: int, aim: float) -> list[_Axis]:
         """The best grid for every number of anchors, until three in a row leave a tenth of the aim."""
@@ -163,7 +165,7 @@ class VectorDesigner:
         designs = self._axes[axis, n]
         good = [design for design in designs if design.left <= enough]
         if good:
-            return min(good, key=lambda design: design.growth)
+            return min(good, key=lambda design: design.growth * (ROUNDINGS + design.scores))
         return min(designs, key=lambda design: design.left * max(1.0, design.growth / LARGEST_VALUE))
 
     def _axis_designs(self, axis: int, n: int) -> Iterator[_Axis]:
@@ -182,7 +184,8 @@ class VectorDesigner:
                 U, sigma, Vt = np.linalg.svd(_weights(s, grid, beta), full_matrices=False)
                 values = Vt.T @ ((sigma / (sigma**2 + self.ridge**2 * len(s)))[:, None] * (U.T @ rows))
                 left = float(np.abs(_weights(between, grid, beta) @ values - test).max())
-                yield _Axis(grid, beta, U, sigma, Vt, left, float(np.abs(values).max()) / (self.range or 1.0))
+                growth = float(np.abs(values).max()) / (self.range or 1.0)
+                yield _Axis(grid, beta, U, sigma, Vt, left, growth, float(beta * np.abs(grid).max()))
 
     def _on_cross(self, axis: int) -> tuple[Floats, Floats]:
         """f with the axis first: at the samples and at the points between, the others at some of their samples."""

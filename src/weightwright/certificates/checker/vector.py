@@ -251,7 +251,9 @@ class _Local:
         by_slope = here + value_tails[0] + abs(point[0]) * tails[1]
         bounds = [by_slope + change * tails[0] for change in (abs(on_rays[1]), abs(on_rays[0] - point[0]))]
         sizes = self._sizes(point)
-        beyond = value_tails[-1] + sum((sizes[k] * tails[order - k] for k in range(order)), abs(on_rays[order]) * tails[0])
+        beyond = value_tails[-1] + sum(
+            (sizes[k] * tails[order - k] for k in range(order)), abs(on_rays[order]) * tails[0]
+        )
         if beyond.is_finite() and all(x.is_finite() for x in point):
             bounds.append(largest_on_box(self._gap(deviations, point), self.r, self.of.shape) + beyond)
         finite = [(bound * self.drift).upper() for bound in bounds if bound.is_finite()]
