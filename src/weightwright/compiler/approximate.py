@@ -155,13 +155,13 @@ def _well_formed(f: str | Callable[..., Any], tol: float) -> None:
 
 def _task(f: str | Callable[..., Any], domain: Box, tol: float, dtype: str) -> _Task:
     _well_formed(f, tol)
-    text = to_text(parse(f) if isinstance(f, str) else trace(f))
-    formula = parse(text)  # as the checker will read it
     if domain.lo.shape != (1,):
         raise DomainError(
             "domain: approximate takes an interval, or a box of two or three features,"
             f" not one of shape {domain.lo.shape}"
         )
+    text = to_text(parse(f) if isinstance(f, str) else trace(f))
+    formula = parse(text)  # as the checker will read it
     box = _outward(domain, dtype)
     lo, hi = float(box.lo[0]), float(box.hi[0])
     least, most = WIDTHS[dtype]

@@ -30,7 +30,8 @@ from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
-MORE_BOXES = 64  # how many boxes may be looked at for each stored one, where the checker's enclosure is wider
+#: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
+HALVINGS = (4, 200)
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
 LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
@@ -106,14 +107,14 @@ def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) ->
 def _head(examiner: _Examiner, claim: VectorClaim) -> None:
     """Every term of the claim on every box; where the enclosure is too wide, on its halves."""
     boxes = [(a, b) for a, b in claim.boxes.tolist()]
-    budget = MORE_BOXES * len(boxes)
+    budget = HALVINGS[0] * len(boxes) + HALVINGS[1]
     while boxes:
         a, b = boxes.pop()
         found = examiner.examine(a, b)
         complaint = found.complaint(claim)
         if not complaint:
             continue
-        axis, budget = found.axis, budget - 2
+        axis, budget = found.axis, budget - 1
         middle = a[axis] / 2 + b[axis] / 2
         where = " x ".join(f"[{x!r}, {y!r}]" for x, y in zip(a, b, strict=True))
         _require(budget > 0 and a[axis] < middle < b[axis], f"{complaint} on {where}")
