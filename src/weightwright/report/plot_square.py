@@ -56,6 +56,7 @@ def _map(figure: Any, axes: Any, z: Floats, extent: tuple[float, ...], colours: 
     )
     figure.colorbar(picture, ax=axes, label=label)
     axes.grid(False)
+    axes.locator_params(nbins=6)
     axes.set_xlabel("x")
     axes.set_ylabel("y")
 
