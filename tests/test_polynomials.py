@@ -116,8 +116,9 @@ def test_bernstein_coefficients_bound_a_polynomial_well(variables: int) -> None:
     assert abs(float(again) - bound) < 1e-9 * bound
 
 
-def test_a_kink_leaves_values_and_slopes_in_both_programs() -> None:
-    formula, names = parse("abs(x - y) + x", ("x", "y")), ("x", "y")
+@pytest.mark.parametrize("text", ["abs(x - y) + x", "max(x - y, y - x) + x", "x - min(x - y, y - x)"])
+def test_a_kink_leaves_values_and_slopes_in_both_programs(text: str) -> None:
+    formula, names = parse(text, ("x", "y")), ("x", "y")
     found = prover.coefficients(formula, names, np.zeros((1, 2)), 3)
     assert found.lo[0, 0] <= 0 <= found.hi[0, 0]
     assert found.hi[0, 0] < 1e-300

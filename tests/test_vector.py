@@ -157,6 +157,7 @@ def test_measured_refuses_what_the_search_contradicts() -> None:
         (("x*y", SQUARE, 1e-3), {"proof": "maybe"}, ValueError, "proof must be 'proven' or 'measured', not 'maybe'"),
         (("x*y", SQUARE, 1e-3), {"method": "faithful"}, ValueError, "'faithful' takes one variable, not 2"),
         (("x*y", SQUARE, 0), {}, ValueError, "tol must be a positive finite number, not 0"),
+        (("x*y", SQUARE, 1e-3), {"max_anchors": 3}, ww.BudgetError, "at least 4 anchors, max_anchors=3"),
         ((lambda x: x, SQUARE, 1e-3), {}, ww.FormulaError, "f must take 2 tensors, x, y"),
         (("log(x + y)", SQUARE, 1e-3), {}, ww.FormulaError, "undefined, infinite or too large .* near x = "),
         (("x*y", ww.Box([0, 0], [1, 1e-310]), 1e-3), {}, ww.DomainError, r"y in \[0.0, 1e-310\] must be between"),

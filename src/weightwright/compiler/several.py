@@ -97,16 +97,21 @@ def approximate_several(
 ) -> AttentionNetwork:
     """The network, PROVEN or MEASURED as asked for. `checked` runs the checker on a saved file."""
     task = _task(f, asked, widths)
+    if asked.most < 2 ** len(task.lo):
+        raise BudgetError(
+            f"a head of {len(task.lo)} variables has at least {2 ** len(task.lo)} anchors, max_anchors={asked.most}"
+        )
     designer = VectorDesigner(task.target, task.lo, task.hi, asked.tol, min(asked.most, MAX_VECTOR), asked.dtype)
     if asked.proof == "measured":
         networks = (_network(task, fit) for fit in _fits(task, designer))
         return AttentionNetwork(*first_measured(networks, task.text, asked.box, asked.tol, task.where), on_domain)
-    attempts = _Attempts(task, progress)
+    attempts = _Attempts(task, designer.range, progress)
     for network, certificate in attempts.proven(_fits(task, designer)):
         progress("checking the certificate")
         confirmed = checked(network, certificate)
         if confirmed is not None:
             return AttentionNetwork(network, confirmed, on_domain)
+        attempts.work -= WORK / 3  # the checker's enclosures are wider than the prover's: it took long to disagree
     raise attempts.failure(checked)
 
 
@@ -197,8 +202,8 @@ def _mean(formula: Expression, names: tuple[str, ...], box: Box, dtype: str) -> 
 class _Attempts:
     """Networks with unchecked certificates whose bound meets the tolerance; remembers why others did not."""
 
-    def __init__(self, task: _Task, progress: Callable[[str], None]) -> None:
-        self.task, self.progress = task, progress
+    def __init__(self, task: _Task, spread: float, progress: Callable[[str], None]) -> None:
+        self.task, self.range, self.progress = task, spread, progress
         self.best: tuple[Network, Certificate] | None = None
         self.work = WORK
         self.too_dear: int | None = None  # the anchors of a head whose proof was given up
@@ -221,12 +226,12 @@ class _Attempts:
         task, asked, table = self.task, self.task.asked, fit.table
         d, count = len(task.lo), len(table.values)
         each = count * len(monomials(d, ORDER[d] - 1).degrees)
-        goal = Goal(
-            max(1.03 * fit.residual, 0.85 * asked.tol - 1.2 * fit.rounding), 0.97 * asked.tol, int(self.work / each)
-        )
+        hopeful = fit.residual <= asked.tol
+        work = self.work if hopeful else min(self.work, WORK / 10)  # else only to say what could be proven
+        goal = Goal(max(1.03 * fit.residual, 0.85 * asked.tol - 1.2 * fit.rounding), 0.97 * asked.tol, int(work / each))
         proof = prove_vector(table.anchors, task.local, task.lo, task.hi, asked.dtype, goal)
         self.work -= 2.0 * each * len(proof.boxes)  # halved boxes were looked at too
-        if not proof.complete:
+        if hopeful and not proof.complete:
             self.too_dear = count
         axes = [
             QueryAxis(lo, hi, query.centre != 0, query.exact, 0.0 if query.exact else slope)
@@ -262,7 +267,8 @@ class _Attempts:
                 f"{task.where}: proving tol={tol:g} for a head with {self.too_dear} anchors would take too many boxes;"
                 ' a larger tol may be cheaper, and proof="measured" searches for the largest error instead'
             )
-        confirmed = checked(*self.best) if self.best is not None else None
+        useful = self.best is not None and self.best[1].bound <= self.range / 4  # else a constant does nearly as well
+        confirmed = checked(*self.best) if self.best is not None and useful else None
         if self.best is None or confirmed is None:
             return ToleranceError(
                 f"{task.where}: no error bound could be proven, so not tol={tol:g} either; is the slope unbounded, or"

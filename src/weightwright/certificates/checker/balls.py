@@ -119,8 +119,31 @@ def _absolute(a: arb_series) -> arb_series:
     return arb_series([result[0].nonnegative_part(), *result.coeffs()[1:]])
 
 
+def _tanh(a: arb_series) -> arb_series:
+    """From y' = (1 - y^2) a': over a ball the quotient of exponentials would be far wider."""
+    inner, y, slope = _coefficients(a), [a[0].tanh()], []
+    for k in range(1, ctx.cap):
+        square = sum((y[i] * y[k - 1 - i] for i in range(k)), arb(0))
+        slope.append((1 if k == 1 else 0) - square)
+        y.append(sum((i * inner[i] * slope[k - i] for i in range(1, k + 1)), arb(0)) / k)
+    return arb_series(y)
+
+
+def _coefficients(a: arb_series) -> list[arb]:
+    """All up to ctx.cap; NaN where the series itself is cut off before."""
+    return [a[i] if i < a.prec else arb.nan() for i in range(ctx.cap)]
+
+
 def _sigmoid(a: arb_series) -> arb_series:
-    return 1 / (1 + (-a).exp())
+    return (1 + _tanh(a / 2)) / 2
+
+
+def _softplus(a: arb_series) -> arb_series:
+    """From y' = sigmoid(a) a'."""
+    inner, slope = _coefficients(a), _coefficients(_sigmoid(a))
+    y = [(1 + a[0].exp()).log()]
+    y += [sum((i * inner[i] * slope[k - i] for i in range(1, k + 1)), arb(0)) / k for k in range(1, ctx.cap)]
+    return arb_series(y)
 
 
 def _gelu(a: arb_series) -> arb_series:
@@ -143,9 +166,9 @@ _RULES: dict[str, Callable[..., arb_series]] = {
     "cos": lambda a: a.cos(),
     "tan": lambda a: a.tan(),
     "atan": lambda a: a.atan(),
-    "tanh": lambda a: 1 - 2 / (1 + (2 * a).exp()),
+    "tanh": _tanh,
     "sigmoid": _sigmoid,
-    "softplus": lambda a: (1 + a.exp()).log(),
+    "softplus": _softplus,
     "gelu": _gelu,
     "silu": lambda a: a * _sigmoid(a),
     "erf": lambda a: a.erf(),

@@ -31,7 +31,7 @@ from weightwright.network.laws import PRECISION
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
-HALVINGS = (4, 200)
+HALVINGS = (2, 200)
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
 LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
