@@ -43,12 +43,15 @@ _MEANING: dict[str, Any] = {
 }
 
 
-def exact(formula: str | Expression, x: float) -> arb:
-    """The formula at the float x, within about 2^-190."""
-    expression = parse(formula) if isinstance(formula, str) else formula
+def exact(formula: str | Expression, x: float | tuple[float, ...]) -> arb:
+    """The formula at the float x, or at (x, y) or (x, y, z), within about 2^-190."""
+    at = dict(zip("xyz", x if isinstance(x, tuple) else (x,), strict=False))
+    expression = parse(formula, tuple(at)) if isinstance(formula, str) else formula
 
     def leaf(node: Number | Variable) -> arb:
-        return arb(x) if isinstance(node, Variable) else arb(fmpq(node.value.numerator, node.value.denominator))
+        if isinstance(node, Variable):
+            return arb(at[node.name] if node.name in at else at["x"])
+        return arb(fmpq(node.value.numerator, node.value.denominator))
 
     before = ctx.prec
     ctx.prec = BITS
@@ -58,9 +61,9 @@ def exact(formula: str | Expression, x: float) -> arb:
         ctx.prec = before
 
 
-def errors(formula: str, inputs: Iterable[float], outputs: Iterable[float]) -> list[arb]:
+def errors(formula: str, inputs: Iterable[float | tuple[float, ...]], outputs: Iterable[float]) -> list[arb]:
     """|output - formula(input)|, each as a ball of negligible width."""
-    expression = parse(formula)
+    expression = parse(formula, tuple("xyz"))
     before = ctx.prec
     ctx.prec = BITS
     try:

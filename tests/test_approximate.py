@@ -76,7 +76,7 @@ def test_a_decimal_end_is_rounded_outward() -> None:
         ((0, None), "hi must be a finite number, not None"),
         (5, "a pair .* was expected, not 5"),
         ((1, 2, 3), "a pair"),
-        (ww.Box([0, 0], [1, 1]), "one interval"),
+        (ww.Box([0] * 4, [1] * 4), "an interval, or a box of two or three"),
         (([0, 1], [1]), "shape"),
         ((-1.7e308, 1.7e308), "must be between .* wide"),
         ((0, 1e-310), "must be between .* wide"),

@@ -306,10 +306,10 @@ def test_run_prints_no_bound_that_was_refused(saved: Path, sine: ww.AttentionNet
     assert "the terms add up to" in complaint(weightwright("run", overstated(saved, sine), "0"), 1)
 
 
-def test_a_network_of_several_inputs_is_not_run_on_a_list_of_numbers(tmp_path: Path) -> None:
+def test_a_network_of_two_inputs_takes_two_numbers_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "zoo.safetensors"
     write(path, ZOO["looped"](), None)
-    assert "not of 2 to 1" in complaint(weightwright("run", path, "0"), 2)
+    assert "takes 2 numbers at a time, and 1 were given" in complaint(weightwright("run", path, "0"), 2)
     assert "has no certificate" in complaint(weightwright("check", path), 1)
     facts = printed_json("info", path)
     assert (facts["status"], facts["check_with"], facts["bound"]) == (None, None, None)

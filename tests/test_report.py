@@ -71,7 +71,7 @@ def test_json_knows_numbers_only() -> None:
 def test_a_value_outside_the_domain_has_no_bound(sine: ww.AttentionNetwork) -> None:
     assert sine.certificate is not None
     ends = [-1.0, 1.0, math.nextafter(1.0, 2.0), math.nextafter(-1.0, -2.0), math.nan]
-    bounds = [row["bound"] for row in report.value_facts(sine, ends, ends)]
+    bounds = [row["bound"] for row in report.value_facts(sine, [[end] for end in ends], ends)]
     assert bounds == [sine.certificate.bound, sine.certificate.bound, None, None, None]
 
 

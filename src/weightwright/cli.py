@@ -71,9 +71,15 @@ def _options(
 def approximate(
     formula: Annotated[
         str,
-        typer.Argument(metavar="FORMULA", help="In x, as in 'sin(5*x)'. Put -- before one that begins with a minus."),
+        typer.Argument(
+            metavar="FORMULA",
+            help="In x, as in 'sin(5*x)', or in x, y and z. Put -- before one that begins with a minus.",
+        ),
     ],
-    domain: Annotated[str, typer.Option(metavar="'LO HI'", help="Two decimals, as in '-1 1' or -1,1.")],
+    domain: Annotated[
+        str,
+        typer.Option(metavar="'LO HI'", help="Two decimals for each variable, as in '-1 1' or -1,1 or '-1 1, 0 2'."),
+    ],
     tol: Annotated[float, typer.Option(help="The error that the network may have, anywhere on the domain.")],
     method: Annotated[
         Literal["spectral", "faithful"], typer.Option(help="Fewest anchors, or the papers' construction.")
@@ -81,6 +87,9 @@ def approximate(
     dtype: Annotated[
         Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
     ] = "float64",
+    proof: Annotated[
+        Literal["proven", "measured"], typer.Option(help="Prove the bound, or only search for the largest error.")
+    ] = "proven",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     plot: Plot = None,
     max_anchors: Annotated[int | None, typer.Option(help="Give up beyond so many anchors.")] = None,
@@ -102,7 +111,9 @@ def approximate(
         limit = MAX_ANCHORS if max_anchors is None else max_anchors
         progress("looking for a head")
         start = time.perf_counter()
-        net = ww.approximate(formula, box, tol, method, dtype=DTYPES[dtype], max_anchors=limit, progress=progress)
+        net = ww.approximate(
+            formula, box, tol, method, dtype=DTYPES[dtype], proof=proof, max_anchors=limit, progress=progress
+        )
         facts = report.approximation_facts(net, tol, method, time.perf_counter() - start)
         if out is not None:
             net.save(out)
@@ -126,7 +137,8 @@ def run(
 ) -> None:
     """Check the network, run it, and print x, network(x) and the proven bound, a line each.
 
-    The bound is - outside the domain, where nothing is proven.
+    A network of several inputs takes as many values at a time. The bound is - outside the domain, where nothing is
+    proven, and where it was only measured.
     """
     with _progress("checking the certificate"):
         import torch
@@ -134,10 +146,13 @@ def run(
         from weightwright import report
 
         net = ww.load(_file(path), on_domain=on_domain)
-    _one_to_one(net)
-    x = torch.tensor(_numbers(values or _from_stdin()), dtype=net.dtype)  # shown as the network takes them
+    count = _inputs(net)
+    numbers = _numbers(values or _from_stdin())
+    if len(numbers) % count:
+        raise ValueError(f"the network takes {count} numbers at a time, and {len(numbers)} were given")
+    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, count)  # shown as the network takes them
     with torch.no_grad():
-        y = net(x[:, None])[:, 0]
+        y = net(x)[:, 0]
     rows = report.value_facts(net, x.tolist(), y.tolist())
     if json:
         said = net.certificate
@@ -189,12 +204,14 @@ def info(path: Net, plot: Plot = None, json: Json = False) -> None:
     _show(facts, json)
 
 
-def _ends(domain: str) -> tuple[str, str]:
-    """The two decimals as they were written: a Box rounds them outward."""
+def _ends(domain: str) -> tuple[list[str], list[str]]:
+    """The decimals as they were written, two for each variable: a Box rounds them outward."""
     ends = domain.replace(",", " ").split()
-    if len(ends) != 2:
-        raise ValueError(f"--domain takes two decimals, as in '-1 1' or -1,1, not {domain!r}")
-    return ends[0], ends[1]
+    if not ends or len(ends) % 2:
+        raise ValueError(
+            f"--domain takes two decimals for each variable, as in '-1 1' or -1,1 or '-1 1, 0 2', not {domain!r}"
+        )
+    return ends[::2], ends[1::2]
 
 
 def _numbers(texts: list[str]) -> list[float]:
@@ -216,10 +233,12 @@ def _from_stdin() -> list[str]:
     return texts
 
 
-def _one_to_one(net: AttentionNetwork) -> None:
+def _inputs(net: AttentionNetwork) -> int:
+    """How many numbers a token has; one must come out."""
     inputs, outputs = net.network.inputs, net.network.outputs
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise ValueError(f"run takes networks of one number to one number, not of {len(inputs)} to {len(outputs)}")
+    if len(outputs) != 1 or net.network.tokens not in (None, 1):
+        raise ValueError(f"run takes networks of numbers to one number, not of {len(inputs)} to {len(outputs)}")
+    return len(inputs)
 
 
 def _file(path: Path) -> Path:

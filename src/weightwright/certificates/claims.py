@@ -8,6 +8,7 @@ about the whole network and its formula.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -29,6 +30,8 @@ EXP_ULPS = {"float64": 4, "float32": 20, "bfloat16": 1}
 WINDOW_EXP_ULPS = {"float64": 4, "float32": 4, "bfloat16": 1}
 #: Units in the last place that a division may be off by in kernel "anchor".
 DIVISION_ULPS = 2
+#: What the features of an input are called in a formula.
+VARIABLES = ("x", "y", "z")
 #: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
 MAX_TOKENS = 2**20
 
@@ -83,6 +86,23 @@ class Samples(Frozen):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class VectorClaim(Frozen):
+    """A leaf of several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
+
+    lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.
+    """
+
+    layer: int
+    formula: str  # in s0, s1, ...
+    lo: Floats  # (d,)
+    hi: Floats  # (d,)
+    rule: Literal["taylor"]
+    boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
+    terms: Terms
+    lipschitz: Floats  # (d,)
+
+
 @dataclass(frozen=True)
 class Measured:
     """The largest error that a search found: no bound, whatever was searched."""
@@ -107,7 +127,7 @@ class Certificate:
     kernel: str
     bound: float
     terms: Terms
-    layers: tuple[LayerClaim, ...]
+    layers: tuple[LayerClaim | VectorClaim, ...]
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
@@ -145,6 +165,19 @@ def local_formula(formula: Expression, centre: float, scale: float, mean: float)
     if centre:
         x = Apply("add", (constant(Fraction(centre)), x))
     local = substitute(formula, "x", x)
+    return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
+
+
+def vector_formula(formula: Expression, centres: Sequence[float], scales: Sequence[float], mean: float) -> Expression:
+    """The same for several variables: x, y, z become centre + s0 / scale, and so on."""
+    local = formula
+    for index, (name, centre, scale) in enumerate(zip(VARIABLES, centres, scales, strict=False)):
+        axis: Expression = Variable(f"s{index}")
+        if scale != 1:
+            axis = Apply("mul", (axis, constant(1 / Fraction(scale))))
+        if centre:
+            axis = Apply("add", (constant(Fraction(centre)), axis))
+        local = substitute(local, name, axis)
     return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
 
 

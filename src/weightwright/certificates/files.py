@@ -16,14 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, LayerClaim, Measured, Samples, Status, Terms
+from weightwright.certificates.claims import Certificate, LayerClaim, Measured, Samples, Status, Terms, VectorClaim
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
 FORMAT = 2
 _KEY = "weightwright"
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (Box, Certificate, LayerClaim, Measured, Samples, Terms)}
+_CLAIMS = (Box, Certificate, LayerClaim, Measured, Samples, Terms, VectorClaim)
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
 
 
 def network_digest(network: Network) -> str:

@@ -1,4 +1,4 @@
-"""`approximate`: one function of one number to one layer of attention heads, with a checked certificate."""
+"""`approximate`: a function of a few numbers to one layer of attention heads, with a checked certificate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import torch
 
 from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, rounded_up
-from weightwright.compiler.certify import certified, checked
+from weightwright.compiler.certify import build, certified, checked
 from weightwright.compiler.designs import faithful_designs, spectral_designs, windowed_designs
 from weightwright.compiler.kinked import Kinked, Sees, find_kinks
-from weightwright.compiler.task import SAMPLES, Task, make_task
+from weightwright.compiler.measure import first_measured
+from weightwright.compiler.opaque import checked_derivative
+from weightwright.compiler.several import MAX_VARIABLES, Asked, Proof, approximate_several
+from weightwright.compiler.task import SAMPLES, Task, make_task, outward, well_formed
 from weightwright.errors import ToleranceError
 from weightwright.heads.assemble import Design
 from weightwright.network import Network
@@ -36,16 +39,22 @@ def approximate(
     kernel: Kernel = "dot",
     sees: Sees = "registers",
     dead_zone: float = 0.0,
+    proof: Proof = "proven",
+    derivative_bound: tuple[int, float] | None = None,
     max_anchors: int = MAX_ANCHORS,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
     """A network of one attention layer that returns f(x) within tol for every x of the domain, in its dtype.
 
-    f: a formula in x, or a torch function of one tensor. method: "spectral" (fewest anchors) or "faithful"
-    (the papers' construction, UA-2, errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
+    f: a formula in x, or a torch function of one tensor; on a Box of two or three features a formula in x, y (and z)
+    or a function of as many tensors. method: "spectral" (fewest anchors) or "faithful" (the papers' construction, UA-2,
+    errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
     designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
-    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol.
+    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol. proof="measured" proves
+    nothing: the status is "MEASURED" and the largest error that a search found, `net.certificate.measured.error`, is
+    at most tol. A function that is no formula (scipy's, your own loop) can be measured so, or proven from samples if
+    derivative_bound=(order, bound) states how large a derivative of it can be; certificate.assumptions repeats it.
 
     kernel: "dot" is ordinary attention over all keys; "anchor" sees a window of nearby anchors with one exponential per
     token, whatever their number, and is certified as such: exports run the dense head, which the bound does not cover.
@@ -55,28 +64,40 @@ def approximate(
     keys of which the token itself is one. Where f jumps (sign, step), nothing is claimed within dead_zone of a jump.
 
     Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
-    head would need more than max_anchors, FormulaError where f is undefined. `progress` is told what is
-    being tried.
+    head would need more than max_anchors or a proof in several variables would take too long, FormulaError where f
+    is undefined. `progress` is told what is being tried.
 
     >>> net = approximate("sin(5*x)", domain=(-1, 1), tol=1e-8)
     >>> net.certificate.status, net.certificate.bound <= 1e-8
     ('PROVEN', True)
     """
-    task = make_task(f, domain, tol, _dtype_name(dtype), dead_zone)
-    if method not in ("spectral", "faithful"):
-        raise ValueError(f"method must be 'spectral' or 'faithful', not {method!r}")
+    for name, value, known in (
+        ("method", method, ("spectral", "faithful")),
+        ("kernel", kernel, ("dot", "anchor")),
+        ("sees", sees, ("registers", "self")),
+        ("proof", proof, ("proven", "measured")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, not {value!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
-    if sees not in ("registers", "self"):
-        raise ValueError(f"sees must be 'registers' or 'self', not {sees!r}")
-    if kernel not in ("dot", "anchor"):
-        raise ValueError(f"kernel must be 'dot' or 'anchor', not {kernel!r}")
     if kernel == "anchor" and method == "faithful":
         raise ValueError("kernel='anchor' is for soft anchors, method='spectral'; the faithful head runs in 'dot'")
+    well_formed(f, tol)
+    derivative, box = checked_derivative(derivative_bound), Box.of(domain)
+    if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
+        _one_variable_only(len(box.lo), method, kernel, dead_zone, derivative)
+        asked = Asked(outward(box, _dtype_name(dtype)), float(tol), _dtype_name(dtype), max_anchors, proof)
+        return approximate_several(f, asked, on_domain, progress)
+    task = make_task(f, box, tol, _dtype_name(dtype), dead_zone, proof == "measured", derivative)
     kinked = find_kinks(task)
+    designs = _designs(task, kinked, method, kernel, sees, max_anchors)
+    if proof == "measured":
+        networks = (build(task, design) for design in designs)
+        return AttentionNetwork(*first_measured(networks, task.reference, task.box, task.tol, task.where), on_domain)
     positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
     best: tuple[Network, Certificate] | None = None
-    for design in _designs(task, kinked, method, kernel, sees, max_anchors):
+    for design in designs:
         progress(f"proving a head with {design.size} anchors")
         attempt = certified(task, design, "nearest" if method == "faithful" else "taylor", positions, zones)
         if attempt is not None and (best is None or attempt[1].bound < best[1].bound):
@@ -104,6 +125,20 @@ def _designs(
         yield from kinked.designs(most, sees)
     if kinked is None or not len(kinked.zones):
         yield from spectral_designs(task, most)
+
+
+def _one_variable_only(
+    count: int, method: Method, kernel: Kernel, dead_zone: float, derivative: tuple[int, float] | None
+) -> None:
+    """What there is for one variable and not for several."""
+    for name, value, default in (
+        ("method", method, "spectral"),
+        ("kernel", kernel, "dot"),
+        ("dead_zone", dead_zone, 0.0),
+        ("derivative_bound", derivative, None),
+    ):
+        if value != default:
+            raise ValueError(f"{name}={value!r} takes one variable, not {count}")
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

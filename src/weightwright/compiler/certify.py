@@ -13,8 +13,7 @@ import numpy as np
 from weightwright.certificates.checker import check
 from weightwright.certificates.claims import Certificate, LayerClaim, assumptions
 from weightwright.certificates.files import network_digest, write
-from weightwright.certificates.prover import Anchors, Sum, first_edges, network_terms, prove, prove_nearest
-from weightwright.certificates.prover.jets import values
+from weightwright.certificates.prover import Anchors, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
 from weightwright.compiler.task import SAMPLES, Task
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
@@ -39,17 +38,19 @@ def certified(
     """
     query = task.query.finer(design.finer)
     lo, hi = query.reach(float(task.box.lo[0]), float(task.box.hi[0]), task.dtype)
-    network = assemble(design, query, task.text, task.dtype)
-    layer, local = design.layer(query), task.local(design.mean, query)
+    network = build(task, design)
+    layer, local = design.layer(query), task.provable(design.mean, query)
     if rule == "nearest":
+        assert not isinstance(local, Sampled)
         proof = prove_nearest(layer.heads[0], local, lo, hi, task.dtype)
     else:
         holes = _holes(task, zones)
-        edges = np.unique(np.concatenate([first_edges(layer, lo, hi), kinks, holes.ravel()]))
+        between = local.edges(lo, hi) if isinstance(local, Sampled) else kinks
+        edges = np.unique(np.concatenate([first_edges(layer, lo, hi), between, holes.ravel()]))
         edges = edges[(edges >= lo) & (edges <= hi)]
         s = np.union1d(np.linspace(lo, hi, SAMPLES), samples(lo, hi, kinks.tolist(), 60))
         s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
-        measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
+        measured = float(np.abs(evaluate(layer, s) - task.target(s, design.mean, query)).max())
         proof = prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
     lipschitz = 0.0 if query.exact else proof.lipschitz
     terms, bound = network_terms(
@@ -66,7 +67,16 @@ def certified(
     if not math.isfinite(bound):
         return None
     kernel = "anchor" if layer.heads[0].window is not None else "dot"
-    claim = LayerClaim(0, to_text(local), lo, hi, rule, proof.boxes, proof.terms, lipschitz)
+    claim = LayerClaim(
+        0,
+        task.text if isinstance(local, Sampled) else to_text(local),
+        lo,
+        hi,
+        rule,
+        proof.boxes,
+        proof.terms,
+        lipschitz,
+    )
     certificate = Certificate(
         task.text,
         task.box,
@@ -76,10 +86,16 @@ def certified(
         terms,
         (claim,),
         network_digest(network),
-        assumptions(task.dtype, kernel),
+        assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ()),
         dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones),
+        samples=task.samples,
     )
     return network, certificate
+
+
+def build(task: Task, design: Design) -> Network:
+    """The network of a design."""
+    return assemble(design, task.query.finer(design.finer), task.text, task.dtype)
 
 
 def _holes(task: Task, zones: Floats) -> Floats:

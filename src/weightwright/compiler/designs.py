@@ -26,7 +26,8 @@ AIMS = (0.93, 0.6, 0.2, 0.02)
 
 def spectral_designs(task: Task, most: int) -> Iterator[Design]:
     """Soft anchors on a uniform grid, or two keys that are exact."""
-    exact = two_keys(task.local(task.mean))
+    local = task.local(task.mean)
+    exact = two_keys(local) if local is not None else None
     if exact is not None:
         yield _one(task, exact.rounded(task.dtype), "two keys")
     designer = Designer(task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype)
@@ -53,8 +54,11 @@ def windowed_designs(task: Task, most: int) -> Iterator[Design]:
 
 def faithful_designs(task: Task, most: int) -> Iterator[Design]:
     """The papers' head, UA-2: the nearest of many anchors."""
+    local = task.local(task.mean)
+    if local is None:
+        raise ValueError(f"method='faithful' needs a formula, and {task.text} is none")
     edges = np.linspace(task.lo, task.hi, 257)
-    slopes = np.broadcast_to(jet(task.local(task.mean), Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
+    slopes = np.broadcast_to(jet(local, Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
     slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
     if not math.isfinite(slope):
         raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")

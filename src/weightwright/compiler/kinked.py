@@ -58,7 +58,9 @@ class Kinked:
     @cached_property
     def formula(self) -> Expression:
         """In s, less the task's mean."""
-        return self.task.local(self.task.mean)
+        local = self.task.local(self.task.mean)
+        assert local is not None
+        return local
 
     @cached_property
     def linear(self) -> bool:
@@ -121,7 +123,10 @@ class Kinked:
 
 def find_kinks(task: Task) -> Kinked | None:
     """The task with its kinks, or None if it has none; ToleranceError for jumps without a dead zone."""
-    found = Kinked(task, kinks(task.local(task.mean), task.lo, task.hi))
+    formula = task.local(task.mean)
+    if formula is None:
+        return None
+    found = Kinked(task, kinks(formula, task.lo, task.hi))
     if len(found.zones) and not task.dead_zone:
         raise ToleranceError(
             f"{task.where} jumps at x = {found.zones[0, 0]:g}, and no head does; with dead_zone=d nothing is claimed"

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from weightwright.box import Box
-from weightwright.certificates.claims import local_formula
+from weightwright.certificates.claims import Samples, local_formula
+from weightwright.certificates.prover import Sampled
 from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.jets import jet, values
+from weightwright.compiler.opaque import Opaque, opaque_or, take_samples
 from weightwright.compiler.trace import trace
 from weightwright.errors import DomainError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
@@ -28,58 +30,112 @@ _SMALLEST_BOX = 40  # halvings of a 64th of the domain
 
 @dataclass(frozen=True)
 class Task:
-    """A formula on an interval. s is the query: x, shifted and scaled."""
+    """A function on an interval. s is the query: x, shifted and scaled."""
 
-    formula: Expression
+    function: Expression | Opaque
     text: str
     box: Box
     tol: float
     dtype: str
     query: Query
-    mean: float  # about the middle of the formula's range
+    mean: float  # about the middle of the function's range
     lo: float  # of s
     hi: float
     dead_zone: float = 0.0  # half the width of what is left out around every jump, in x
+    samples: Samples | None = None  # of an opaque function
 
     @property
     def where(self) -> str:
         return f"{self.text} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
 
-    def local(self, mean: float, query: Query | None = None) -> Expression:
-        """The formula of s, less a mean, as the checker will read it."""
+    @property
+    def reference(self) -> str | Opaque:
+        """What a search compares with."""
+        return self.function if isinstance(self.function, Opaque) else self.text
+
+    def local(self, mean: float, query: Query | None = None) -> Expression | None:
+        """The formula of s, less a mean, as the checker will read it; None for an opaque function."""
+        if isinstance(self.function, Opaque):
+            return None
         query = query or self.query
-        text = to_text(local_formula(self.formula, query.centre, query.scale, mean))
+        text = to_text(local_formula(self.function, query.centre, query.scale, mean))
         return parse(text, ("s",))
 
-    def target(self, s: Floats) -> Floats:
-        """The formula less the mean, in plain floats."""
-        return values(self.local(self.mean), s)
+    def provable(self, mean: float, query: Query) -> Expression | Sampled:
+        """What the prover compares a layer with."""
+        local = self.local(mean, query)
+        if local is not None:
+            return local
+        assert self.samples is not None
+        return Sampled(self.samples, query.centre, query.scale, mean)
+
+    def target(self, s: Floats, mean: float | None = None, query: Query | None = None) -> Floats:
+        """The function less its mean, in plain floats."""
+        mean, query = self.mean if mean is None else mean, query or self.query
+        local = self.local(mean, query)
+        if local is not None:
+            return values(local, s)
+        assert isinstance(self.function, Opaque)
+        x = np.clip(query.centre + np.ravel(s) / query.scale, self.box.lo[0], self.box.hi[0])
+        return self.function(x[:, None]).reshape(np.shape(s)) - mean
+
+
+def well_formed(f: str | Callable[..., Any], tol: float) -> None:
+    if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a positive finite number, not {tol!r}")
+    if not (isinstance(f, str) or callable(f)):
+        raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
 
 
 def make_task(
-    f: str | Callable[..., Any], domain: Box | tuple[Any, Any], tol: float, dtype: str, dead_zone: float
+    f: str | Callable[..., Any],
+    domain: Box,
+    tol: float,
+    dtype: str,
+    dead_zone: float,
+    measured: bool,
+    derivative: tuple[int, float] | None,
 ) -> Task:
     """Check the arguments and say which is wrong."""
-    if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if not isinstance(dead_zone, int | float) or not (math.isfinite(dead_zone) and dead_zone >= 0):
         raise ValueError(f"dead_zone must be a finite number at or above 0, not {dead_zone!r}")
-    if not (isinstance(f, str) or callable(f)):
-        raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
-    text = to_text(parse(f) if isinstance(f, str) else trace(f))
-    formula = parse(text)  # as the checker will read it
-    box = _outward(Box.of(domain), dtype)
-    if box.lo.shape != (1,):
-        raise DomainError(f"domain: approximate takes one interval, not a box of shape {box.lo.shape}")
+    if domain.lo.shape != (1,):
+        raise DomainError(
+            "domain: approximate takes an interval, or a box of two or three features,"
+            f" not one of shape {domain.lo.shape}"
+        )
+    function = as_function(f, ("x",), measured or derivative is not None)
+    text = function.name if isinstance(function, Opaque) else to_text(function)
+    box = outward(domain, dtype)
     lo, hi = float(box.lo[0]), float(box.hi[0])
     least, most = WIDTHS[dtype]
     if not least <= hi - lo <= most:
         raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {least:g} and {most:g} wide in {dtype}")
     query = Query.covering(lo, hi, dtype)
-    _bounded(formula, text, lo, hi, most)
-    mean = _mean(formula, lo, hi, dtype)
+    x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, SAMPLES), lo, hi)
+    samples = None
+    if isinstance(function, Opaque):
+        if derivative is not None:
+            samples = take_samples(function, lo, hi, derivative, tol)
+        y = function(x[:, None])
+    else:
+        _bounded(function, text, lo, hi, most)
+        y = values(function, x)
+    mean = middle_in_few_bits(y, dtype)
     reach = query.reach(lo, hi, dtype)
-    return Task(formula, text, box, float(tol), dtype, query, mean, *reach, dead_zone=float(dead_zone))
+    return Task(function, text, box, float(tol), dtype, query, mean, *reach, float(dead_zone), samples)
+
+
+def as_function(f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaque: bool) -> Expression | Opaque:
+    """A formula as the checker will read it; or the function itself where it cannot be traced and need not be."""
+    if isinstance(f, str):
+        return parse(to_text(parse(f, names)), names)
+    try:
+        return parse(to_text(trace(f, names)), names)
+    except FormulaError:
+        raise
+    except Exception as error:  # whatever a function may raise when it is called with a symbol
+        return opaque_or(error, f, may_be_opaque)
 
 
 def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) -> None:
@@ -96,7 +152,7 @@ def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) 
     raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}")
 
 
-def _outward(box: Box, dtype: str) -> Box:
+def outward(box: Box, dtype: str) -> Box:
     """The box with ends of the dtype, rounded outward."""
     bits, lowest = PRECISION[dtype]
 
@@ -109,9 +165,8 @@ def _outward(box: Box, dtype: str) -> Box:
     return Box(end(box.lo, -1.0), end(box.hi, 1.0))
 
 
-def _mean(formula: Expression, lo: float, hi: float, dtype: str) -> float:
-    """The middle of f's range, in few bits; 0 if that is as good."""
-    y = values(formula, np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, SAMPLES), lo, hi))
+def middle_in_few_bits(y: Floats, dtype: str) -> float:
+    """The middle of the values' range, in few bits; 0 if that is as good."""
     middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
     bits = min(20, PRECISION[dtype][0])
     mantissa, exponent = math.frexp(middle)

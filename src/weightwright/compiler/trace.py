@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,9 +22,9 @@ _INSTEAD = (
 )
 
 
-def trace(function: Callable[..., Any]) -> Expression:
-    """The expression in x that a function of one tensor computes elementwise."""
-    result = function(Symbol(Variable("x")))
+def trace(function: Callable[..., Any], names: Sequence[str] = ("x",)) -> Expression:
+    """The expression in these variables that a function of so many tensors computes elementwise."""
+    result = function(*(Symbol(Variable(name)) for name in names))
     expression = _expression(result, "the returned value")
     nodes = count_nodes(expression)
     if nodes > MAX_NODES:

@@ -50,9 +50,11 @@ def about(net: AttentionNetwork) -> dict[str, str]:
         )
     if claim is None:
         return facts | {"certificate": "none"}
+    facts |= {"formula": line(claim.formula), "domain": _domain(net.network.inputs, claim.domain)}
+    if claim.measured is not None:
+        found = f"{claim.measured.error:.3g} is the largest error found in {claim.measured.inputs} inputs"
+        return facts | {"measured": found, "status": f"{claim.status} when this was written"}
     return facts | {
-        "formula": line(claim.formula),
-        "domain": _domain(net.network.inputs, claim.domain),
         "bound": f"{rounded_up(claim.bound)} on |network - formula|, kernel {claim.kernel}",
         "status": f"{claim.status} when this was written",
         "assuming": "; ".join(claim.assumptions),

@@ -18,6 +18,7 @@ from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
 from weightwright.network import Network
 from weightwright.network.layers import Floats
+from weightwright.report.plot_square import draw_square
 from weightwright.report.tables import interval
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
     said = net.certificate
     if said is None:
         raise WeightwrightError("a network without a certificate states no formula, so there is nothing to plot")
+    if said.domain.lo.shape not in ((1,), (2,)):
+        raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")
     from matplotlib import style
 
     target = Path(path)
@@ -77,6 +80,11 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
     import torch
     from matplotlib.figure import Figure
 
+    if said.domain.lo.shape == (2,):
+        figure = Figure(figsize=(11, 5), layout="constrained")
+        draw_square(figure, net, said)
+        figure.suptitle(_title(said, len(net.network.registers)), parse_math=False)
+        return figure
     formula = parse(said.formula)
     lo, hi = float(said.domain.lo[0]), float(said.domain.hi[0])
     count = min(max(8 * len(net.network.registers), _SAMPLES[0]), _SAMPLES[1])
@@ -98,7 +106,12 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
 def _title(said: Certificate, anchors: int) -> str:
     name = said.formula if len(said.formula) <= 60 else said.formula[:57] + "..."
     domain = interval(said.domain.lo.tolist(), said.domain.hi.tolist())
-    return f"{name}   on {domain}\n{anchors:,} anchors, error at most {rounded_up(said.bound)}, {said.status}"
+    error = (
+        f"error at most {rounded_up(said.bound)}"
+        if said.measured is None
+        else f"largest error found {rounded_up(said.measured.error)}"
+    )
+    return f"{name}   on {domain}\n{anchors:,} anchors, {error}, {said.status}"
 
 
 def _function_panel(axes: Any, x: Floats, f: Floats, y: Floats, positions: Floats, anchors: int) -> None:
@@ -119,13 +132,14 @@ def _function_panel(axes: Any, x: Floats, f: Floats, y: Floats, positions: Float
 def _error_panel(axes: Any, x: Floats, errors: Floats, said: Certificate) -> None:
     largest = float(np.nanmax(errors, initial=0.0))
     positive = errors[errors > 1e-6 * largest]
-    lowest = float(np.quantile(positive, 0.002)) if len(positive) else said.bound  # dips to zero have no bottom
+    top = said.bound if said.measured is None else said.measured.error
+    lowest = float(np.quantile(positive, 0.002)) if len(positive) else top  # dips to zero have no bottom
     axes.set_yscale("log")
-    axes.set_ylim(min(lowest, said.bound) / 3, 3 * max(said.bound, largest))
+    axes.set_ylim(min(lowest, top) / 3, 3 * max(top, largest))
     label = f"measured at {len(x):,} points, largest {largest:.3g}"
     axes.plot(x, np.where(errors > 0, errors, np.nan), color="tab:blue", linewidth=0.7, label=label)
-    kind = "proven bound" if said.status == "PROVEN" else f"bound ({said.status.lower()})"
-    axes.axhline(said.bound, color="black", linewidth=1.8, label=f"{kind} {rounded_up(said.bound)}")
+    kind = {"PROVEN": "proven bound", "MEASURED": "largest found"}.get(said.status, f"bound ({said.status.lower()})")
+    axes.axhline(top, color="black", linewidth=1.8, label=f"{kind} {rounded_up(top)}")
     for name, value in dataclasses.asdict(said.terms).items():
         if axes.get_ylim()[0] < value < axes.get_ylim()[1]:
             label = f"{name} {rounded_up(value)}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.certificates.claims import Certificate, rounded_up
+from weightwright.certificates.claims import VARIABLES, Certificate, rounded_up
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 
 if TYPE_CHECKING:
@@ -33,31 +33,37 @@ _LABELS = {
     "check_with": "to check it, run",
     "native": "fits a plain Transformer",
 }
-_ROUNDED_UP = {"bound", "approximation", "leakage", "rounding"}
+_ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error"}
 _STYLES = {"PROVEN": "bold green", "UNCHECKED": "bold yellow", "MEASURED": "bold yellow"}
 
 
 def certificate_facts(certificate: Certificate) -> Facts:
     """What a certificate says, and on how many boxes of which rules its proof stands."""
+    proven = certificate.measured is None
     return {
         "status": certificate.status,
         "formula": certificate.formula,
         "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
         "dtype": certificate.dtype,
         "kernel": certificate.kernel,
-        "bound": certificate.bound,
-        "terms": dataclasses.asdict(certificate.terms),
+        "bound": certificate.bound if proven else None,
+        "terms": dataclasses.asdict(certificate.terms) if proven else None,
+        **_measured(certificate),
         "boxes": sum(len(claim.boxes) for claim in certificate.layers),
         "rules": sorted({claim.rule for claim in certificate.layers}),
         "assumptions": list(certificate.assumptions),
     }
 
 
+def _measured(certificate: Certificate) -> Facts:
+    return {} if certificate.measured is None else {"measured": dataclasses.asdict(certificate.measured)}
+
+
 def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
     """What `approximate` returned, and what it costs to run."""
     said, costs = _said(net), cost(net.network)
     return {
-        **{key: said[key] for key in ("formula", "domain", "status", "bound", "terms")},
+        **{key: said[key] for key in ("formula", "domain", "status", "bound", "terms", "measured") if key in said},
         "tol": tol,
         "method": method,
         "anchors": costs.anchors,
@@ -76,7 +82,7 @@ def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
     network, said = net.network, _said(net)
     return {
         "status": said["status"],
-        "check_with": check_with if net.certificate is not None else None,
+        "check_with": check_with if net.certificate is not None and net.certificate.measured is None else None,
         **said,
         "inputs": list(network.inputs),
         "outputs": list(network.outputs),
@@ -89,23 +95,32 @@ def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
     }
 
 
-def value_facts(net: AttentionNetwork, x: Sequence[float], y: Sequence[float]) -> list[Facts]:
-    """Inputs and outputs; the bound is None where it does not hold, outside the domain."""
+def value_facts(net: AttentionNetwork, x: Sequence[Sequence[float]], y: Sequence[float]) -> list[Facts]:
+    """Inputs (a number, or a list of several) and outputs; the bound is None where none holds."""
     said = net.certificate
 
-    def bound(value: float) -> float | None:
-        inside = said is not None and bool((value >= said.domain.lo).all() and (value <= said.domain.hi).all())
-        return said.bound if said is not None and inside else None
+    def bound(values: Sequence[float]) -> float | None:
+        if said is None or said.measured is not None:
+            return None
+        inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
+        return said.bound if inside else None
 
-    return [{"x": a, "y": b, "bound": bound(a)} for a, b in zip(x, y, strict=True)]
+    return [{"x": a[0] if len(a) == 1 else list(a), "y": b, "bound": bound(a)} for a, b in zip(x, y, strict=True)]
 
 
 def value_lines(values: Sequence[Facts], heading: bool) -> Iterator[str]:
-    """Three columns with every digit that a float has; "-" where no bound holds."""
-    rows = [tuple("-" if row[key] is None else f"{row[key]:.17g}" for key in ("x", "y", "bound")) for row in values]
-    if heading:
-        rows.insert(0, ("x", "network(x)", "bound"))
-    return (f"{x:<24} {y:<24} {bound}" for x, y, bound in rows)
+    """A column for each input, one for the output, one for the bound, with every digit that a float has; "-" where no
+    bound holds."""
+    inputs = [row["x"] if isinstance(row["x"], list) else [row["x"]] for row in values]
+    rows = [
+        [f"{number:.17g}" for number in (*x, row["y"])] + ["-" if row["bound"] is None else f"{row['bound']:.17g}"]
+        for x, row in zip(inputs, values, strict=True)
+    ]
+    if heading and rows:
+        count = len(inputs[0])
+        names = VARIABLES[:count] if count <= len(VARIABLES) else tuple(f"x[{i}]" for i in range(count))
+        rows.insert(0, [*names, f"network({', '.join(names)})", "bound"])
+    return (" ".join([*(f"{cell:<24}" for cell in row[:-1]), row[-1]]) for row in rows)
 
 
 def to_json(facts: Any) -> str:
@@ -209,7 +224,7 @@ def _worded(key: str, value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(_worded(key, item) for item in value)
     return str(value)
 

@@ -122,7 +122,11 @@ class AttentionNetwork(nn.Module):
 
     def extra_repr(self) -> str:
         claim = self.certificate
-        return f"{claim.formula}, bound {rounded_up(claim.bound)}, {claim.status}" if claim else "no certificate"
+        if claim is None:
+            return "no certificate"
+        found = claim.measured
+        error = f"bound {rounded_up(claim.bound)}" if found is None else f"largest error found {found.error:.3g}"
+        return f"{claim.formula}, {error}, {claim.status}"
 
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:

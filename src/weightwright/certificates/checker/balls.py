@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from threading import RLock
@@ -47,17 +47,30 @@ def series(expression: Expression, at: arb, order: int) -> list[arb]:
     A coefficient is NaN where nothing is known: outside the function's domain, or beyond a kink.
     """
 
+    return _series(expression, lambda name: (at, arb(1)), order)
+
+
+def series_along(expression: Expression, lines: Mapping[str, tuple[arb, arb]], order: int) -> list[arb]:
+    """The same in tau, where every variable moves along its line start + tau slope.
+
+    Where slopes are balls, every coefficient holds those of all directions in them.
+    """
+    return _series(expression, lambda name: lines[name], order)
+
+
+def _series(expression: Expression, line: Callable[[str], tuple[arb, arb]], order: int) -> list[arb]:
     def leaf(node: Number | Variable) -> arb_series:
         if isinstance(node, Variable):
-            return arb_series([at, 1])
+            return arb_series(list(line(node.name)))
         return arb_series([arb(fmpq(node.value.numerator, node.value.denominator))])
 
     ctx.cap = order + 1
-    result = fold(expression, leaf, _apply)
+    result = fold(expression, leaf, apply)
     return [result[i] if i < result.prec else arb.nan() for i in range(order + 1)]
 
 
-def _apply(op: str, args: Sequence[arb_series]) -> arb_series:
+def apply(op: str, args: Sequence[arb_series]) -> arb_series:
+    """One operation on series of the length ctx.cap."""
     if any(not arg[0].is_finite() for arg in args):  # 0 * log(-1) is not 0
         return _unknown()
     if op == "div" and args[1][0].contains(arb(0)):
@@ -115,8 +128,31 @@ def _sign(a: arb_series) -> arb_series:
     return arb_series([arb(0, 1), *[arb.nan()] * ctx.cap])
 
 
+def _tanh(a: arb_series) -> arb_series:
+    """From y' = (1 - y^2) a': over a ball the quotient of exponentials would be far wider."""
+    inner, y, slope = _coefficients(a), [a[0].tanh()], []
+    for k in range(1, ctx.cap):
+        square = sum((y[i] * y[k - 1 - i] for i in range(k)), arb(0))
+        slope.append((1 if k == 1 else 0) - square)
+        y.append(sum((i * inner[i] * slope[k - i] for i in range(1, k + 1)), arb(0)) / k)
+    return arb_series(y)
+
+
+def _coefficients(a: arb_series) -> list[arb]:
+    """All up to ctx.cap; NaN where the series itself is cut off before."""
+    return [a[i] if i < a.prec else arb.nan() for i in range(ctx.cap)]
+
+
 def _sigmoid(a: arb_series) -> arb_series:
-    return 1 / (1 + (-a).exp())
+    return (1 + _tanh(a / 2)) / 2
+
+
+def _softplus(a: arb_series) -> arb_series:
+    """From y' = sigmoid(a) a'."""
+    inner, slope = _coefficients(a), _coefficients(_sigmoid(a))
+    y = [(1 + a[0].exp()).log()]
+    y += [sum((i * inner[i] * slope[k - i] for i in range(1, k + 1)), arb(0)) / k for k in range(1, ctx.cap)]
+    return arb_series(y)
 
 
 def _gelu(a: arb_series) -> arb_series:
@@ -139,9 +175,9 @@ _RULES: dict[str, Callable[..., arb_series]] = {
     "cos": lambda a: a.cos(),
     "tan": lambda a: a.tan(),
     "atan": lambda a: a.atan(),
-    "tanh": lambda a: 1 - 2 / (1 + (2 * a).exp()),
+    "tanh": _tanh,
     "sigmoid": _sigmoid,
-    "softplus": lambda a: (1 + a.exp()).log(),
+    "softplus": _softplus,
     "gelu": _gelu,
     "silu": lambda a: a * _sigmoid(a),
     "erf": lambda a: a.erf(),

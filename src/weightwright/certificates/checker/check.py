@@ -19,7 +19,15 @@ from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.certificates.checker.samples import Piece, check_samples, pieces
 from weightwright.certificates.checker.stored import OneLayer, in_window, read_one_layer
-from weightwright.certificates.claims import OPAQUE, Certificate, LayerClaim, assumptions, local_formula
+from weightwright.certificates.checker.vector import agree_vector
+from weightwright.certificates.claims import (
+    OPAQUE,
+    Certificate,
+    LayerClaim,
+    VectorClaim,
+    assumptions,
+    local_formula,
+)
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse, to_text
@@ -57,6 +65,11 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
+            plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
+            _require(plain, "several variables go with kernel 'dot' and a formula alone")
+            agree_vector(network, certificate)
+            return
         stored = read_one_layer(network)
         windows = {head.window is not None for head in stored.heads}
         _require(windows == {certificate.kernel == "anchor"}, f"the heads do not run in kernel {certificate.kernel!r}")
@@ -138,7 +151,8 @@ def _number(value: float, name: str) -> None:
 def _only_claim(certificate: Certificate) -> LayerClaim:
     _require(len(certificate.layers) == 1, f"one layer's claim was expected, not {len(certificate.layers)}")
     claim = certificate.layers[0]
-    _require(claim.layer == 0, f"the claim is about layer {claim.layer}")
+    _require(isinstance(claim, LayerClaim) and claim.layer == 0, f"the claim is about layer {claim.layer}")
+    assert isinstance(claim, LayerClaim)
     return claim
 
 

@@ -32,16 +32,16 @@ def examine(heads: list[StoredHead], slope: arb, formula: Expression, lo: arb, h
     there = [-f for f in on_box]
     here[0], here[1] = here[0] + slope * m, here[1] + slope
     there[0], there[1] = there[0] + slope * box, there[1] + slope
-    leakage, rounded = arb(0), arb(0)
+    leaked, rounded = arb(0), arb(0)
     for head in heads:
         at, over = _quotient(head, m, arb(0)), _quotient(head, m, arb(0, r))
         here = [x + head.weight * y for x, y in zip(here, at, strict=True)]
         there = [x + head.weight * y for x, y in zip(there, over, strict=True)]
         centre = at[0].mid() if at[0].is_finite() else arb(0)
         away = _enclosure([at[0] - centre, *at[1:]], [over[0] - centre, *over[1:]], r)
-        leakage += abs(head.weight) * _leakage(head, box)
+        leaked += abs(head.weight) * _leakage(head, box)
         rounded += abs(head.weight) * rounding(head, m, r, centre, away)
-    return Found(_enclosure(here, there, r), leakage.upper(), rounded.upper(), on_box[1].abs_upper())
+    return Found(_enclosure(here, there, r), leaked.upper(), rounded.upper(), on_box[1].abs_upper())
 
 
 def _enclosure(here: list[arb], there: list[arb], r: arb) -> arb:
@@ -94,4 +94,9 @@ def _leakage(head: StoredHead, box: arb) -> arb:
         return arb(0)
     highest = max(((k * box + c).lower() for k, c in zip(head.slopes, head.offsets, strict=True)), key=float)
     largest_value = largest(abs(v + tilt * box) for v, tilt in zip(head.values, head.tilts, strict=True))
-    return (2 * MAX_TOKENS * (head.hidden - highest).exp() * largest_value).upper()
+    return leakage(head.hidden, highest, largest_value)
+
+
+def leakage(hidden: arb, highest: arb, largest_value: arb) -> arb:
+    """What hidden keys of value 0 add, beside a visible one of at least the highest score."""
+    return (2 * MAX_TOKENS * (hidden - highest).exp() * largest_value).upper()

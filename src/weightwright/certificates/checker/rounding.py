@@ -52,7 +52,17 @@ def rounding(head: StoredHead, m: arb, r: arb, centre: arb, away: arb) -> arb:
     shifts = [(abs(v - centre) + away).upper() for v in values]
     sizes = [v.abs_upper() for v in values]
     output = abs(centre) + away
-    found = _coarse(head, errors, sizes)
+    return moved_by(head, p, errors, shifts, sizes, output, top)
+
+
+def moved_by(
+    head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], sizes: list[arb], output: arb, top: int
+) -> arb:
+    """What the output moves by if the logarithms of the weights, at most p, are off by at most these errors.
+
+    shifts bound |v_j - output|, sizes |v_j|; top is a key of large weight.
+    """
+    found = coarse(head, errors, sizes)
     for choice in (errors, _relative_to(top, errors)):
         found = _smaller(_fine(head, p, choice, shifts, sizes, output), found)
     return found
@@ -125,7 +135,7 @@ def underflow(count: int, largest_value: arb, dtype: str) -> arb:
     return (4 * count + 10) * SMALLEST[dtype] * (1 + largest_value)
 
 
-def _coarse(head: StoredHead, errors: list[arb], sizes: list[arb]) -> arb:
+def coarse(head: StoredHead, errors: list[arb], sizes: list[arb]) -> arb:
     """Weights whose logarithms move by at most d move a mean by spread * tanh(d/2), whatever d."""
     u, count = UNIT[head.dtype], len(errors)
     roundings = (2 * count + 6) * u

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.certificates.claims import DIVISION_ULPS, MAX_TOKENS
+from weightwright.certificates.claims import MAX_TOKENS
 from weightwright.certificates.prover.anchors import Anchors
 from weightwright.certificates.prover.intervals import ONE, ZERO, Interval, exp, line_difference, up
-from weightwright.certificates.prover.rounding import HeadOnBox, bound_from_errors, score_errors, window_errors
+from weightwright.certificates.prover.rounding import DOT, WINDOW, HeadOnBox, moved_by, score_errors, window_errors
 from weightwright.network.layers import Floats
-
-#: Units roundoff in a product with a normalised weight, and in a product of which a sum is divided once.
-DOT, WINDOW = 3.0, 1.0 + 2.0 * DIVISION_ULPS
 
 
 class HeadOnBoxes:
@@ -128,7 +125,7 @@ class HeadOnBoxes:
             top=self.top,
         )
         errors = score_errors(box, dtype) if window is None else window_errors(window.M, dtype, len(self.m))
-        return bound_from_errors(box, errors, dtype)
+        return moved_by(box, errors, dtype)
 
 
 def _seen(anchors: Anchors, m: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

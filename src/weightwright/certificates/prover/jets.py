@@ -7,7 +7,7 @@ F_0 and F_1 (slopes of both sides) and nothing beyond.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,12 +23,30 @@ def jet(expression: Expression, at: Interval, order: int) -> Jet:
     """Coefficients 0..order of the expression in its one variable, at the points or boxes `at`."""
 
     def leaf(node: Number | Variable) -> Jet:
+        return line(at, iv.ONE, order) if isinstance(node, Variable) else constant(Interval.rational(node.value), order)
+
+    with np.errstate(all="ignore"):
+        return fold(expression, leaf, lambda op, args: apply(op, args, order))
+
+
+def jet_along(expression: Expression, at: Mapping[str, Interval], step: Mapping[str, Interval], order: int) -> Jet:
+    """Coefficients 0..order in tau of the expression at at + tau step, variable by variable.
+
+    Where the step is a box, every coefficient holds those of all directions in it.
+    """
+
+    def leaf(node: Number | Variable) -> Jet:
         if isinstance(node, Variable):
-            return [at, iv.ONE, *[iv.ZERO] * (order - 1)][: order + 1]
+            return line(at[node.name], step[node.name], order)
         return constant(Interval.rational(node.value), order)
 
     with np.errstate(all="ignore"):
-        return fold(expression, leaf, lambda op, args: _apply(op, args, order))
+        return fold(expression, leaf, lambda op, args: apply(op, args, order))
+
+
+def line(start: Interval, step: Interval, order: int) -> Jet:
+    """The jet of start + tau step."""
+    return [start, step, *[iv.ZERO] * (order - 1)][: order + 1]
 
 
 def values(expression: Expression, at: Floats) -> Floats:
@@ -38,11 +56,20 @@ def values(expression: Expression, at: Floats) -> Floats:
         return np.broadcast_to(enclosed.middle(), np.shape(at)).copy()
 
 
+def values_at(expression: Expression, names: Sequence[str], at: Floats) -> Floats:
+    """The same for several variables, at points of shape (points, variables)."""
+    place = {name: Interval.exact(at[:, i]) for i, name in enumerate(names)}
+    enclosed = jet_along(expression, place, dict.fromkeys(names, iv.ZERO), 0)[0]
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(enclosed.middle(), len(at)).copy()
+
+
 def constant(value: Interval, order: int) -> Jet:
     return [value, *[iv.ZERO] * order]
 
 
-def _apply(op: str, args: Sequence[Jet], order: int) -> Jet:
+def apply(op: str, args: Sequence[Jet], order: int) -> Jet:
+    """One operation on jets."""
     if op in _SIMPLE:
         return _SIMPLE[op](*args)
     if op == "pi":

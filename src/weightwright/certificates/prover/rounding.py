@@ -23,6 +23,8 @@ UNDERFLOW = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126}
 SMALL = 0.25
 #: An error that is taken off all logarithms of weights also scales what underflows: by less than 2.
 SHARED = 0.6
+#: Units roundoff in a product with a normalised weight, and in a product of which a sum is divided once.
+DOT, WINDOW = 3.0, 1.0 + 2.0 * DIVISION_ULPS
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,11 @@ class HeadOnBox:
     top: np.ndarray[tuple[int], np.dtype[np.int64]]  # (boxes,): the index of a key with a large weight
 
 
-def bound_from_errors(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+def moved_by(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """(boxes,): an upper bound on |computed output - g|, NaN where the model does not apply. The best of three ways
     from errors of the weights' logarithms, (boxes, anchors), to an error of the output."""
     from_top = _relative_to_top(box, errors)
-    return np.fmin(np.fmin(_fine(box, errors, dtype), _fine(box, from_top, dtype)), _coarse(box, errors, dtype))
+    return np.fmin(np.fmin(_fine(box, errors, dtype), _fine(box, from_top, dtype)), coarse(box, errors, dtype))
 
 
 def _relative_to_top(box: HeadOnBox, errors: Interval) -> Interval:
@@ -84,7 +86,7 @@ def _column(x: Interval) -> Interval:
     return Interval(x.lo[:, None], x.hi[:, None])
 
 
-def _coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
+def coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """For errors of any size: weights whose logarithms move by at most d move a mean by spread * tanh(d/2)."""
     u, count = Interval.exact(UNIT[dtype]), float(box.weights.shape[-1])
     lost = Interval.exact(4.0 * count * UNDERFLOW[dtype])
