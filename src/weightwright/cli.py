@@ -87,6 +87,17 @@ def approximate(
     dtype: Annotated[
         Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
     ] = "float64",
+    kernel: Annotated[
+        Literal["dot", "anchor"],
+        typer.Option(help="Ordinary attention, or a window of nearby anchors with one exponential per token."),
+    ] = "dot",
+    sees: Annotated[
+        Literal["registers", "self"],
+        typer.Option(help="For a formula that bends: keys on registers only, or fewer keys, the token being one."),
+    ] = "registers",
+    dead_zone: Annotated[
+        float, typer.Option(metavar="D", help="For a formula that jumps: claim nothing within D of a jump.")
+    ] = 0.0,
     proof: Annotated[
         Literal["proven", "measured"], typer.Option(help="Prove the bound, or only search for the largest error.")
     ] = "proven",
@@ -112,7 +123,17 @@ def approximate(
         progress("looking for a head")
         start = time.perf_counter()
         net = ww.approximate(
-            formula, box, tol, method, dtype=DTYPES[dtype], proof=proof, max_anchors=limit, progress=progress
+            formula,
+            box,
+            tol,
+            method,
+            dtype=DTYPES[dtype],
+            kernel=kernel,
+            sees=sees,
+            dead_zone=dead_zone,
+            proof=proof,
+            max_anchors=limit,
+            progress=progress,
         )
         facts = report.approximation_facts(net, tol, method, time.perf_counter() - start)
         if out is not None:

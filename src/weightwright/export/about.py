@@ -37,17 +37,14 @@ def sees(head: Head) -> str:
     block = f"its block of {head.sees.block} tokens"
     data = block if head.sees.data == "block" else _DATA[head.sees.data]
     masked = " that its mask shows" if head.mask is not None else ""
-    return f"registers {start} to {stop - 1} and {data}{masked}" if start < stop else f"{data}{masked}"
+    window = f", the {2 * head.window + 1} nearest to the query" if head.window is not None else ""
+    return f"registers {start} to {stop - 1}{window} and {data}{masked}" if start < stop else f"{data}{masked}"
 
 
 def about(net: AttentionNetwork) -> dict[str, str]:
     """Formula, domain, bound and status as they are now; a file cannot vouch for itself."""
     claim = net.certificate
     facts = {"written by": " ".join(PRODUCER), "dtype": net.network.dtype}
-    if any(head.window is not None for head in net.network.heads):
-        facts["window"] = (
-            "left out: ordinary attention over all anchors is computed here; the certificate is about windowed heads"
-        )
     if claim is None:
         return facts | {"certificate": "none"}
     facts |= {"formula": line(claim.formula), "domain": _domain(net.network.inputs, claim.domain)}

@@ -17,12 +17,14 @@ Run = Callable[[Tensor], Tensor]
 
 #: Batch shape and number of data tokens of the inputs; a network with a fixed number of tokens keeps it.
 _SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((), 1), ((2, 2), 3), ((1,), 64))
+_MOST = 64
 
 
-def difference(net: AttentionNetwork, run: Run) -> float:
-    """The largest absolute difference between the module and `run`, which takes and returns tensors as it does."""
+def difference(net: AttentionNetwork, run: Run, most: int = _MOST) -> float:
+    """The largest absolute difference between the module and `run`, which takes and returns tensors as it does and has
+    room for so many tokens."""
     device = net.embed.C.device
-    return largest(lambda x: net(x.to(device)).cpu(), run, samples(net))
+    return largest(lambda x: net(x.to(device)).cpu(), run, samples(net, most))
 
 
 def largest(one: Run, other: Run, inputs: Iterator[Tensor]) -> float:
@@ -36,11 +38,12 @@ def largest(one: Run, other: Run, inputs: Iterator[Tensor]) -> float:
     return float(torch.stack(gaps).max())
 
 
-def samples(net: AttentionNetwork) -> Iterator[Tensor]:
-    """Uniform in the certificate's domain, or standard normals where there is none; the same on every call."""
+def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
+    """Uniform in the certificate's domain, or standard normals where there is none, so many tokens at most; the same on
+    every call."""
     rng = np.random.default_rng(0)
     for batch, tokens in _SHAPES:
-        x = _draw(net, rng, (*batch, net.network.tokens or tokens, len(net.network.inputs)))
+        x = _draw(net, rng, (*batch, net.network.tokens or min(tokens, most), len(net.network.inputs)))
         yield torch.tensor(x, dtype=DTYPES[net.network.dtype])
 
 

@@ -64,6 +64,8 @@ def to_transformer_lens(net: AttentionNetwork, tokens: int = 1024) -> Export:
     keys that a head does not see are not hidden by their scores.
     """
     network = net.network
+    if not isinstance(tokens, int) or tokens < 1:
+        raise ValueError(f"tokens must be a whole number of at least 1, not {tokens!r}")
     if not network.native:
         raise UnsupportedOperation(
             "to_transformer_lens: an attention-only Transformer has no place for this network: "
@@ -73,7 +75,7 @@ def to_transformer_lens(net: AttentionNetwork, tokens: int = 1024) -> Export:
     leak = largest(
         lambda x: torch.from_numpy(interpret(network, x.double().numpy())),
         lambda x: _run(network, exact, x),
-        samples(net),
+        samples(net, tokens),
     )
     if not leak <= TOLERATED:
         raise UnsupportedOperation(_leaking(network, leak))
@@ -82,7 +84,7 @@ def to_transformer_lens(net: AttentionNetwork, tokens: int = 1024) -> Export:
     for layer, attention in enumerate(_unrolled(network.layers)):
         for index, head in enumerate(attention.heads):
             heads[_fresh(head.role, heads)] = (layer, index)
-    return Export(model, difference(net, lambda x: _run(network, model, x)), heads, network)
+    return Export(model, difference(net, lambda x: _run(network, model, x), tokens), heads, network)
 
 
 def _model(network: Network, tokens: int, dtype: torch.dtype) -> Any:

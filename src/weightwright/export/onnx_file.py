@@ -162,11 +162,12 @@ class _Graph:
         return self.node("Sum", [nothing, *heads], at)
 
     def head(self, head: Head, X: str, at: str) -> str:
-        W_Q, W_K, W_V, W_O = (
-            self.weight(W, f"{at}/{name}")
-            for name, W in (("W_Q", head.W_Q), ("W_K", head.W_K), ("W_V", head.W_V), ("W_O", head.W_O))
-        )
+        maps = (("W_Q", head.W_Q), ("W_V", head.W_V), ("W_O", head.W_O))
+        W_Q, W_V, W_O = (self.weight(W, f"{at}/{name}") for name, W in maps)
         Q = self.node("MatMul", [X, W_Q], f"{at}/X W_Q", doc=f"{line(head.role)}: sees {sees(head)}")
+        if head.window is not None:
+            return self.node("MatMul", [self.windowed(head, head.window, Q, W_V, at), W_O], at)
+        W_K = self.weight(head.W_K, f"{at}/W_K")
         Q = self.node("Mul", [Q, self.weight(np.float64(head.beta), f"{at}/beta")], f"{at}/Q")  # (B, n, h)
         size = {"self": 1, "block": head.sees.block}.get(head.sees.data, 0)
         if size:
@@ -189,6 +190,29 @@ class _Graph:
         if size:
             mixed = self.node("Reshape", [mixed, self.integers(0, -1, head.W_V.shape[1])], f"{at}/out of blocks")
         return self.node("MatMul", [mixed, W_O], at)
+
+    def windowed(self, head: Head, M: int, Q: str, W_V: str, at: str) -> str:
+        """Scores by squares, and no weight beyond the window: (B, n, v)."""
+        seen = self.network.registers[slice(*head.sees.registers)]
+        L = (seen @ head.W_K)[:, 0] / 2  # (p,): whole numbers
+        first, last = L[M], L[-1 - M]
+        grid = self.weight(L, f"{at}/L")
+        t = self.node("Slice", [Q, self.integers(0), self.integers(1), self.integers(-1)], f"{at}/t, unbounded")
+        t = self.between(t, first - 0.5, last + 0.5, f"{at}/t")  # (B, n, 1)
+        nearest = self.between(self.node("Round", [t], f"{at}/rounded"), first, last, f"{at}/nearest")
+        distance = self.node("Abs", [self.node("Sub", [grid, nearest], f"{at}/L - nearest")], f"{at}/distance")
+        near = self.node("LessOrEqual", [distance, self.weight(np.float64(M), f"{at}/M")], f"{at}/near")
+        gap = self.node("Sub", [t, grid], f"{at}/t - L")
+        square = self.node("Mul", [gap, gap], f"{at}/(t - L)^2")
+        scores = self.node("Mul", [square, self.weight(np.float64(-head.beta), f"{at}/-c")], f"{at}/all scores")
+        scores = self.node("Where", [near, scores, self.weight(np.float64(-np.inf), "-inf")], f"{at}/scores")
+        registers = self.weight(seen, f"registers[{head.sees.registers[0]}:{head.sees.registers[1]}]")
+        V = self.node("MatMul", [registers, W_V], f"{at}/V of registers")
+        return self.mixture([scores], [V], len(seen), at)
+
+    def between(self, x: str, lo: float, hi: float, at: str) -> str:
+        ends = [self.weight(np.float64(end), f"{at}/{name}") for end, name in ((lo, "least"), (hi, "most"))]
+        return self.node("Clip", [x, *ends], at)
 
     def visible(self, head: Head, scores: str, X: str, at: str) -> str:
         """Scores of data tokens, -inf where the head does not look."""

@@ -137,6 +137,9 @@ class _Writer:
         reads = "; ".join(f"{what} from {_rows(W, names)}" for what, W in maps)
         yield f"# {at}: {line(head.role)}; sees {sees(head)}"
         yield f"# {reads}; writes {_rows(head.W_O.T, outputs)}"
+        if head.window is not None:
+            yield from self.windowed(head, head.window, at, width)
+            return
         yield f"Q = {float(head.beta)!r} * (X @ {W_Q})  # (..., n, {h})"
         if p:
             yield f"K = registers[{start}:{stop}] @ {W_K}  # ({p}, {h})"
@@ -163,6 +166,18 @@ class _Writer:
         else:
             yield f"mixed = torch.softmax(scores, -1) @ ({Z} @ {W_V})  # (..., {rows}, {v})"
         yield f"Y = Y + mixed{'.flatten(-3, -2)' if size else ''} @ {W_O}  # (..., n, {width})"
+
+    def windowed(self, head: Head, M: int, at: str, width: int) -> Iterator[str]:
+        """Scores by squares, and no weight beyond the window."""
+        W_Q, W_K, W_V, W_O = (_weight(at, name) for name in ("W_Q", "W_K", "W_V", "W_O"))
+        start, stop = head.sees.registers
+        p = stop - start
+        yield f"L = (registers[{start}:{stop}] @ {W_K})[:, 0] / 2  # ({p},): whole numbers"
+        yield f"t = (X @ {W_Q})[..., :1].clamp(L[{M}] - 0.5, L[{-1 - M}] + 0.5)  # (..., n, 1)"
+        yield f"near = (L - t.round().clamp(L[{M}], L[{-1 - M}])).abs() <= {M}  # (..., n, {p}): {2 * M + 1} of them"
+        yield f"scores = ({-float(head.beta)!r} * (t - L) ** 2).masked_fill(~near, -torch.inf)  # (..., n, {p})"
+        yield f"V = registers[{start}:{stop}] @ {W_V}  # ({p}, {head.W_V.shape[1]})"
+        yield f"Y = Y + torch.softmax(scores, -1) @ V @ {W_O}  # (..., n, {width})"
 
     def feed_forward(self, layer: FeedForward, at: str) -> Iterator[str]:
         W_1, b_1, W_2, b_2 = (_weight(at, name) for name in ("W_1", "b_1", "W_2", "b_2"))

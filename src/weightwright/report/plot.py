@@ -12,7 +12,7 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.checker.stored import read_one_layer
-from weightwright.certificates.claims import Certificate, rounded_up
+from weightwright.certificates.claims import OPAQUE, Certificate, rounded_up
 from weightwright.certificates.prover.jets import values
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
@@ -62,6 +62,8 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
         raise WeightwrightError("a network without a certificate states no formula, so there is nothing to plot")
     if said.domain.lo.shape not in ((1,), (2,)):
         raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")
+    if said.formula.startswith(OPAQUE):
+        raise WeightwrightError(f"{said.formula!r} is no formula, and a plot compares with one")
     from matplotlib import style
 
     target = Path(path)
@@ -93,10 +95,15 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
     x = np.clip(inputs[:, 0].double().numpy(), lo, hi)  # the numbers that the network takes
     with torch.no_grad():
         y = net(inputs)[:, 0].double().cpu().numpy()
+    errors = _errors(formula, x, y)
     figure = Figure(figsize=(8, 7), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _function_panel(top, x, values(formula, x), y, _positions(net.network, lo, hi), len(net.network.registers))
-    _error_panel(bottom, x, _errors(formula, x, y), said)
+    for start, end in said.dead_zones:
+        for axes in (top, bottom):
+            axes.axvspan(start, end, color="0.93", zorder=0)
+        errors[(x > start) & (x < end)] = np.nan
+    _error_panel(bottom, x, errors, said)
     edge = 0.015 * (hi - lo)  # so that anchors on the ends are seen
     top.set_xlim(lo - edge, hi + edge)
     figure.suptitle(_title(said, len(net.network.registers)), parse_math=False)

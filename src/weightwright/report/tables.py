@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
+#: What `approximate` repeats of a certificate.
+_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "bound", "terms", "measured")
+
 _LABELS = {
     "tol": "tolerance asked for",
     "multiply_adds": "multiply-adds per token",
@@ -44,6 +47,7 @@ def certificate_facts(certificate: Certificate) -> Facts:
         "status": certificate.status,
         "formula": certificate.formula,
         "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
+        **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
         "dtype": certificate.dtype,
         "kernel": certificate.kernel,
         "bound": certificate.bound if proven else None,
@@ -63,7 +67,7 @@ def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds:
     """What `approximate` returned, and what it costs to run."""
     said, costs = _said(net), cost(net.network)
     return {
-        **{key: said[key] for key in ("formula", "domain", "status", "bound", "terms", "measured") if key in said},
+        **{key: said[key] for key in _SAID if key in said},
         "tol": tol,
         "method": method,
         "anchors": costs.anchors,
@@ -103,7 +107,7 @@ def value_facts(net: AttentionNetwork, x: Sequence[Sequence[float]], y: Sequence
         if said is None or said.measured is not None:
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
-        return said.bound if inside else None
+        return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None
 
     return [{"x": a[0] if len(a) == 1 else list(a), "y": b, "bound": bound(a)} for a, b in zip(x, y, strict=True)]
 
@@ -187,6 +191,8 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
         label = indent + _LABELS.get(key, key.replace("_", " "))
         if key == "domain" and value is not None:
             yield label, interval(value["lo"], value["hi"])
+        elif key == "dead_zones":
+            yield label, ", ".join(interval([lo], [hi]) for lo, hi in value)
         elif key == "layers" and isinstance(value, list):
             yield label, str(len(value))
             yield from _layer_rows(value, indent + "  ")
