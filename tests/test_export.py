@@ -434,3 +434,47 @@ def test_only_a_number_below_the_tolerance_passes(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lens, "largest", lambda *_: float("nan"))
     with pytest.raises(ww.UnsupportedOperation, match="differs by nan"):
         ww.AttentionNetwork(ZOO["sees all"]()).to_transformer_lens()
+
+
+#: A network of every kind that `approximate` makes.
+MADE = {
+    "soft anchors": ("sin(5*x)", {}),
+    "two keys": ("tanh(3*x)", {}),
+    "one-sided keys": ("abs(x)", {}),
+    "two one-sided heads": ("clip(x, -0.5, 0.5)", {}),
+    "bends and what is smooth": ("abs(sin(3*x))", {}),
+    "a gate": ("relu(x - 0.25)", {"sees": "self"}),
+    "a gate of three keys": ("clip(x, -0.5, 0.5)", {"sees": "self"}),
+    "a jump": ("sign(x) + x", {"dead_zone": 0.01}),
+    "a window": ("sin(20*x)", {"kernel": "anchor"}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", MADE)
+def test_everything_that_approximate_makes_leaves_as_it_is(name: str, dtype: str, tmp_path: Path) -> None:
+    formula, options = MADE[name]
+    net = ww.approximate(formula, (-1, 1), 1e-4, dtype=getattr(torch, dtype), **options)
+    x = np.random.default_rng(16).uniform(-1, 1, (3, 17, 1)).astype(dtype)
+    expected = net(torch.from_numpy(x)).numpy()
+    for path, run in ((tmp_path / "n.onnx", run_onnx), (tmp_path / "n.py", run_torch)):
+        assert export(net, path) <= TOLERANCE[dtype]
+        assert np.abs(run(path)(x) - expected).max() <= TOLERANCE[dtype]
+    if name.startswith("a gate") or (name == "a window" and dtype == "float32"):  # 2e-5 of the weight is left out
+        with pytest.raises(ww.UnsupportedOperation, match=r"and itself|nearest to the query"):
+            net.to_transformer_lens(40)
+        return
+    model = net.to_transformer_lens(40)  # as many as are asked for, and not more than there is room for
+    tail = 1e-6 if name == "a window" else TOLERANCE[dtype]  # a plain Transformer has no window
+    assert model.difference <= tail
+    assert np.abs(model.run(torch.from_numpy(x)).numpy() - expected).max() <= tail
+    role = next(net.network.heads).role
+    _, cache = model.model.run_with_cache(model.residual(torch.from_numpy(x)), start_at_layer=0)
+    layer, head = model.heads[role]
+    pattern = cache["pattern", layer][:, head]
+    assert torch.allclose(pattern.sum(-1), torch.ones_like(pattern[..., 0]))
+
+
+def test_room_for_no_token_is_refused(sine: ww.AttentionNetwork) -> None:
+    with pytest.raises(ValueError, match="tokens must be a whole number of at least 1, not 0"):
+        sine.to_transformer_lens(0)

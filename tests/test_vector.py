@@ -122,7 +122,7 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
     said = net.certificate
     assert said.status == "MEASURED"
     assert said.bound == math.inf
-    assert said.heads == ()
+    assert said.layers == ()
     assert 0 < said.measured.error <= 1e-3
     assert said.measured.inputs > 1000
     assert "128 bits" in said.measured.how
@@ -184,13 +184,13 @@ def test_a_proof_that_would_take_too_long_says_what_to_ask_for(monkeypatch: pyte
 
 
 def claim_of(certificate: Certificate) -> VectorClaim:
-    (claim,) = certificate.heads
+    (claim,) = certificate.layers
     assert isinstance(claim, VectorClaim)
     return claim
 
 
 def with_claim(certificate: Certificate, **changes: Any) -> Certificate:
-    return dataclasses.replace(certificate, heads=(dataclasses.replace(claim_of(certificate), **changes),))
+    return dataclasses.replace(certificate, layers=(dataclasses.replace(claim_of(certificate), **changes),))
 
 
 def with_terms(certificate: Certificate, **changes: float) -> Certificate:
@@ -220,8 +220,8 @@ FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
     "half of the claim": lambda said: with_claim(said, hi=claim_of(said).hi / 2),
     "boxes of one axis": lambda said: with_claim(said, boxes=claim_of(said).boxes[:, :, :1]),
     "a larger domain": lambda said: dataclasses.replace(said, domain=ww.Box(said.domain.lo, said.domain.hi + 0.01)),
-    "another head": lambda said: with_claim(said, head=1),
-    "two claims": lambda said: dataclasses.replace(said, heads=said.heads * 2),
+    "another layer": lambda said: with_claim(said, layer=1),
+    "two claims": lambda said: dataclasses.replace(said, layers=said.layers * 2),
     "hidden assumption": lambda said: dataclasses.replace(said, assumptions=()),
     "NaN": lambda said: with_terms(said, approximation=math.nan),
 }

@@ -35,8 +35,9 @@ class Opaque:
 
     def __call__(self, x: Floats) -> Floats:
         """(n, d) -> (n,); FormulaError where a value is not finite."""
-        columns = [np.ascontiguousarray(column) for column in x.T]
-        y = self._called(columns)
+        alone = len(x) == 1  # twice, so that a function of single numbers is not given an array of one
+        columns = [np.ascontiguousarray(column) for column in (np.repeat(x, 2, axis=0) if alone else x).T]
+        y = self._called(columns)[: len(x)]
         if y.shape != (len(x),):
             raise FormulaError(
                 f"{self.name} returned shape {y.shape} for {len(x)} inputs; one number each was expected"
@@ -57,8 +58,10 @@ class Opaque:
             try:
                 with torch.no_grad():
                     result = way()
-                return np.array(result, dtype=np.float64)
-            except (TypeError, ValueError, AttributeError, RuntimeError) as problem:
+                if isinstance(result, torch.Tensor):
+                    result = result.double().cpu().numpy()
+                return np.atleast_1d(np.array(result, dtype=np.float64))
+            except (TypeError, ValueError, AttributeError, RuntimeError, DeprecationWarning) as problem:
                 problems.append(str(problem).splitlines()[0] if str(problem) else type(problem).__name__)
         raise FormulaError(
             f"{self.name} takes neither numpy arrays ({problems[0]}), nor float64 tensors ({problems[1]}), nor floats"
