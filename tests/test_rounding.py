@@ -68,7 +68,9 @@ def test_prover_and_checker_reach_about_the_same_rounding_term(seed: int) -> Non
     with working_precision():
         (anchors,) = one_head(table).heads
         columns = (anchors.slopes, anchors.offsets, anchors.values, anchors.tilts)
-        stored = StoredHead(*([arb(x) for x in column.tolist()] for column in columns), True, None, arb(1), "float64")
+        stored = StoredHead(
+            *([arb(x) for x in column.tolist()] for column in columns), True, (arb(0), arb(0)), None, arb(1), "float64"
+        )
         found = [examine([stored], arb(0), FORMULA, arb(a), arb(b)).rounding for a, b in claimed.boxes.tolist()]
         assert all(x <= claimed.terms.rounding for x in found)
         assert max(float(x) for x in found) >= 0.9 * claimed.terms.rounding

@@ -71,15 +71,19 @@ def search(
     worst: list[tuple[float, tuple[float, ...]]] = []  # (error, x), largest first
     batches = [_special(net, lo, hi), _even(lo, hi), rng.uniform(lo, hi, (_BATCH, len(lo)))]
     reach = 0.1
-    while batches or time.perf_counter() - start < seconds:
+    while batches or (worst and time.perf_counter() - start < seconds):
         if not batches:  # around the worst, closer every time, and elsewhere again
             reach = reach / 4 if reach > 1e-12 else 0.1
             centres = np.array([x for _, x in worst])
             near = rng.choice(centres, _BATCH) + (hi - lo) * reach * rng.uniform(-1, 1, (_BATCH, len(lo)))
             batches = [near, rng.uniform(lo, hi, (_BATCH, len(lo)))]
         x = _taken(net, batches.pop(0), lo, hi)
+        if not len(x):  # all in dead zones
+            continue
         worst = sorted({*worst, *_largest_errors(net, target, x)}, reverse=True)[:_SEEDS]
         tried += len(x)
+    if not worst:
+        raise WeightwrightError("the dead zones leave no input to try")
     error, at = worst[0]
     return Worst(at if len(at) > 1 else at[0], error, net.certificate.bound, tried, time.perf_counter() - start)
 

@@ -32,6 +32,10 @@ WINDOW_EXP_ULPS = {"float64": 4, "float32": 4, "bfloat16": 1}
 DIVISION_ULPS = 2
 #: What the features of an input are called in a formula.
 VARIABLES = ("x", "y", "z")
+#: Keys are at most this large, so that a query that underflows moves a score by no more than this times the loss.
+LARGEST_KEY = 2.0**60
+#: Anchors of a window stand below this, and its beta is at most 2: whole numbers and exponentials stay small.
+LARGEST_ANCHOR, LARGEST_WINDOW_BETA = 2**30, 2.0
 #: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
 MAX_TOKENS = 2**20
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,10 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     if payload.get("certificate") is None:
         return network, None
     certificate = decode(payload["certificate"], arrays, _CERTIFICATE_TYPES, Certificate)
+    if certificate.measured is not None:
+        claims_nothing = certificate.layers == () and certificate.bound == math.inf
+        if not (isinstance(certificate.measured, Measured) and claims_nothing):
+            raise FileFormatError(f"{path}: a certificate whose error was measured claims nothing else")
     status: Status = "UNCHECKED" if certificate.measured is None else "MEASURED"
     return network, dataclasses.replace(certificate, status=status)
 

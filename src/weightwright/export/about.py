@@ -48,6 +48,8 @@ def about(net: AttentionNetwork) -> dict[str, str]:
     if claim is None:
         return facts | {"certificate": "none"}
     facts |= {"formula": line(claim.formula), "domain": _domain(net.network.inputs, claim.domain)}
+    if claim.dead_zones:
+        facts["nothing is claimed"] = ", ".join(f"between {lo!r} and {hi!r}" for lo, hi in claim.dead_zones)
     if claim.measured is not None:
         found = f"{claim.measured.error:.3g} is the largest error found in {claim.measured.inputs} inputs"
         return facts | {"measured": found, "status": f"{claim.status} when this was written"}

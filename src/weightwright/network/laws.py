@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 PRECISION = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133)}
 
 
+#: Anchors of a window stand on whole numbers below this.
+FARTHEST = 2**30
+
+
 def enforce(network: Network) -> None:
     """Raise LawError unless the network is well formed."""
     if network.dtype not in PRECISION:
@@ -145,6 +149,8 @@ class _Walk:
             raise LawError(f"{where}: a window of {M} needs {2 * M + 1} anchors, but there are {stop - start}")
         K = self.network.registers[start:stop] @ head.W_K  # (p, 2)
         L = np.rint(K[0, 0] / 2) + np.arange(stop - start)
+        if np.abs(L).max() >= FARTHEST:
+            raise LawError(f"{where}: an anchor of a window stands at {np.abs(L).max():g}, beyond {FARTHEST}")
         for column, name, expected in ((0, "key", 2 * L), (1, "offset", rounded(-(L**2), self.network.dtype))):
             wrong = np.flatnonzero(K[:, column] != expected)
             if len(wrong):
@@ -264,6 +270,8 @@ def obstacles(network: Network) -> Iterator[str]:
         for head in layer.heads:
             if head.sees.data == "block" or head.mask is not None:
                 yield f"layer {index}, head {head.role}: a mask of its own"
+            if head.sees.data == "self" and network.tokens != 1:
+                yield f"layer {index}, head {head.role}: a token sees itself and no other, which takes a position code"
         reads = {
             int(coordinate)
             for head in layer.heads

@@ -5,6 +5,7 @@ Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h que
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -92,7 +93,7 @@ class AttentionNetwork(nn.Module):
             for end in (self.certificate.domain.lo, self.certificate.domain.hi)
         )
         if self.on_domain == "clamp" and not x.isnan().any():
-            return x.clamp(lo.to(dtype), hi.to(dtype))
+            return x.clamp(_inward(lo, dtype, math.inf), _inward(hi, dtype, -math.inf))
         outside = ~((x >= lo) & (x <= hi))
         if outside.any():
             raise _outside(x, outside, lo, hi, self.network.inputs)
@@ -126,7 +127,8 @@ class AttentionNetwork(nn.Module):
             return "no certificate"
         found = claim.measured
         error = f"bound {rounded_up(claim.bound)}" if found is None else f"largest error found {found.error:.3g}"
-        return f"{claim.formula}, {error}, {claim.status}"
+        zones = f", {len(claim.dead_zones)} dead zones" if claim.dead_zones else ""
+        return f"{claim.formula}, {error}{zones}, {claim.status}"
 
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
@@ -139,6 +141,13 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
 
         network, certificate = checked(path)
     return AttentionNetwork(network, certificate, on_domain)
+
+
+def _inward(end: Tensor, dtype: torch.dtype, inward: float) -> Tensor:
+    """The number of the dtype next to the end, inside the domain."""
+    near = end.to(dtype)
+    outside = near.double() < end if inward > 0 else near.double() > end
+    return torch.where(outside, torch.nextafter(near, torch.full_like(near, inward)), near)
 
 
 def _refuse_reduced_precision(x: Tensor) -> None:

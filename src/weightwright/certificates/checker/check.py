@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.balls import series, working_precision
+from weightwright.certificates.checker.balls import largest, series, working_precision
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
@@ -141,6 +141,9 @@ def _identity(network: Network, certificate: Certificate) -> None:
         for name, value in dataclasses.asdict(terms).items():
             _number(value, name)
     _number(certificate.bound, "bound")
+    for claim in certificate.layers:
+        for slope in np.atleast_1d(claim.lipschitz).tolist():
+            _number(slope, "lipschitz")
 
 
 def _number(value: float, name: str) -> None:
@@ -177,12 +180,19 @@ def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> No
     covered = np.maximum.accumulate(boxes[:, 1])
     start, end = float(boxes[0, 0]), float(covered[-1])
     holes = list(_holes(certificate, stored))
+
+    def left_out(lo: float, hi: float) -> bool:
+        return any(hole[0] <= lo and hi <= hole[1] for hole in holes)
+
     for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
         gap = float(covered[i]), float(boxes[i + 1, 0])
-        inside = any(hole[0] <= gap[0] and gap[1] <= hole[1] for hole in holes)
-        _require(inside, f"no box covers what follows [{gap[0]!r}]")
-    covers = start <= claim.lo and claim.hi <= end
-    _require(covers, f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]")
+        _require(left_out(*gap), f"no box covers what follows [{gap[0]!r}]")
+    first_covered = start <= claim.lo or left_out(claim.lo, start)
+    last_covered = claim.hi <= end or left_out(end, claim.hi)
+    _require(
+        first_covered and last_covered,
+        f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]",
+    )
 
 
 def _reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int = 1) -> tuple[Fraction, Fraction]:
@@ -200,6 +210,12 @@ def _holes(certificate: Certificate, stored: OneLayer) -> Iterator[tuple[Fractio
     for zone in certificate.dead_zones:
         lo, hi = zone
         _require(math.isfinite(lo) and math.isfinite(hi) and lo < hi, f"the dead zone {zone!r} is no interval")
+    lo, hi = float(certificate.domain.lo[0]), float(certificate.domain.hi[0])
+    reached = lo
+    for start, end in sorted(certificate.dead_zones):
+        reached = max(reached, end) if start <= reached else reached
+    _require(reached < hi, "the dead zones leave nothing of the domain")
+    for lo, hi in certificate.dead_zones:
         yield _reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
 
 
@@ -237,7 +253,7 @@ def _seen(stored: OneLayer, claim: LayerClaim) -> Iterator[tuple[list[StoredHead
     for a, b in claim.boxes.tolist():
         for i in range(math.ceil(a - 0.5), math.floor(b + 0.5) + 1):
             left, right = max(a, i - 0.5), min(b, i + 0.5)
-            if left < right or left in (claim.lo, claim.hi):  # elsewhere a neighbouring box has the point
+            if left <= right:
                 yield [in_window(head, i) for head in stored.heads], left, right
 
 
@@ -292,8 +308,9 @@ def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) 
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(claim.lo), abs(claim.hi))
     query = (u * s if stored.centre else arb(0)) + smallest
-    # the start of the output takes x as it is, while formula and heads take the rounded query
+    # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
     moves = arb(claim.lipschitz) + abs(arb(stored.slope) / arb(stored.scale))
+    moves += sum((abs(head.weight) * largest(abs(tilt) for tilt in head.tilts) for head in stored.heads), arb(0))
     slip = arb(0) if stored.exact_query else moves * query
     inner, whole = claim.terms, certificate.terms
     rounding = arb(inner.rounding) + slip + _adding_up(stored, s, arb(inner.rounding), u, smallest)
@@ -316,7 +333,7 @@ def _adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) ->
     counts = [additions + (not _exact_factor(head.weight)) for head in stored.heads]
     for head, count in zip(stored.heads, counts, strict=True):
         total += count * (abs(head.weight) * stored.largest_value(head, s) + spent)
-    lost = (2 * len(stored.heads) + 2) * smallest if start or any(counts) else arb(0)
+    lost = (2 * len(stored.heads) + 2) * smallest  # also a power of two may lead below the normal range
     return u * total * (1 + 8 * (len(stored.heads) + 2) * u) + lost
 
 

@@ -13,7 +13,7 @@ from flint import arb
 from weightwright.certificates.checker.balls import largest, series, smallest
 from weightwright.certificates.checker.head import Found
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead, underflow
-from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS
+from weightwright.certificates.claims import EXP_ULPS, LARGEST_KEY, MAX_TOKENS
 from weightwright.expressions import Expression
 
 #: Weights that are off by less let 1.001 p_j bound every computed weight.
@@ -75,7 +75,7 @@ def _rounding(head: StoredHead, s: arb, tau: arb, spread: arb, error: arb, large
     u, tiny, count = UNIT[head.dtype], SMALLEST[head.dtype], len(head.slopes)
     product = largest(abs(k) for k in head.slopes) * s
     score = product + largest(abs(c) for c in head.offsets)
-    delta = u * (1 + u) * product + u * score + tiny
+    delta = u * (1 + u) * product + u * score + tiny * arb(LARGEST_KEY)
     d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
     growth = d.expm1() + 2 * count * tiny
     if not growth < NEGLIGIBLE:

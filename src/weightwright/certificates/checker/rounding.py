@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest
-from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, WINDOW_EXP_ULPS
+from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
 
 UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) ** -8}
 SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
@@ -24,6 +24,7 @@ class StoredHead:
     values: list[arb]
     tilts: list[arb]  # not 0 for a key whose value is taken from the input
     copied: bool  # whether such a value does not round: the input times a power of two
+    own: tuple[arb, arb]  # such a value is own[0] x + own[1]
     hidden: arb | None  # score of the keys that must not be seen; None if a head sees no others
     weight: arb
     dtype: str
@@ -71,9 +72,9 @@ def moved_by(
 def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
     if head.window is not None:
         return _window_errors(head.window, head.dtype)
-    u, tiny = UNIT[head.dtype], SMALLEST[head.dtype]
+    u, lost = UNIT[head.dtype], SMALLEST[head.dtype] * arb(LARGEST_KEY)
     score_errors = [
-        u * (1 + u) * (k * box).abs_upper() + u * (k * box + c).abs_upper() + tiny
+        u * (1 + u) * (k * box).abs_upper() + u * (k * box + c).abs_upper() + lost
         for k, c in zip(head.slopes, head.offsets, strict=True)
     ]
     worst = largest(score_errors)
@@ -126,8 +127,9 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     plain = 3 if head.window is None else 1 + 2 * DIVISION_ULPS
     counts = [plain + (tilt != 0 and not head.copied) for tilt in head.tilts]
     each = sum((x * count for x, count in zip(products, counts, strict=True)), arb(0))
-    each = each * u * (1 + 4 * u) + underflow(len(p), largest(sizes), head.dtype)
-    return (moved + any_order(products, u) + each + (output + moved) * weight_sum / (1 - weight_sum)).upper()
+    each = each * u * (1 + 4 * u)
+    summed = (any_order(products, u) + each + (output + moved) * weight_sum) / (1 - weight_sum)
+    return (moved + summed + underflow(len(p), largest(sizes), head.dtype)).upper()
 
 
 def underflow(count: int, largest_value: arb, dtype: str) -> arb:

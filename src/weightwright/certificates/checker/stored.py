@@ -17,6 +17,7 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import largest
 from weightwright.certificates.checker.rounding import StoredHead
+from weightwright.certificates.claims import LARGEST_ANCHOR, LARGEST_KEY, LARGEST_WINDOW_BETA
 from weightwright.errors import CertificateError
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.layers import Floats
@@ -52,7 +53,8 @@ class OneLayer:
                 yield abs(k) * s + abs(c)
             if head.hidden is not None:
                 yield abs(head.hidden)
-            yield self.largest_value(head, s) * (len(head.values) + abs(arb(self.centre)))
+            yield abs(head.own[0]) * x + abs(head.own[1])
+            yield self.largest_value(head, s) * len(head.values)
             total += abs(head.weight) * len(head.values) * self.largest_value(head, s)
         yield total
 
@@ -101,7 +103,9 @@ class _Reader:
         used = [W[self.target].any() for W in (head.W_Q, head.W_K, head.W_V)]
         _must(not any(used), "no head may read the coordinate of the output")
         scale, shift = self._on_data(head.W_Q[:, 0])
-        _must(_power_of_two(scale), f"the query multiplies the input by {scale!r}, which is no power of two")
+        _must(
+            _power_of_two(scale) and scale > 0, f"the query multiplies the input by {scale!r}, which is no power of two"
+        )
         _must(self._on_data(head.W_Q[:, 1]) == (0.0, 1.0), "the query must be (s, 1)")
         return scale, shift
 
@@ -133,12 +137,14 @@ class _Reader:
             _must(key == 0 and value_slope == 0 and value == 0, "a hidden data token needs key 0 and value 0")
             hidden.append(height)
         beta = arb(head.beta)
+        _must(max(map(abs, slopes), default=0.0) <= LARGEST_KEY, "a key is too large")
         return StoredHead(
             [beta * k for k in slopes],
             [beta * c for c in heights],
             [_ball(v) for v in constants],
             [_ball(tilt) for tilt in tilts],
             value == 0 and _power_of_two(value_slope),
+            (arb(value_slope), arb(value)),
             beta * max(hidden) if hidden and head.window is None else None,  # a window computes no other key
             self._weight(head),
             self.network.dtype,
@@ -148,9 +154,11 @@ class _Reader:
     def _check_window(self, head: Head, M: int) -> None:
         """Anchors on consecutive whole numbers, and weights that can neither overflow nor underflow."""
         L = _exact_column(self.network.registers[slice(*head.sees.registers)], head.W_K[:, 0]) / 2
+        _must(bool((np.abs(L) < LARGEST_ANCHOR).all()), "an anchor of a window is too far from 0")
         consecutive = bool((L[0] + np.arange(len(L)) == L).all()) and L[0] == np.rint(L[0])
         _must(consecutive, "the anchors of a window must stand on consecutive whole numbers")
         _must(head.sees.data == "none" and M >= 1 and len(L) >= 2 * M + 1, f"a window of {M} on {len(L)} registers")
+        _must(head.beta <= LARGEST_WINDOW_BETA, f"beta = {head.beta!r} of a window is more than {LARGEST_WINDOW_BETA}")
         _must(head.beta * M * (M + 1) <= LOWEST, f"a weight of a window of {M} at c = {head.beta!r} may underflow")
 
     def _weight(self, head: Head) -> arb:

@@ -80,7 +80,17 @@ def read_vector_head(network: Network) -> VectorHead:
     hidden = beta * data.sum(head.W_K[:, d])[2]
     return VectorHead(
         slopes=columns[:d],
-        plain=StoredHead(columns[0], columns[d], values, [arb(0)] * len(values), True, hidden, arb(1), network.dtype),
+        plain=StoredHead(
+            columns[0],
+            columns[d],
+            values,
+            [arb(0)] * len(values),
+            True,
+            (arb(0), arb(0)),
+            hidden,
+            arb(1),
+            network.dtype,
+        ),
         centres=[centre for centre, _ in axes],
         scales=[scale for _, scale in axes],
         mean=_mean(network, layer, data),
@@ -118,7 +128,10 @@ class _Data:
         """(centre, scale) of a query coordinate (x_own - centre) * scale."""
         which, scale, shift = self.sum(weights)
         _must(which == own, f"query coordinate {own} must be made of input {own}")
-        _must(_power_of_two(scale), f"the query multiplies input {own} by {scale!r}, which is no power of two")
+        _must(
+            _power_of_two(scale) and scale > 0,
+            f"the query multiplies input {own} by {scale!r}, which is no power of two",
+        )
         centre = -shift / scale
         _must(Fraction(centre) * Fraction(scale) == -Fraction(shift), f"{-shift!r} / {scale!r} is no float")
         return centre, scale

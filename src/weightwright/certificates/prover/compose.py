@@ -41,8 +41,10 @@ def network_terms(
     """
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
     s = Interval.exact(max(abs(lo), abs(hi)))
-    # the start of the output takes x as it is, while formula and heads take the rounded query
+    # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
     moves = Interval.exact(lipschitz) + Interval.exact(abs(layer.slope))
+    for anchors in layer.heads:
+        moves = moves + Interval.exact(abs(anchors.weight)) * Interval.exact(np.abs(anchors.tilts).max())
     slip = ZERO if exact_query else moves * ((u * s if centre else ZERO) + tiny)
     start, each = roundings(mean, layer.slope, [anchors.weight for anchors in layer.heads])
     # the terms that are added up, as computed, each with the number of roundings it may go through
@@ -52,7 +54,7 @@ def network_terms(
         computed = Interval.exact(abs(anchors.weight)) * value + Interval.exact(head.rounding)
         total = total + Interval.exact(float(count)) * computed
     final = u * total * Interval.exact(1.0 + 16.0 * (len(layer.heads) + 2) * UNIT[dtype])
-    lost = tiny * Interval.exact(float(2 * len(layer.heads) + 2)) if start or any(each) else ZERO
+    lost = tiny * Interval.exact(float(2 * len(layer.heads) + 2))  # also a power of two may lead below the normal range
     rounding = float((Interval.exact(head.rounding) + slip + final + lost).hi)
     terms = Terms(head.approximation, head.leakage, rounding)
     whole = up(up(np.float64(terms.approximation) + terms.leakage) + terms.rounding)

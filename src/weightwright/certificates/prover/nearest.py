@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.certificates.claims import EXP_ULPS, MAX_TOKENS, Terms
+from weightwright.certificates.claims import EXP_ULPS, LARGEST_KEY, MAX_TOKENS, Terms
 from weightwright.certificates.prover.anchors import Anchors, Proof
 from weightwright.certificates.prover.intervals import ONE, Interval, exp
 from weightwright.certificates.prover.jets import jet
@@ -86,7 +86,7 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     u, count = Interval.exact(UNIT[dtype]), float(len(anchors.slopes))
     product = Interval.exact(float(np.abs(anchors.slopes).max())) * Interval.exact(s)
     score = product + Interval.exact(float(np.abs(anchors.offsets).max()))
-    delta = u * (ONE + u) * product + u * score + Interval.exact(UNDERFLOW[dtype])
+    delta = u * (ONE + u) * product + u * score + Interval.exact(UNDERFLOW[dtype] * LARGEST_KEY)
     two = Interval.exact(2.0)
     d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(2.0 * EXP_ULPS[dtype] * 1.001) * u
     growth = d * (ONE + d)

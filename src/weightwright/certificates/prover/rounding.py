@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, WINDOW_EXP_ULPS
+from weightwright.certificates.claims import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
 from weightwright.certificates.prover.intervals import ONE, Interval, exp, tanh, up
 from weightwright.network.layers import Floats
 
@@ -72,13 +72,8 @@ def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     sum_of_products = any_order(products, u)
     each = Interval.exact(box.roundings) * u * Interval.exact(1.0 + 8 * UNIT[dtype]) * products
     output = Interval.exact(box.output[:, 0]) + moved
-    total = (
-        moved
-        + sum_of_products
-        + each.sum()
-        + underflow(box.values, dtype)
-        + output * sum_of_weights / (ONE - sum_of_weights)
-    )
+    summed = (sum_of_products + each.sum() + output * sum_of_weights) / (ONE - sum_of_weights)
+    total = moved + summed + underflow(box.values, dtype)
     return np.where((mass.hi < SMALL) & (sum_of_weights.hi < SMALL), total.hi, np.nan)
 
 
@@ -108,9 +103,9 @@ def underflow(values: Floats, dtype: str) -> Interval:
 
 def score_errors(box: HeadOnBox, dtype: str) -> Interval:
     """(boxes, anchors): how far the logarithm of each weight can be off: score, shift, exponential."""
-    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    u, lost = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype] * LARGEST_KEY)
     products = Interval.exact(up(box.slopes * box.query))
-    score = u * (ONE + u) * products + u * Interval.exact(box.scores) + tiny
+    score = u * (ONE + u) * products + u * Interval.exact(box.scores) + lost
     worst = Interval.exact(score.hi.max(axis=-1, keepdims=True))
     shift = u * (ONE + u) * (Interval.exact(box.gaps) + Interval.exact(2.0) * worst)
     exponential = Interval.exact(2.0 * EXP_ULPS[dtype]) * u
