@@ -23,7 +23,7 @@ lint: .venv/.ready
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest -n 2 -m 'not slow'
 
 test-all: lint
 	$(BIN)/pytest
@@ -31,6 +31,9 @@ test-all: lint
 bench: .venv/.ready
 	$(BIN)/python benchmarks/spectral_against_faithful.py
 	$(BIN)/python benchmarks/anchors_needed.py
+	$(BIN)/python benchmarks/dtypes_and_kernels.py
+	$(BIN)/python benchmarks/proving_against_crown.py
+	$(BIN)/python benchmarks/window_gpu.py || true
 	$(BIN)/python benchmarks/window_cpu.py
 
 clean:

@@ -1,5 +1,5 @@
-"""Certificates of sums, gates, windows and dead zones that are false. All but the first two of "odd files" were once
-accepted as PROVEN, and the error of the network was above the bound."""
+"""Certificates of sums, gates, windows and dead zones that are false. Each of the claims was once accepted as PROVEN,
+with an error of the network above the bound."""
 
 from __future__ import annotations
 

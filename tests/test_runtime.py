@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
-from zoo import ZOO, attending, compiled
+from zoo import NAMES, ZOO, attending, compiled, random_head
 
 import weightwright as ww
 from weightwright.certificates.files import read, write
-from weightwright.network import Sees
-from weightwright.runtime import interpret
+from weightwright.network import Attention, Linear, Sees, Term
+from weightwright.network.laws import rounded
+from weightwright.runtime import interpret, module
 
 
 def inputs(network: object, rng: np.random.Generator, *batch: int) -> np.ndarray:
@@ -166,3 +169,35 @@ def test_fewer_bits_than_certified_are_refused(sine: ww.AttentionNetwork) -> Non
     finally:
         torch.set_float32_matmul_precision(before)
     assert single(x.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("p", "fused"), [(47, False), (48, True), (512, True), (513, False)])
+def test_fused_attention_where_it_fits(p: int, fused: bool, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(p)
+    registers = rounded(rng.normal(size=(p, 3)), dtype)
+    head = dataclasses.replace(random_head(rng, Sees(registers=(0, p), data="none")), beta=1.0)
+    weights = {name: rounded(getattr(head, name), dtype) for name in ("W_Q", "W_K", "W_V", "W_O")}
+    network = dataclasses.replace(
+        attending(Sees(), tokens=None),
+        embed=Linear(NAMES, (Term(rounded(rng.normal(size=(2, 3)), dtype)),), np.zeros((1, 3))),
+        registers=registers,
+        layers=(Attention(NAMES, (dataclasses.replace(head, **weights),)),),
+        dtype=dtype,
+    )
+    calls = []
+    plain = module.scaled_dot_product_attention
+    monkeypatch.setattr(
+        module, "scaled_dot_product_attention", lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs)
+    )
+    net = ww.AttentionNetwork(network)
+    X = rounded(rng.normal(size=(2, 5, 2)), dtype)
+    x = torch.tensor(X, dtype=net.dtype)
+    y = net(x)
+    assert bool(calls) == fused
+    assert np.abs(y.numpy() - interpret(network, X)).max() <= (1e-12 if dtype == "float64" else 1e-4)
+    assert net(x[:, :0]).shape == (2, 0, 2)
+    calls.clear()
+    (gradient,) = torch.autograd.grad(net(x.requires_grad_()).sum(), x)  # not through the fused kernel
+    assert not calls
+    assert gradient.isfinite().all()

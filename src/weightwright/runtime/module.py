@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.certificates.files import read, write
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 OnDomain = Literal["raise", "clamp", "ignore"]
 
+#: Keys with which torch's fused attention is quicker than softmax and two products; it takes 512 in one block.
+_FUSED = (48, 512)
 #: Scores held in memory at a time when tokens do not look at each other: 32 MB in float64.
 _SCORES_AT_ONCE = 2**22
 
@@ -290,7 +294,7 @@ class _AttentionHead(_Weights):
             return attend(t, self.V_registers, self.decay, self.first, self.beta) @ self.W_O
         Q = self.beta * (X @ self.W_Q)  # (B, n, h)
         if self.sees.data == "none":
-            return torch.softmax(Q @ self.K_registers.T, -1) @ self.V_registers @ self.W_O
+            return self._on_registers(Q) @ self.W_O
         n = X.shape[-2]
         size = {"self": 1, "block": self.sees.block}.get(self.sees.data, n)  # keys come in blocks of this size
         blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
@@ -304,6 +308,21 @@ class _AttentionHead(_Weights):
         weights = torch.softmax(torch.cat([Q @ self.K_registers.T, scores], -1), -1)  # (B, n/size, size, p + size)
         mixed = weights[..., :p] @ self.V_registers + weights[..., p:] @ (blocks @ self.W_V)
         return mixed.flatten(-3, -2) @ self.W_O
+
+    def _on_registers(self, Q: Tensor) -> Tensor:
+        """softmax(Q K^T) V, (B, n, v); through torch's fused attention where that is quicker and the rounding model
+        covers it: on a CPU, without a gradient, and with keys that fit in one block."""
+        K, V = self.K_registers, self.V_registers
+        gradient = torch.is_grad_enabled() and Q.requires_grad
+        fits = Q.device.type == "cpu" and Q.dtype in (torch.float32, torch.float64) and not gradient
+        if not (fits and _FUSED[0] <= len(K) <= _FUSED[1] and Q.numel()):
+            return torch.softmax(Q @ K.T, -1) @ V
+        h, v = K.shape[1], V.shape[1]
+        rows, keys = (pad(part, (0, max(v - h, 0))) for part in (Q.reshape(-1, h), K))
+        values = pad(V, (0, max(h - v, 0)))
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            mixed = scaled_dot_product_attention(rows[None, None], keys[None, None], values[None, None], scale=1.0)
+        return mixed[0, 0, :, :v].reshape(*Q.shape[:-1], v)
 
 
 class _FeedForwardLayer(_Weights):
