@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from torch.nn.functional import scaled_dot_product_attention
 DEVICE = "cuda"
 TOKENS, FEWER = 2**24, 2**22  # FEWER where all scores are computed
 CHECKED = 2**16
-ANCHORS = (32, 1024)
+ANCHORS = (32, 128, 1024)
 WINDOWS = {torch.float32: (0.5, 6), torch.float64: (0.25, 12)}  # c, M: the tail is below the unit roundoff
 BLOCKS, WARPS = (512, 1024, 2048, 4096), (4, 8)
 KERNEL = Path(__file__).parent.parent / "src" / "weightwright" / "runtime" / "window_triton.py"
@@ -140,9 +141,12 @@ def compare(report: Report, window: Any, p: int) -> None:
 
 def main() -> None:
     if not torch.cuda.is_available():
-        sys.exit("window_gpu.py needs a CUDA GPU, and torch sees none; window_cpu.py runs anywhere")
+        print("window_gpu.py: skipped, torch sees no CUDA GPU; window_cpu.py runs anywhere")
+        return
     if importlib.util.find_spec("triton") is None:
-        sys.exit("window_gpu.py needs triton, and it is not installed")
+        print("window_gpu.py: skipped, triton is not installed")
+        return
+    warnings.filterwarnings("ignore", message="TensorFloat32")  # not wanted: the products are meant to be exact
     torch.set_float32_matmul_precision("highest")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {TOKENS:,} tokens")
     window = kernel()
