@@ -31,6 +31,7 @@ test-all: lint
 bench: .venv/.ready
 	$(BIN)/python benchmarks/spectral_against_faithful.py
 	$(BIN)/python benchmarks/anchors_needed.py
+	$(BIN)/python benchmarks/kinks_needed.py
 	$(BIN)/python benchmarks/dtypes_and_kernels.py
 	$(BIN)/python benchmarks/proving_against_crown.py
 	$(BIN)/python benchmarks/window_gpu.py
