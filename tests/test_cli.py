@@ -373,3 +373,36 @@ def test_float32_from_the_command_line(tmp_path: Path) -> None:
     (row,) = printed_json("run", path, "0.1")["values"]
     assert row["x"] == 0.10000000149011612  # 0.1 as float32 has it
     assert abs(row["y"] - math.exp(row["x"])) <= row["bound"] <= 1e-5
+
+
+# kernels, kinks and dead zones
+
+
+def test_kernel_and_keys_are_options(tmp_path: Path) -> None:
+    windowed = printed_json("approximate", "exp(x)", *ON_UNIT, "--kernel", "anchor")
+    assert (windowed["status"], windowed["kernel"]) == ("PROVEN", "anchor")
+    gate = printed_json("approximate", "relu(x)", *ON_UNIT, "--sees", "self", "--out", tmp_path / "gate.safetensors")
+    assert (gate["status"], gate["anchors"], gate["heads"]) == ("PROVEN", 1, 1)
+    shown = printed_json("info", tmp_path / "gate.safetensors")
+    assert shown["layers"][0]["heads"][0]["data_tokens_seen"] == "self"
+    assert not shown["native"]  # a token that sees itself alone takes a position code
+    assert any("position code" in obstacle for obstacle in shown["obstacles"])
+
+
+def test_a_dead_zone_is_shown_everywhere(tmp_path: Path) -> None:
+    out, plot = tmp_path / "sign.safetensors", tmp_path / "sign.png"
+    text = printed("approximate", "sign(x)", *ON_UNIT, "--dead-zone", "0.125", "--out", out, "--plot", plot)
+    assert "dead zones [-0.125, 0.125]" in " ".join(text.split())
+    assert plot.stat().st_size > 10_000
+    for command in ("check", "info"):
+        assert printed_json(command, out)["dead_zones"] == [[-0.125, 0.125]]
+    rows = printed_json("run", out, "-0.5", "0.0625", "0.125", "0.5")["values"]
+    assert [row["bound"] is None for row in rows] == [False, True, False, False]
+    assert "1 dead zones" in repr(ww.load(out, verify=False))
+
+
+def test_a_jump_without_a_dead_zone_is_one_line() -> None:
+    result = process("approximate", "sign(x)", *ON_UNIT)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: sign(x) on [-1, 1] jumps at x = 0")
+    assert result.stderr.count("\n") == 1
