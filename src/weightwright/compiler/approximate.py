@@ -108,7 +108,8 @@ def approximate(
         certificate = checked(*attempt)
         if certificate is not None:
             return AttentionNetwork(attempt[0], certificate, on_domain)
-    raise _not_provable(task, best)
+    bends = kinked is not None and sees == "registers" and kernel == "dot"
+    raise _not_provable(task, best, "; a gate, sees='self', may do better" if bends else "")
 
 
 def _designs(
@@ -148,7 +149,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
     raise ValueError(f"dtype must be torch.float64, float32 or bfloat16, not {dtype!r}")
 
 
-def _not_provable(task: Task, best: tuple[Network, Certificate] | None) -> ToleranceError:
+def _not_provable(task: Task, best: tuple[Network, Certificate] | None, hint: str) -> ToleranceError:
     useless = float(np.ptp(task.target(np.linspace(task.lo, task.hi, SAMPLES)))) / 4
     if best is not None and task.dtype == "float64" and best[1].bound > useless:
         best = None  # a constant would do nearly as well, and checking it takes long; in fewer bits it may be the best
@@ -161,6 +162,6 @@ def _not_provable(task: Task, best: tuple[Network, Certificate] | None) -> Toler
     anchors = len(best[0].registers)
     return ToleranceError(
         f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {rounded_up(certificate.bound)},"
-        f" with {anchors} anchors",
+        f" with {anchors} anchors{hint}",
         best=certificate.bound,
     )

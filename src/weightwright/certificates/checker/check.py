@@ -14,6 +14,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, working_precision
+from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
@@ -29,16 +30,13 @@ from weightwright.certificates.claims import (
     local_formula,
 )
 from weightwright.certificates.files import network_digest, read
-from weightwright.errors import CertificateError, FormulaError
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.errors import CertificateError
+from weightwright.expressions import Expression, to_text
 from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
 MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
 KERNELS = ("dot", "anchor")
-#: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
-LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
-LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
 
 
 def check(path: str | os.PathLike[str]) -> Certificate:
@@ -67,12 +65,12 @@ def _agree(network: Network, certificate: Certificate) -> None:
         _identity(network, certificate)
         if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
             plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
-            _require(plain, "several variables go with kernel 'dot' and a formula alone")
+            require(plain, "several variables go with kernel 'dot' and a formula alone")
             agree_vector(network, certificate)
             return
         stored = read_one_layer(network)
         windows = {head.window is not None for head in stored.heads}
-        _require(windows == {certificate.kernel == "anchor"}, f"the heads do not run in kernel {certificate.kernel!r}")
+        require(windows == {certificate.kernel == "anchor"}, f"the heads do not run in kernel {certificate.kernel!r}")
         claim = _only_claim(certificate)
         _domain(certificate, claim, stored)
         _layer(stored, claim, list(_targets(certificate, claim, stored)))
@@ -100,43 +98,31 @@ class _Target:
 def _targets(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> Iterator[_Target]:
     """One for the whole domain, or one between each two samples, in order."""
     if certificate.samples is None:
-        formula = _parse(certificate.formula, "x", "formula")
+        formula = parsed(certificate.formula, ("x",), "formula")
         expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
-        _require(
+        require(
             claim.formula == expected,
             f"the layer must compute {expected!r}, but the claim is {claim.formula!r}",
         )
-        yield _Target(_parse(claim.formula, "s", "the layer's formula"))
+        yield _Target(parsed(claim.formula, ("s",), "the layer's formula"))
         return
     samples, name = certificate.samples, certificate.formula
-    _require(name.startswith(OPAQUE) and claim.formula == name, f"{name!r} is no name of a function given by samples")
-    _require(set(samples.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
-    _require(claim.rule == "taylor", f"no rule {claim.rule!r} for samples")
+    require(name.startswith(OPAQUE) and claim.formula == name, f"{name!r} is no name of a function given by samples")
+    require(set(samples.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
+    require(claim.rule == "taylor", f"no rule {claim.rule!r} for samples")
     check_samples(samples, float(certificate.domain.lo[0]), float(certificate.domain.hi[0]))
     for piece in pieces(samples, stored.centre, stored.scale, stored.mean):
         yield _Target(piece.polynomial, piece.lo, piece.hi, piece)
 
 
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise CertificateError(complaint)
-
-
-def _parse(text: str, variable: str, what: str) -> Expression:
-    try:
-        return parse(text, (variable,))
-    except FormulaError as error:
-        raise CertificateError(f"{what}: {error}") from error
-
-
 def _identity(network: Network, certificate: Certificate) -> None:
     """The certificate is about this network, this dtype, a known kernel and the stated assumptions."""
-    _require(certificate.network == network_digest(network), "the certificate is about another network")
-    _require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
-    _require(certificate.dtype in UNIT, f"no rule for dtype {certificate.dtype}")
-    _require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
+    require(certificate.network == network_digest(network), "the certificate is about another network")
+    require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
+    require(certificate.dtype in UNIT, f"no rule for dtype {certificate.dtype}")
+    require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
     assumed = assumptions(certificate.dtype, certificate.kernel)
-    _require(set(assumed) <= set(certificate.assumptions), "the certificate hides an assumption")
+    require(set(assumed) <= set(certificate.assumptions), "the certificate hides an assumption")
     for terms in (certificate.terms, *(claim.terms for claim in certificate.layers)):
         for name, value in dataclasses.asdict(terms).items():
             _number(value, name)
@@ -148,13 +134,13 @@ def _identity(network: Network, certificate: Certificate) -> None:
 
 def _number(value: float, name: str) -> None:
     valid = isinstance(value, float) and math.isfinite(value) and value >= 0
-    _require(valid, f"{name} = {value!r} is not a finite number at or above zero")
+    require(valid, f"{name} = {value!r} is not a finite number at or above zero")
 
 
 def _only_claim(certificate: Certificate) -> LayerClaim:
-    _require(len(certificate.layers) == 1, f"one layer's claim was expected, not {len(certificate.layers)}")
+    require(len(certificate.layers) == 1, f"one layer's claim was expected, not {len(certificate.layers)}")
     claim = certificate.layers[0]
-    _require(isinstance(claim, LayerClaim) and claim.layer == 0, f"the claim is about layer {claim.layer}")
+    require(isinstance(claim, LayerClaim) and claim.layer == 0, f"the claim is about layer {claim.layer}")
     assert isinstance(claim, LayerClaim)
     return claim
 
@@ -162,20 +148,20 @@ def _only_claim(certificate: Certificate) -> LayerClaim:
 def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> None:
     """The claim covers every query that an input of the domain can lead to, and the boxes cover the claim."""
     lo, hi = certificate.domain.lo, certificate.domain.hi
-    _require(
+    require(
         lo.shape == hi.shape == (1,) and bool(lo[0] < hi[0]),
         f"the domain {certificate.domain} is no interval",
     )
     first, last = _reach(Fraction(lo[0]), Fraction(hi[0]), stored, certificate.dtype)
-    _require(
+    require(
         claim.lo <= first and last <= claim.hi,
         f"queries range over [{float(first)!r}, {float(last)!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
     )
     sizes = stored.sizes(max(abs(lo[0]), abs(hi[0])), max(abs(claim.lo), abs(claim.hi)))
-    _require(all(size < LARGEST[certificate.dtype] for size in sizes), f"a number may overflow {certificate.dtype}")
+    require(all(size < LARGEST[certificate.dtype] for size in sizes), f"a number may overflow {certificate.dtype}")
     boxes = claim.boxes
-    _require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
-    _require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
+    require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
+    require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     covered = np.maximum.accumulate(boxes[:, 1])
     start, end = float(boxes[0, 0]), float(covered[-1])
@@ -186,10 +172,10 @@ def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> No
 
     for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
         gap = float(covered[i]), float(boxes[i + 1, 0])
-        _require(left_out(*gap), f"no box covers what follows [{gap[0]!r}]")
+        require(left_out(*gap), f"no box covers what follows [{gap[0]!r}]")
     first_covered = start <= claim.lo or left_out(claim.lo, start)
     last_covered = claim.hi <= end or left_out(end, claim.hi)
-    _require(
+    require(
         first_covered and last_covered,
         f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]",
     )
@@ -209,12 +195,12 @@ def _holes(certificate: Certificate, stored: OneLayer) -> Iterator[tuple[Fractio
     """The certificate's dead zones as queries that no input outside them can lead to."""
     for zone in certificate.dead_zones:
         lo, hi = zone
-        _require(math.isfinite(lo) and math.isfinite(hi) and lo < hi, f"the dead zone {zone!r} is no interval")
+        require(math.isfinite(lo) and math.isfinite(hi) and lo < hi, f"the dead zone {zone!r} is no interval")
     lo, hi = float(certificate.domain.lo[0]), float(certificate.domain.hi[0])
     reached = lo
     for start, end in sorted(certificate.dead_zones):
         reached = max(reached, end) if start <= reached else reached
-    _require(reached < hi, "the dead zones leave nothing of the domain")
+    require(reached < hi, "the dead zones leave nothing of the domain")
     for lo, hi in certificate.dead_zones:
         yield _reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
 
@@ -223,13 +209,13 @@ def _layer(stored: OneLayer, claim: LayerClaim, targets: list[_Target]) -> None:
     """Every term of the claim, and the slope of the formula if the query rounds."""
     if claim.rule == "nearest":
         formula = targets[0].formula
-        _require(len(stored.heads) == 1 and stored.slope == 0, "the rule 'nearest' is for one head")
+        require(len(stored.heads) == 1 and stored.slope == 0, "the rule 'nearest' is for one head")
         found = examine_nearest(stored.heads[0], formula, arb(claim.lo), arb(claim.hi))
         _compare(found, claim, "the whole domain")
         for a, b in claim.boxes.tolist() if not stored.exact_query else []:
             _slope(series(formula, arb(a).union(arb(b)), 1)[1], claim, a, b)
         return
-    _require(claim.rule == "taylor", f"no rule {claim.rule!r}")
+    require(claim.rule == "taylor", f"no rule {claim.rule!r}")
     slope = arb(stored.slope) / arb(stored.scale)
     boxes = [(heads, target, a, b, MAX_HALVINGS) for heads, target, a, b in _cut(_seen(stored, claim), targets)]
     while boxes:
@@ -288,19 +274,15 @@ def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:
 def _compare(found: Found, claim: LayerClaim, where: str) -> None:
     for name, limit in dataclasses.asdict(claim.terms).items():
         shown = getattr(found, name)
-        _require(shown <= limit, f"{name} on {where}: {_short(shown)} could be shown, {limit:.6g} is claimed")
+        require(shown <= limit, f"{name} on {where}: {short(shown)} could be shown, {limit:.6g} is claimed")
 
 
 def _slope(found: arb, claim: LayerClaim, a: float, b: float) -> None:
     shown = abs(found)
-    _require(
+    require(
         shown <= claim.lipschitz,
-        f"slope on [{a!r}, {b!r}]: {_short(shown)} could be shown, {claim.lipschitz:.6g} is claimed",
+        f"slope on [{a!r}, {b!r}]: {short(shown)} could be shown, {claim.lipschitz:.6g} is claimed",
     )
-
-
-def _short(number: arb) -> str:
-    return f"{float(number):.6g}" if number.is_finite() else "nothing"
 
 
 def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) -> None:
@@ -314,11 +296,11 @@ def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) 
     slip = arb(0) if stored.exact_query else moves * query
     inner, whole = claim.terms, certificate.terms
     rounding = arb(inner.rounding) + slip + _adding_up(stored, s, arb(inner.rounding), u, smallest)
-    _require(inner.approximation <= whole.approximation, "approximation is smaller than its layer's")
-    _require(inner.leakage <= whole.leakage, "leakage is smaller than its layer's")
-    _require(rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed")
+    require(inner.approximation <= whole.approximation, "approximation is smaller than its layer's")
+    require(inner.leakage <= whole.leakage, "leakage is smaller than its layer's")
+    require(rounding <= whole.rounding, f"rounding: {short(rounding)} is needed, {whole.rounding:.6g} is claimed")
     total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
-    _require(
+    require(
         total <= Fraction(certificate.bound),
         f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
     )

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
+from weightwright.certificates.checker.complaints import must
 from weightwright.certificates.checker.rounding import StoredHead
-from weightwright.errors import CertificateError
 from weightwright.network import Attention, Linear, Network
 from weightwright.network.layers import Floats
 
@@ -52,28 +52,28 @@ class VectorHead:
 def read_vector_head(network: Network) -> VectorHead:
     """Refuse (CertificateError) whatever is not one register-only head between exact maps."""
     layer = network.layers[0] if len(network.layers) == 1 else None
-    _must(isinstance(layer, Attention) and layer.residual and len(layer.heads) == 1, "one residual head was expected")
+    must(isinstance(layer, Attention) and layer.residual and len(layer.heads) == 1, "one residual head was expected")
     assert isinstance(layer, Attention)
     head, d = layer.heads[0], len(network.inputs)
-    _must(head.sees.data == "none" and head.mask is None, "the head must see registers only")
-    _must(head.window is None, "no window has several variables")
-    _must(head.sees.registers == (0, len(network.registers)), "the head must see all registers")
-    _must(_power_of_two(head.beta) and head.beta > 0, f"beta = {head.beta!r} must be a power of two")
-    _must(
+    must(head.sees.data == "none" and head.mask is None, "the head must see registers only")
+    must(head.window is None, "no window has several variables")
+    must(head.sees.registers == (0, len(network.registers)), "the head must see all registers")
+    must(_power_of_two(head.beta) and head.beta > 0, f"beta = {head.beta!r} must be a power of two")
+    must(
         head.W_Q.shape[1] == d + 1 and head.W_V.shape[1] == 1,
         "the query must be the inputs and 1, and the value one number",
     )
     data = _Data(network.embed, d)
     axes = [data.axis(head.W_Q[:, i], i) for i in range(d)]
-    _must(data.sum(head.W_Q[:, d]) == (None, 0.0, 1.0), "the query must end with 1")
-    _must(
+    must(data.sum(head.W_Q[:, d]) == (None, 0.0, 1.0), "the query must end with 1")
+    must(
         all(data.sum(head.W_K[:, i]) == (None, 0.0, 0.0) for i in range(d)) and data.sum(head.W_K[:, d])[1] == 0,
         "a data token's key must not depend on the input",
     )
-    _must(data.sum(head.W_V[:, 0]) == (None, 0.0, 0.0), "a data token must have the value 0")
+    must(data.sum(head.W_V[:, 0]) == (None, 0.0, 0.0), "a data token must have the value 0")
     start, stop = head.sees.registers
     registers = network.registers[start:stop]
-    _must(len(registers) > 0, "the head sees no register")
+    must(len(registers) > 0, "the head sees no register")
     beta = arb(head.beta)
     columns = [[beta * k for k in _column(registers, head.W_K[:, i])] for i in range(d + 1)]
     values = [arb(v) for v in _column(registers, head.W_V[:, 0])]
@@ -103,9 +103,9 @@ class _Data:
 
     def __init__(self, embed: Linear, inputs: int) -> None:
         A = _token_wise(embed)
-        _must(A.shape[0] == inputs and inputs >= 1, f"{inputs} inputs were expected, not {A.shape[0]}")
+        must(A.shape[0] == inputs and inputs >= 1, f"{inputs} inputs were expected, not {A.shape[0]}")
         copies = (A == 1).sum(axis=0)
-        _must(
+        must(
             bool((((A == 0) | (A == 1)).all(axis=0) & (copies <= 1) & ((copies == 0) | (embed.C[0] == 0))).all()),
             "embed must copy inputs or set constants",
         )
@@ -116,30 +116,25 @@ class _Data:
         """(i, a, b) with sum of weights * coordinates = a x_i + b: at most one product each, both exact."""
         copied = np.flatnonzero((weights != 0) & (self.source >= 0))
         fixed = np.flatnonzero((weights != 0) & (self.source < 0) & (self.constant != 0))
-        _must(len(copied) <= 1 and len(fixed) <= 1, "a map must add at most an input and a constant")
+        must(len(copied) <= 1 and len(fixed) <= 1, "a map must add at most an input and a constant")
         which = int(self.source[copied[0]]) if len(copied) else None
         a = float(weights[copied[0]]) if len(copied) else 0.0
         if not len(fixed):
             return which, a, 0.0
-        _must(float(self.constant[fixed[0]]) == 1.0, "a constant that is multiplied must be 1")
+        must(float(self.constant[fixed[0]]) == 1.0, "a constant that is multiplied must be 1")
         return which, a, float(weights[fixed[0]])
 
     def axis(self, weights: Floats, own: int) -> tuple[float, float]:
         """(centre, scale) of a query coordinate (x_own - centre) * scale."""
         which, scale, shift = self.sum(weights)
-        _must(which == own, f"query coordinate {own} must be made of input {own}")
-        _must(
+        must(which == own, f"query coordinate {own} must be made of input {own}")
+        must(
             _power_of_two(scale) and scale > 0,
             f"the query multiplies input {own} by {scale!r}, which is no power of two",
         )
         centre = -shift / scale
-        _must(Fraction(centre) * Fraction(scale) == -Fraction(shift), f"{-shift!r} / {scale!r} is no float")
+        must(Fraction(centre) * Fraction(scale) == -Fraction(shift), f"{-shift!r} / {scale!r} is no float")
         return centre, scale
-
-
-def _must(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise CertificateError(f"no rule covers this network: {complaint}")
 
 
 def _power_of_two(x: float) -> bool:
@@ -148,7 +143,7 @@ def _power_of_two(x: float) -> bool:
 
 def _token_wise(linear: Linear) -> Floats:
     plain = len(linear.terms) == 1 and linear.terms[0].R is None and linear.terms[0].S is None
-    _must(plain and linear.C.shape[0] == 1, "maps must be token-wise, and positions must not matter")
+    must(plain and linear.C.shape[0] == 1, "maps must be token-wise, and positions must not matter")
     return linear.terms[0].A
 
 
@@ -156,8 +151,8 @@ def _column(registers: Floats, weights: Floats) -> list[float]:
     """registers @ weights where every entry is one number times 1."""
     used = np.flatnonzero(weights)
     products = registers[:, used]
-    _must(bool((np.count_nonzero(products, axis=1) <= 1).all()), "a register's key must be one stored number")
-    _must(bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled")
+    must(bool((np.count_nonzero(products, axis=1) <= 1).all()), "a register's key must be one stored number")
+    must(bool((weights[used][(products != 0).any(axis=0)] == 1).all()), "a register's key must not be rescaled")
     total: list[float] = products.sum(axis=1).tolist()
     return total
 
@@ -165,10 +160,10 @@ def _column(registers: Floats, weights: Floats) -> list[float]:
 def _mean(network: Network, layer: Attention, data: _Data) -> float:
     """The constant that the head's output is added to in the coordinate that is read."""
     W_O, read = layer.heads[0].W_O, _token_wise(network.read)
-    _must(W_O.shape[0] == 1 and read.shape[1] == 1 and not network.read.C.any(), "one output was expected")
+    must(W_O.shape[0] == 1 and read.shape[1] == 1 and not network.read.C.any(), "one output was expected")
     target = np.flatnonzero(read[:, 0])
-    _must(len(target) == 1 and read[target[0], 0] == 1, "read must copy one coordinate")
+    must(len(target) == 1 and read[target[0], 0] == 1, "read must copy one coordinate")
     at = int(target[0])
-    _must(W_O[0, at] == 1 and np.count_nonzero(W_O) == 1, "the head must write 1 times its value to what is read")
-    _must(data.source[at] < 0, "the output coordinate must start as a constant")
+    must(W_O[0, at] == 1 and np.count_nonzero(W_O) == 1, "the head must write 1 times its value to what is read")
+    must(data.source[at] < 0, "the output coordinate must start as a constant")
     return float(data.constant[at])

@@ -19,69 +19,54 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.certificates.checker.balls import largest, series_along
+from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short
 from weightwright.certificates.checker.cover import covered
 from weightwright.certificates.checker.head import leakage
 from weightwright.certificates.checker.polynomials import Shape, expand, largest_on_box, multiply, shape
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, coarse, moved_by
 from weightwright.certificates.checker.stored_vector import VectorHead, read_vector_head
 from weightwright.certificates.claims import EXP_ULPS, VARIABLES, Certificate, VectorClaim, vector_formula
-from weightwright.errors import CertificateError, FormulaError
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions import Expression, to_text
 from weightwright.network import Network
 from weightwright.network.laws import PRECISION
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
 HALVINGS = (2, 200)
-#: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
-LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
-LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
 
 
 def agree_vector(network: Network, certificate: Certificate) -> None:
     """CertificateError unless everything that the certificate says of this network can be shown."""
-    _require(len(certificate.layers) == 1, f"one claim was expected, not {len(certificate.layers)}")
+    require(len(certificate.layers) == 1, f"one claim was expected, not {len(certificate.layers)}")
     claim = certificate.layers[0]
     assert isinstance(claim, VectorClaim)
     d = len(network.inputs)
-    _require(claim.layer == 0, f"the claim is about layer {claim.layer}")
-    _require(claim.rule == "taylor", f"no rule {claim.rule!r}")
-    _require(d in ORDER, f"no rule for {d} variables")
+    require(claim.layer == 0, f"the claim is about layer {claim.layer}")
+    require(claim.rule == "taylor", f"no rule {claim.rule!r}")
+    require(d in ORDER, f"no rule for {d} variables")
     _shapes(certificate, claim, d)
     stored = read_vector_head(network)
     _domain(certificate, claim, stored)
-    formula = _parse(certificate.formula, VARIABLES[:d], "formula")
+    formula = parsed(certificate.formula, VARIABLES[:d], "formula")
     expected = to_text(vector_formula(formula, stored.centres, stored.scales, stored.mean))
-    _require(claim.formula == expected, f"the head must compute {expected!r}, but the claim is {claim.formula!r}")
+    require(claim.formula == expected, f"the head must compute {expected!r}, but the claim is {claim.formula!r}")
     names = tuple(f"s{i}" for i in range(d))
-    _head(_Examiner(stored, _parse(claim.formula, names, "the head's formula"), names, claim), claim)
+    _head(_Examiner(stored, parsed(claim.formula, names, "the head's formula"), names, claim), claim)
     _composition(stored, certificate, claim)
-
-
-def _require(condition: bool, complaint: str) -> None:
-    if not condition:
-        raise CertificateError(complaint)
-
-
-def _parse(text: str, variables: Sequence[str], what: str) -> Expression:
-    try:
-        return parse(text, variables)
-    except FormulaError as error:
-        raise CertificateError(f"{what}: {error}") from error
 
 
 def _shapes(certificate: Certificate, claim: VectorClaim, d: int) -> None:
     lo, hi = certificate.domain.lo, certificate.domain.hi
-    _require(
+    require(
         lo.shape == hi.shape == (d,) and bool((lo < hi).all() and np.isfinite([lo, hi]).all()),
         f"the domain {certificate.domain} is no box of {d} intervals",
     )
-    _require(claim.lo.shape == claim.hi.shape == claim.lipschitz.shape == (d,), "a claim of another number of axes")
-    _require(bool((np.isfinite(claim.lipschitz) & (claim.lipschitz >= 0)).all()), "a slope's bound is no number")
-    _require(bool(np.isfinite([claim.lo, claim.hi]).all() and (claim.lo < claim.hi).all()), "the claim has no box")
+    require(claim.lo.shape == claim.hi.shape == claim.lipschitz.shape == (d,), "a claim of another number of axes")
+    require(bool((np.isfinite(claim.lipschitz) & (claim.lipschitz >= 0)).all()), "a slope's bound is no number")
+    require(bool(np.isfinite([claim.lo, claim.hi]).all() and (claim.lo < claim.hi).all()), "the claim has no box")
     boxes = claim.boxes
-    _require(boxes.ndim == 3 and boxes.shape[1:] == (2, d) and len(boxes) > 0, f"boxes of shape {boxes.shape}")
-    _require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no box")
+    require(boxes.ndim == 3 and boxes.shape[1:] == (2, d) and len(boxes) > 0, f"boxes of shape {boxes.shape}")
+    require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no box")
 
 
 def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) -> None:
@@ -94,15 +79,15 @@ def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) ->
         if not exact:  # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
             slip, least = Fraction(2) ** (1 - PRECISION[dtype][0]), Fraction(2) ** LEAST[dtype]
             first, last = first - slip * abs(first) - least, last + slip * abs(last) + least
-        _require(
+        require(
             Fraction(float(claim.lo[i])) <= first and last <= Fraction(float(claim.hi[i])),
             f"query {i} ranges over [{float(first)!r}, {float(last)!r}], the claim covers"
             f" [{float(claim.lo[i])!r}, {float(claim.hi[i])!r}]",
         )
     x = np.maximum(np.abs(certificate.domain.lo), np.abs(certificate.domain.hi)).tolist()
     s = np.maximum(np.abs(claim.lo), np.abs(claim.hi)).tolist()
-    _require(all(size < LARGEST[dtype] for size in stored.sizes(x, s)), f"a number may overflow {dtype}")
-    _require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
+    require(all(size < LARGEST[dtype] for size in stored.sizes(x, s)), f"a number may overflow {dtype}")
+    require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
 
 
 def _head(examiner: _Examiner, claim: VectorClaim) -> None:
@@ -118,7 +103,7 @@ def _head(examiner: _Examiner, claim: VectorClaim) -> None:
         axis, budget = found.axis, budget - 1
         middle = a[axis] / 2 + b[axis] / 2
         where = " x ".join(f"[{x!r}, {y!r}]" for x, y in zip(a, b, strict=True))
-        _require(budget > 0 and a[axis] < middle < b[axis], f"{complaint} on {where}")
+        require(budget > 0 and a[axis] < middle < b[axis], f"{complaint} on {where}")
         boxes += [
             (a, [middle if i == axis else y for i, y in enumerate(b)]),
             ([middle if i == axis else x for i, x in enumerate(a)], b),
@@ -137,10 +122,10 @@ class _Found:
         """What is claimed and could not be shown; empty if there is nothing."""
         for name, limit in dataclasses.asdict(claim.terms).items():
             if not self.terms[name] <= limit:
-                return f"{name}: {_short(self.terms[name])} could be shown, {limit:.6g} is claimed"
+                return f"{name}: {short(self.terms[name])} could be shown, {limit:.6g} is claimed"
         for i, (slope, limit) in enumerate(zip(self.slopes, claim.lipschitz.tolist(), strict=True)):
             if not slope <= limit:
-                return f"slope along axis {i}: {_short(slope)} could be shown, {limit:.6g} is claimed"
+                return f"slope along axis {i}: {short(slope)} could be shown, {limit:.6g} is claimed"
         return ""
 
 
@@ -331,10 +316,6 @@ def _monomial_table(slopes: Sequence[Sequence[arb]], within: Shape) -> arb_mat:
     return arb_mat([list(row) for row in zip(*columns, strict=True)])
 
 
-def _short(number: arb) -> str:
-    return f"{float(number):.6g}" if number.is_finite() else "nothing"
-
-
 def _composition(stored: VectorHead, certificate: Certificate, claim: VectorClaim) -> None:
     """From the head's query to the network's input: each query rounds once, adding the mean rounds once."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
@@ -347,11 +328,11 @@ def _composition(stored: VectorHead, certificate: Certificate, claim: VectorClai
     final = u * (abs(arb(stored.mean)) + value + arb(claim.terms.rounding)) if stored.mean else arb(0)
     head, whole = claim.terms, certificate.terms
     rounding = arb(head.rounding) + slip + final
-    _require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
-    _require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
-    _require(rounding <= whole.rounding, f"rounding: {_short(rounding)} is needed, {whole.rounding:.6g} is claimed")
+    require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
+    require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
+    require(rounding <= whole.rounding, f"rounding: {short(rounding)} is needed, {whole.rounding:.6g} is claimed")
     total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
-    _require(
+    require(
         total <= Fraction(certificate.bound),
         f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
     )
