@@ -20,6 +20,7 @@ from weightwright.certificates.claims import (
     Certificate,
     LayerClaim,
     Measured,
+    Samples,
     Terms,
     assumptions,
     local_formula,
@@ -156,6 +157,30 @@ def zones_that_swallow_the_domain() -> tuple[Network, Certificate]:
     )  # fmt: skip
 
 
+def zone_that_ends_where_the_domain_does(
+    formula: str, zone: tuple[float, float], box: list[float]
+) -> tuple[Network, Certificate]:
+    """Zones are open, so the end of the domain was claimed, and no box had it."""
+    inner, whole = (1e-9, 1e-300, 1e-12), (1e-9, 1e-300, 2e-12)
+    constant = one(Table(np.zeros(2), np.zeros(2), np.ones(2)))
+    return claim(constant, formula, (0, 4), (0.0, 4.0), inner, whole, [box], zones=(zone,))
+
+
+def samples_of_truth_values() -> tuple[Network, Certificate]:
+    """Differences of truth values are never negative: samples out of order, between which no box was looked at."""
+    samples = Samples(np.array([0.0, 1.0, 0.0, 1.0]), np.zeros(4), 0.0, 1, 1.0)
+    object.__setattr__(samples, "x", np.array([0, 1, 0, 1], dtype=bool))
+    network = one(Table(np.zeros(1), np.zeros(1), np.array([1000.0])))
+    terms = Terms(1e-9, 1e-9, 1e-9)
+    leaf = LayerClaim(0, "opaque f", 0.6, 0.9, "taylor", np.array([[0.6, 0.9]]), terms, 0.0)
+    words = (*assumptions("float64", "dot"), *samples.assumptions())
+    whole = Terms(1e-9, 1e-9, 2e-9)
+    return network, Certificate(
+        "opaque f", ww.Box(0.6, 0.9), "float64", "dot", 1e-8, whole, (leaf,), network_digest(network), words,
+        samples=samples,
+    )  # fmt: skip
+
+
 FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
     "a negative scale": negative_scale,
     "a weight that underflows in float32": lambda: weight_that_underflows(
@@ -168,6 +193,13 @@ FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
     "an own value that overflows": own_value_that_overflows,
     "an own value and a query that rounds": own_value_and_a_query_that_rounds,
     "zones that swallow the domain": zones_that_swallow_the_domain,
+    "a zone that begins with the domain": lambda: zone_that_ends_where_the_domain_does(
+        "1+1000*relu(2-x)", (0.0, 2.0), [2, 4]
+    ),
+    "a zone that ends with the domain": lambda: zone_that_ends_where_the_domain_does(
+        "1+1000*relu(x-2)", (2.0, 4.0), [0, 2]
+    ),
+    "samples of truth values": samples_of_truth_values,
 }
 
 
@@ -190,6 +222,15 @@ def test_gates_of_subnormal_size_keep_their_bound(formula: str) -> None:
     assert max(errors(text, x[:, 0].tolist(), net(x)[:, 0].tolist())) <= net.certificate.bound
     with pytest.raises(ww.ToleranceError):
         ww.approximate(text, (-1, 1), 1e-46, dtype=torch.float32, sees="self")
+
+
+@pytest.mark.parametrize("formula", ["step(x - 0.5) + x", "sign(x - 1.5)"])
+def test_a_zone_may_end_where_the_domain_does(formula: str) -> None:
+    net = ww.approximate(formula, (0, 2), 1e-3, dead_zone=0.5)
+    assert net.certificate.status == "PROVEN"
+    assert not ww.search(net, 0.1).violated
+    ends = torch.tensor([[0.0], [2.0]], dtype=torch.float64)
+    assert max(errors(formula, [0.0, 2.0], net(ends)[:, 0].tolist())) <= net.certificate.bound
 
 
 def test_a_zone_may_reach_over_the_end_of_the_domain() -> None:

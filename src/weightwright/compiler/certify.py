@@ -14,6 +14,7 @@ from weightwright.certificates.checker import check
 from weightwright.certificates.claims import Certificate, LayerClaim, assumptions
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.prover import Anchors, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
+from weightwright.certificates.prover.rounding import UNDERFLOW
 from weightwright.compiler.task import SAMPLES, Task
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
@@ -101,7 +102,9 @@ def build(task: Task, design: Design) -> Network:
 def _holes(task: Task, zones: Floats) -> Floats:
     """The queries that inputs inside the dead zones alone can lead to."""
     holes = (zones - task.query.centre) * task.query.scale
-    slip = 0.0 if task.query.exact else 2.0 ** (2 - PRECISION[task.dtype][0]) * np.abs(holes)
+    if task.query.exact:
+        return holes
+    slip = 2.0 ** (2 - PRECISION[task.dtype][0]) * np.abs(holes) + 2 * UNDERFLOW[task.dtype]
     return holes + slip * np.array([1.0, -1.0])
 
 

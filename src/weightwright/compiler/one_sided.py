@@ -82,7 +82,7 @@ class OneSided:
     def _fit(self, count: int, soft: int) -> Iterator[Fitted]:
         task, target = self.task, self._target()
         ridge = float(np.clip(_RIDGE * task.tol / max(np.abs(target(self.samples)).max(), TINY), 1e-15, 1e-3))
-        for shape in shapes(self.error):
+        for shape in shapes(self.error, task.dtype):
             heads = [
                 one_sided_keys(kink.at, task.hi if right else task.lo, count, shape, task.dtype)
                 for kink, right in zip(self.kinked.bends, self.sides, strict=True)

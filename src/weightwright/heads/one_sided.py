@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weightwright.certificates.prover.rounding import UNIT
 from weightwright.heads.assemble import Table
 from weightwright.heads.spectral import rounding_estimate, soft_keys, solve
 from weightwright.network.laws import rounded
@@ -23,6 +24,7 @@ from weightwright.network.layers import Floats
 
 PADS, SHARPNESS = (1.0, 2.0, 3.0, 4.0, 6.0), (0.1, 0.2, 0.4)
 STEEPNESS = (2.0, 8.0)  # K, over the error that the kink may have in s
+STEEPEST = 0.15  # times the unit roundoff's inverse
 _PER_OCTAVE = 6
 
 
@@ -54,9 +56,10 @@ def one_sided_keys(at: float, end: float, count: int, shape: Shape, dtype: str) 
     return Table(keys, np.append(soft.offsets, height / soft.beta - steep * at), np.zeros(count), soft.beta)
 
 
-def shapes(error: float) -> Iterator[Shape]:
-    """What to try for an error in s of this size."""
-    return itertools.starmap(Shape, itertools.product(PADS, SHARPNESS, [k / error for k in STEEPNESS]))
+def shapes(error: float, dtype: str) -> Iterator[Shape]:
+    """What to try for an error in s of this size. A score that is off by more than half cannot be proven."""
+    steepness = {min(k / error, STEEPEST / UNIT[dtype]) for k in STEEPNESS}
+    return itertools.starmap(Shape, itertools.product(PADS, SHARPNESS, sorted(steepness)))
 
 
 def samples(lo: float, hi: float, kinks: Sequence[float], octaves: int) -> Floats:

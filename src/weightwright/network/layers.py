@@ -18,13 +18,13 @@ Names = tuple[str, ...]
 
 
 class Frozen:
-    """Turns what looks like an array into a read-only float64 array of its own."""
+    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values."""
 
     def __post_init__(self) -> None:
         for part in fields(self):  # type: ignore[arg-type]
             value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
-                kind = np.bool_ if value.dtype == np.bool_ else np.float64
+                kind = np.bool_ if part.name == "mask" else np.float64
                 own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
                 own.flags.writeable = False
                 object.__setattr__(self, part.name, own)

@@ -173,8 +173,9 @@ def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> No
     for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
         gap = float(covered[i]), float(boxes[i + 1, 0])
         require(left_out(*gap), f"no box covers what follows [{gap[0]!r}]")
-    first_covered = start <= claim.lo or left_out(claim.lo, start)
-    last_covered = claim.hi <= end or left_out(end, claim.hi)
+    # zones are open: where one begins or ends exactly at an end of the domain, that end is claimed
+    first_covered = start <= claim.lo or any(hole[0] < claim.lo and start <= hole[1] for hole in holes)
+    last_covered = claim.hi <= end or any(hole[0] <= end and claim.hi < hole[1] for hole in holes)
     require(
         first_covered and last_covered,
         f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]",
@@ -252,11 +253,15 @@ def _cut(
         return
     starts = [target.lo for target in targets[1:] if target.lo is not None]
     for heads, a, b in boxes:
+        reached = a
         for target in targets[bisect_left(starts, Fraction(a)) : bisect_right(starts, Fraction(b)) + 1]:
             left = a if target.lo is None or target.lo <= a else _float_below(target.lo)
             right = b if target.hi is None or b <= target.hi else -_float_below(-target.hi)
             if left <= right:
+                require(left <= reached, f"no piece covers what follows [{reached!r}]")
+                reached = max(reached, right)
                 yield heads, target, max(a, left), min(b, right)
+        require(reached >= b, f"no piece covers what follows [{reached!r}]")
 
 
 def _float_below(x: Fraction) -> float:

@@ -54,7 +54,8 @@ class Piece:
     def slope_uncertainty(self) -> arb:
         """f - p has k zeros, so f' - p' has k - 1 and a derivative of order k - 1 below M; then the samples' errors.
 
-        Queries that round may lie a little beyond the last sample.
+        (A query that rounds may lie beyond the last sample: there the function goes on as its polynomial would, whose
+        slope is examined, and with it the approximation already holds.)
         """
         k, nodes = len(self.nodes), self.nodes
         if k == 1:
@@ -70,7 +71,8 @@ def check_samples(samples: Samples, lo: float, hi: float) -> None:
     whole = isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= HIGHEST
     shaped = x.ndim == 1 and x.shape == y.shape and max(2, k if whole else 2) <= len(x) <= MOST
     numbers = [samples.accuracy, samples.derivative]
-    finite = shaped and bool(np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) > 0).all())
+    floats = x.dtype == y.dtype == np.float64
+    finite = shaped and floats and bool(np.isfinite(x).all() and np.isfinite(y).all() and (x[1:] > x[:-1]).all())
     valid = all(isinstance(n, float) and math.isfinite(n) and n >= 0 for n in numbers)
     if not (whole and finite and valid):
         raise CertificateError("the samples are malformed")

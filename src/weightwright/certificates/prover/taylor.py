@@ -49,7 +49,9 @@ def prove(
     a, b = edges[:-1], edges[1:]
     if holes is not None:
         claimed = ~((a[:, None] >= holes[:, 0]) & (b[:, None] <= holes[:, 1])).any(axis=1)
-        a, b = a[claimed], b[claimed]
+        # holes are open: one that begins or ends exactly where the domain does leaves that point to be claimed
+        points = np.append(edges[:1][np.isin(edges[:1], holes[:, 0])], edges[-1:][np.isin(edges[-1:], holes[:, 1])])
+        a, b = np.append(a[claimed], points), np.append(b[claimed], points)
     tight = _tight_rounding(layer, formula, a, b, dtype)
     before = np.full(len(a), np.inf)
     done: list[tuple[Floats, Floats, _Boxes]] = []
