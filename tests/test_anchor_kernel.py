@@ -117,5 +117,10 @@ def test_a_dense_head_is_no_window(tmp_path: object) -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="kernel must be 'dot' or 'anchor', not 'flash'"):
         ww.approximate("x", (-1, 1), 1e-3, kernel="flash")
-    with pytest.raises(ValueError, match="kernel='anchor' is for soft anchors"):
+    with pytest.raises(ValueError, match="is for soft anchors on registers; method='faithful' runs in kernel 'dot'"):
         ww.approximate("x", (-1, 1), 1e-3, "faithful", kernel="anchor")
+    with pytest.raises(ValueError, match="is for soft anchors on registers; sees='self' runs in kernel 'dot'"):
+        ww.approximate("relu(x)", (-1, 1), 1e-3, kernel="anchor", sees="self")
+    for option in ({"kernel": "anchor"}, {"sees": "self"}, {"dead_zone": 0.1}, {"derivative_bound": (2, 1.0)}):
+        with pytest.raises(ValueError, match="takes one variable, not 2"):
+            ww.approximate("x*y", ((-1, -1), (1, 1)), 1e-3, **option)

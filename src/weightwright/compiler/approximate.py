@@ -81,12 +81,13 @@ def approximate(
             raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, not {value!r}")
     if not isinstance(max_anchors, int) or max_anchors < 2:
         raise ValueError(f"max_anchors must be a whole number of at least 2, not {max_anchors!r}")
-    if kernel == "anchor" and method == "faithful":
-        raise ValueError("kernel='anchor' is for soft anchors, method='spectral'; the faithful head runs in 'dot'")
+    if kernel == "anchor" and (method == "faithful" or sees == "self"):
+        other = "method='faithful'" if method == "faithful" else "sees='self'"
+        raise ValueError(f"kernel='anchor' is for soft anchors on registers; {other} runs in kernel 'dot'")
     well_formed(f, tol)
     derivative, box = checked_derivative(derivative_bound), Box.of(domain)
     if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
-        _one_variable_only(len(box.lo), method, kernel, dead_zone, derivative)
+        _one_variable_only(len(box.lo), method, kernel, sees, dead_zone, derivative)
         asked = Asked(outward(box, _dtype_name(dtype)), float(tol), _dtype_name(dtype), max_anchors, proof)
         return approximate_several(f, asked, on_domain, progress)
     task = make_task(f, box, tol, _dtype_name(dtype), dead_zone, proof == "measured", derivative)
@@ -129,12 +130,13 @@ def _designs(
 
 
 def _one_variable_only(
-    count: int, method: Method, kernel: Kernel, dead_zone: float, derivative: tuple[int, float] | None
+    count: int, method: Method, kernel: Kernel, sees: Sees, dead_zone: float, derivative: tuple[int, float] | None
 ) -> None:
     """What there is for one variable and not for several."""
     for name, value, default in (
         ("method", method, "spectral"),
         ("kernel", kernel, "dot"),
+        ("sees", sees, "registers"),
         ("dead_zone", dead_zone, 0.0),
         ("derivative_bound", derivative, None),
     ):
