@@ -109,6 +109,13 @@ def test_inside_a_dead_zone_the_output_stays_between_the_two_sides() -> None:
     assert y.abs().max() <= 1 + 1e-6
 
 
+def test_a_measured_jump_has_its_dead_zone_too() -> None:
+    net = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.1, proof="measured")
+    assert net.certificate.status == "MEASURED"
+    assert net.certificate.dead_zones == ((-0.1, 0.1),)
+    assert net.certificate.measured.error <= 1e-3
+
+
 def test_a_jump_without_a_dead_zone_says_where_it_is() -> None:
     with pytest.raises(ww.ToleranceError, match=r"jumps at x = 0\.25.*dead_zone=d"):
         ww.approximate("step(x - 0.25)", (-1, 1), 1e-3)

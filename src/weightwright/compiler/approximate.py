@@ -49,15 +49,15 @@ def approximate(
 
     f: a formula in x, or a torch function of one tensor; on a Box of two or three features a formula in x, y (and z)
     or a function of as many tensors. method: "spectral" (fewest anchors) or "faithful" (the papers' construction, UA-2,
-    errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is
-    designed for it, runs in it, and the bound covers its rounding. Both are proven and checked before they are
-    returned: `net.certificate.status` is "PROVEN" and `net.certificate.bound` at most tol. proof="measured" proves
-    nothing: the status is "MEASURED" and the largest error that a search found, `net.certificate.measured.error`, is
-    at most tol. A function that is no formula (scipy's, your own loop) can be measured so, or proven from samples if
+    errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is designed for it, runs in it, and the
+    bound covers its rounding. It is proven and checked before it is returned: `net.certificate.status` is "PROVEN" and
+    `net.certificate.bound` at most tol. proof="measured" proves nothing: the status is "MEASURED" and the largest error
+    that a search found, `net.certificate.measured.error`, is at most tol. A function that is no formula (scipy's, your
+    own loop) can be measured so, or proven from samples if
     derivative_bound=(order, bound) states how large a derivative of it can be; certificate.assumptions repeats it.
 
     kernel: "dot" is ordinary attention over all keys; "anchor" sees a window of nearby anchors with one exponential per
-    token, whatever their number, and is certified as such: exports run the dense head, which the bound does not cover.
+    token, whatever their number. The bound is about that kernel; no export runs it.
 
     A smooth f takes one head. One that bends (relu, abs, max, min, clip) is split at its kinks: with sees="registers"
     every kink takes a head of one-sided keys on registers, which any Transformer can load; with sees="self" a gate, two
@@ -93,10 +93,11 @@ def approximate(
     task = make_task(f, box, tol, _dtype_name(dtype), dead_zone, proof == "measured", derivative)
     kinked = find_kinks(task)
     designs = _designs(task, kinked, method, kernel, sees, max_anchors)
+    positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
     if proof == "measured":
         networks = (build(task, design) for design in designs)
-        return AttentionNetwork(*first_measured(networks, task.reference, task.box, task.tol, task.where), on_domain)
-    positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
+        found = first_measured(networks, task.reference, task.box, task.tol, task.where, zones)
+        return AttentionNetwork(*found, on_domain)
     best: tuple[Network, Certificate] | None = None
     for design in designs:
         progress(f"proving a head with {design.size} anchors")
