@@ -13,6 +13,7 @@ from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.compiler.certify import build, certified, checked
 from weightwright.compiler.designs import faithful_designs, spectral_designs, windowed_designs
 from weightwright.compiler.kinked import Kinked, Sees, find_kinks
+from weightwright.compiler.kinked_designs import kinked_designs
 from weightwright.compiler.measure import first_measured
 from weightwright.compiler.opaque import checked_derivative
 from weightwright.compiler.several import MAX_VARIABLES, Asked, Proof, approximate_several
@@ -125,7 +126,7 @@ def _designs(
         yield from windowed_designs(task, most)
         return
     if kinked is not None:
-        yield from kinked.designs(most, sees)
+        yield from kinked_designs(kinked, most, sees)
     if kinked is None or not len(kinked.zones):
         yield from spectral_designs(task, most)
 

@@ -7,7 +7,6 @@ A kink bends towards the nearer end of the domain, where its relu stays small.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +15,6 @@ from typing import Literal
 import numpy as np
 
 from weightwright.certificates.prover.jets import values
-from weightwright.compiler.designs import AIMS
 from weightwright.compiler.task import Task
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Expression
@@ -100,20 +98,6 @@ class Kinked:
         tables = (step_keys(kink.at, kink.jump, zone, error).rounded(self.task.dtype) for kink in self.steps)
         roles = (f"step of {kink.jump:g} at {self.x(kink.at):g}, two keys" for kink in self.steps)
         return tuple(tables), tuple(roles)
-
-    def designs(self, most: int, sees: Sees) -> Iterator[Design]:
-        """Everything worth proving, fewest keys first."""
-        from weightwright.compiler.gates import Gates
-        from weightwright.compiler.one_sided import OneSided
-
-        continuous = Gates(self, most) if sees == "self" else OneSided(self, most)
-        for share in AIMS:
-            aim = share * self.task.tol
-            tables, roles = self.step_tables(aim / (4 * max(len(self.steps), 1)))
-            for rest in continuous.designs(aim if not tables else aim / 2):
-                design = Design((*rest.tables, *tables), (*rest.roles, *roles), rest.mean, rest.slope)
-                if 0 < design.size <= most:
-                    yield design
 
     def start(self, line: Line) -> Design:
         """A design of no head yet whose output coordinate starts as the line."""

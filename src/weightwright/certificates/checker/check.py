@@ -14,7 +14,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, working_precision
-from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short
+from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short, terms_hold
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
@@ -299,16 +299,9 @@ def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) 
     moves = arb(claim.lipschitz) + abs(arb(stored.slope) / arb(stored.scale))
     moves += sum((abs(head.weight) * largest(abs(tilt) for tilt in head.tilts) for head in stored.heads), arb(0))
     slip = arb(0) if stored.exact_query else moves * query
-    inner, whole = claim.terms, certificate.terms
+    inner = claim.terms
     rounding = arb(inner.rounding) + slip + _adding_up(stored, s, arb(inner.rounding), u, smallest)
-    require(inner.approximation <= whole.approximation, "approximation is smaller than its layer's")
-    require(inner.leakage <= whole.leakage, "leakage is smaller than its layer's")
-    require(rounding <= whole.rounding, f"rounding: {short(rounding)} is needed, {whole.rounding:.6g} is claimed")
-    total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
-    require(
-        total <= Fraction(certificate.bound),
-        f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
-    )
+    terms_hold(inner, rounding, certificate)
 
 
 def _adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) -> arb:

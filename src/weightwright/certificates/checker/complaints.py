@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from flint import arb
 
+from weightwright.certificates.claims import Certificate, Terms
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse
 
@@ -29,6 +31,19 @@ def parsed(text: str, variables: Sequence[str], what: str) -> Expression:
         return parse(text, variables)
     except FormulaError as error:
         raise CertificateError(f"{what}: {error}") from error
+
+
+def terms_hold(layer: Terms, rounding: arb, certificate: Certificate) -> None:
+    """The certificate's terms are no smaller than its layer's, with what rounding comes to, and add up to its bound."""
+    whole = certificate.terms
+    require(layer.approximation <= whole.approximation, "approximation is smaller than its layer's")
+    require(layer.leakage <= whole.leakage, "leakage is smaller than its layer's")
+    require(rounding <= whole.rounding, f"rounding: {short(rounding)} is needed, {whole.rounding:.6g} is claimed")
+    total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
+    require(
+        total <= Fraction(certificate.bound),
+        f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
+    )
 
 
 def short(number: arb) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.certificates.checker.balls import largest, series_along
-from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short
+from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short, terms_hold
 from weightwright.certificates.checker.cover import covered
 from weightwright.certificates.checker.head import leakage
 from weightwright.certificates.checker.polynomials import Shape, expand, largest_on_box, multiply, shape
@@ -326,13 +326,5 @@ def _composition(stored: VectorHead, certificate: Certificate, claim: VectorClai
         slip += arb(0) if exact else arb(float(claim.lipschitz[i])) * query
     value = largest(abs(v) for v in stored.plain.values)
     final = u * (abs(arb(stored.mean)) + value + arb(claim.terms.rounding)) if stored.mean else arb(0)
-    head, whole = claim.terms, certificate.terms
-    rounding = arb(head.rounding) + slip + final
-    require(head.approximation <= whole.approximation, "approximation is smaller than its head's")
-    require(head.leakage <= whole.leakage, "leakage is smaller than its head's")
-    require(rounding <= whole.rounding, f"rounding: {short(rounding)} is needed, {whole.rounding:.6g} is claimed")
-    total = sum(Fraction(term) for term in (whole.approximation, whole.leakage, whole.rounding))
-    require(
-        total <= Fraction(certificate.bound),
-        f"the terms add up to {float(total):.6g}, the bound is {certificate.bound:.6g}",
-    )
+    rounding = arb(claim.terms.rounding) + slip + final
+    terms_hold(claim.terms, rounding, certificate)
