@@ -19,6 +19,7 @@ FLOORS = [
     ["export"],
     ["heads"],
     ["compiler", "adversary"],
+    ["constructions"],
     ["report"],
     ["cli"],
 ]

@@ -15,8 +15,12 @@ from fractions import Fraction
 from typing import Literal
 
 from weightwright.box import Box
+from weightwright.certificates.composites import Composite
+from weightwright.certificates.leaves import LayerClaim as LayerClaim
+from weightwright.certificates.leaves import Samples as Samples
+from weightwright.certificates.leaves import Terms as Terms
+from weightwright.certificates.leaves import VectorClaim as VectorClaim
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
-from weightwright.network.layers import Floats, Frozen
 
 #: How the name of a function that is no formula begins.
 OPAQUE = "opaque "
@@ -38,75 +42,6 @@ LARGEST_KEY = 2.0**60
 LARGEST_ANCHOR, LARGEST_WINDOW_BETA = 2**30, 2.0
 #: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
 MAX_TOKENS = 2**20
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Where an error comes from. Every number is an upper bound, in the units of the output."""
-
-    approximation: float
-    leakage: float
-    rounding: float
-
-
-@dataclass(frozen=True, eq=False)
-class LayerClaim(Frozen):
-    """A leaf: the heads of layer `layer` add up to the formula of their common query s.
-
-    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). Where the
-    certificate has samples instead of a formula, the formula here is the same name, and polynomials through
-    neighbouring samples stand for it.
-    lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
-    """
-
-    layer: int
-    formula: str  # in s
-    lo: float
-    hi: float
-    rule: Literal["taylor", "nearest"]
-    boxes: Floats  # (number of boxes, 2): lo and hi of each; together they cover [lo, hi]
-    terms: Terms
-    lipschitz: float
-
-
-@dataclass(frozen=True, eq=False)
-class Samples(Frozen):
-    """What is known of a function that is no formula: about its values at points, and a bound on a derivative.
-
-    For every i, |f(x_i) - y_i| <= accuracy; for every x between the first and the last, |f^(order)(x)| <= derivative.
-    """
-
-    x: Floats  # increasing
-    y: Floats
-    accuracy: float
-    order: int
-    derivative: float
-
-    def assumptions(self) -> tuple[str, str]:
-        """Both, in words: what a proof about such a function leans on."""
-        return (
-            f"the derivative of f of order {self.order} is at most {self.derivative!r} in size between {self.x[0]!r}"
-            f" and {self.x[-1]!r}, as the caller states",
-            f"the {len(self.x)} values of f that are stored are right within {self.accuracy!r}, as is taken for"
-            " granted",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class VectorClaim(Frozen):
-    """A leaf of several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
-
-    lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.
-    """
-
-    layer: int
-    formula: str  # in s0, s1, ...
-    lo: Floats  # (d,)
-    hi: Floats  # (d,)
-    rule: Literal["taylor"]
-    boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
-    terms: Terms
-    lipschitz: Floats  # (d,)
 
 
 @dataclass(frozen=True)
@@ -138,6 +73,7 @@ class Certificate:
     assumptions: tuple[str, ...]
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
     samples: Samples | None = None  # of a function that is no formula; then `formula` is only its name
+    composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ class AttentionNetwork(nn.Module):
         self.network = network
         self.certificate = certificate
         self.on_domain = on_domain
+        self.about: Any = None  # what a construction says of itself
         self.embed = _LinearMap(network.embed, network.dtype)
         self.layers = nn.ModuleList(_build(layer, network) for layer in network.layers)
         self.read = _LinearMap(network.read, network.dtype)

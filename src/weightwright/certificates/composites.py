@@ -1,0 +1,85 @@
+"""What is claimed about networks of several layers, tokens or outputs, as data. Nothing is computed here.
+
+The target of such a network is a `Ridge`: units, each a function of one number that is affine in the inputs and in
+earlier units, and outputs that are affine in both. A `PartClaim` says which heads compute which units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from weightwright.certificates.leaves import LayerClaim
+from weightwright.network.layers import Floats, Frozen
+
+NO_ZONES = np.zeros((0, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge(Frozen):
+    """u_k = profiles_k(arguments_k . (x, u) + shifts_k) in order, then output = outputs (x, u) + constants.
+
+    x: the N inputs, token by token. A unit's argument takes earlier units only. Every stored number is meant exactly.
+    """
+
+    profiles: tuple[str, ...]  # K formulas in x, each continuous
+    arguments: Floats  # (K, N + K)
+    shifts: Floats  # (K,)
+    outputs: Floats  # (number of outputs, N + K), token by token
+    constants: Floats  # (number of outputs,)
+
+
+@dataclass(frozen=True, eq=False)
+class PartClaim(Frozen):
+    """Heads of one layer that read one coordinate s and add up to profile(s) - mean, written to another.
+
+    units: for every token the unit that it computes, or -1 where nobody reads the result.
+    claim: what the heads compute of their query, as in a network of one layer.
+    zones: open intervals of s where nothing is claimed.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    column: int  # of the heads' values
+    units: tuple[int, ...]
+    mean: float
+    claim: LayerClaim
+    zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
+
+
+@dataclass(frozen=True)
+class GateClaim:
+    """A head that sees every token and one register of value 0, and computes relu(s) of a coordinate s that all tokens
+    hold alike: unit `unit`."""
+
+    layer: int
+    head: int
+    unit: int
+
+
+@dataclass(frozen=True, eq=False)
+class TargetClaim(Frozen):
+    """The ridge's outputs are within `error` of these formulas of x0, x1, ..., one for each output.
+
+    rule "exact": both are piecewise linear and the same function; error is 0. rule "taylor": on each of the boxes.
+    """
+
+    formulas: tuple[str, ...]
+    rule: Literal["exact", "taylor"]
+    boxes: Floats  # (number of boxes, 2, N): together they cover the domain; none for "exact"
+    error: float
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A target, which heads compute which of its units, and the formulas that it stands for, if any.
+
+    Heads that no part and no gate names have constant scores: they mix tokens.
+    """
+
+    ridge: Ridge
+    parts: tuple[PartClaim, ...]
+    gates: tuple[GateClaim, ...] = ()
+    target: TargetClaim | None = None

@@ -1,0 +1,77 @@
+"""The leaves of a certificate: what is claimed about the heads of one layer. Nothing is computed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from weightwright.network.layers import Floats, Frozen
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Where an error comes from. Every number is an upper bound, in the units of the output."""
+
+    approximation: float
+    leakage: float
+    rounding: float
+
+
+@dataclass(frozen=True, eq=False)
+class LayerClaim(Frozen):
+    """A leaf: the heads of layer `layer` add up to the formula of their common query s.
+
+    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). Where the
+    certificate has samples instead of a formula, the formula here is the same name, and polynomials through
+    neighbouring samples stand for it.
+    lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
+    """
+
+    layer: int
+    formula: str  # in s
+    lo: float
+    hi: float
+    rule: Literal["taylor", "nearest"]
+    boxes: Floats  # (number of boxes, 2): lo and hi of each; together they cover [lo, hi]
+    terms: Terms
+    lipschitz: float
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Frozen):
+    """What is known of a function that is no formula: about its values at points, and a bound on a derivative.
+
+    For every i, |f(x_i) - y_i| <= accuracy; for every x between the first and the last, |f^(order)(x)| <= derivative.
+    """
+
+    x: Floats  # increasing
+    y: Floats
+    accuracy: float
+    order: int
+    derivative: float
+
+    def assumptions(self) -> tuple[str, str]:
+        """Both, in words: what a proof about such a function leans on."""
+        return (
+            f"the derivative of f of order {self.order} is at most {self.derivative!r} in size between {self.x[0]!r}"
+            f" and {self.x[-1]!r}, as the caller states",
+            f"the {len(self.x)} values of f that are stored are right within {self.accuracy!r}, as is taken for"
+            " granted",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class VectorClaim(Frozen):
+    """A leaf of several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
+
+    lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.
+    """
+
+    layer: int
+    formula: str  # in s0, s1, ...
+    lo: Floats  # (d,)
+    hi: Floats  # (d,)
+    rule: Literal["taylor"]
+    boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
+    terms: Terms
+    lipschitz: Floats  # (d,)

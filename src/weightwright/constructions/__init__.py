@@ -1,0 +1,1 @@
+"""The papers' constructions, one file each, and a registry by id."""
