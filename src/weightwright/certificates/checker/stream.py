@@ -1,0 +1,170 @@
+"""What a network's stream holds, token by token: an affine form in the inputs and units, and how far off it may be.
+
+Linear maps act on the forms in mid-radius arithmetic; what they round when they are run is counted in `err`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.network import Linear, Term
+from weightwright.network.layers import Floats
+
+#: The three kinds of error, in this order.
+APPROXIMATION, LEAKAGE, ROUNDING = range(3)
+
+
+class Basis:
+    """What forms are affine in: 1, the inputs, the units, each with an interval that holds it."""
+
+    def __init__(self, lo: Floats, hi: Floats) -> None:
+        self.lo, self.hi = [1.0, *lo.tolist()], [1.0, *hi.tolist()]
+
+    def add(self, lo: float, hi: float) -> int:
+        self.lo.append(lo)
+        self.hi.append(hi)
+        return len(self.lo) - 1
+
+    def over(self, ids: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Middles, and radii rounded up."""
+        lo, hi = np.array([self.lo[i] for i in ids]), np.array([self.hi[i] for i in ids])
+        middle = lo / 2 + hi / 2
+        return middle, np.where(lo == hi, 0.0, above(np.maximum(hi - middle, middle - lo), 2))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One token: coordinate c is the sum over i of forms[i, c] times the basis function ids[i]. ids[0] is 0, the 1."""
+
+    ids: tuple[int, ...]
+    forms: Balls  # (number of ids, coordinates)
+
+    @classmethod
+    def constant(cls, values: Floats) -> Row:
+        return cls((0,), Balls.exact(values[None]))
+
+    def times(self, A: Floats) -> Row:
+        return Row(self.ids, product_of_balls(self.forms, Balls.exact(A)))
+
+    def scaled(self, S: Floats) -> Row:
+        """Every coordinate times its factor."""
+        return Row(self.ids, product_of_balls(self.forms, Balls.exact(np.diag(S))))
+
+    def spread(self, ids: tuple[int, ...]) -> Balls:
+        """The forms over more basis functions."""
+        mid, rad = np.zeros((2, len(ids), self.forms.mid.shape[1]))
+        places = [ids.index(i) for i in self.ids] if len(ids) < 64 else np.searchsorted(ids, self.ids)
+        mid[places], rad[places] = self.forms.mid, self.forms.rad
+        return Balls(mid, rad)
+
+    def plus(self, other: Row) -> Row:
+        ids = tuple(sorted({*self.ids, *other.ids}))
+        return Row(ids, self.spread(ids) + other.spread(ids))
+
+    def range(self, basis: Basis) -> tuple[Floats, Floats]:
+        """Ends of an interval for each coordinate."""
+        middle, radius = basis.over(self.ids)
+        centre = product_of_balls(Balls.exact(middle[None]), self.forms)
+        half = above(radius @ self.forms.magnitude() + centre.rad[0], len(self.ids) + 2)
+        lo, hi = centre.mid[0] - half, centre.mid[0] + half
+        exact = half == 0
+        return np.where(exact, lo, np.nextafter(lo, -np.inf)), np.where(exact, hi, np.nextafter(hi, np.inf))
+
+    @property
+    def constants(self) -> Floats:
+        """The coordinates that are known numbers; NaN where they are not."""
+        known = ~self.forms.mid[1:].any(axis=0) & ~self.forms.rad.any(axis=0)
+        return np.where(known, self.forms.mid[0], np.nan)
+
+
+def mixed(weights: Balls, rows: list[Row]) -> Row:
+    """The sum of weights[t] rows[t]."""
+    used = [t for t in range(len(rows)) if weights.mid[t] != 0 or weights.rad[t] != 0]
+    if not used:
+        return Row.constant(np.zeros(rows[0].forms.mid.shape[1]))
+    ids = tuple(sorted({i for t in used for i in rows[t].ids}))
+    parts = [rows[t].spread(ids) for t in used]
+    shape = parts[0].mid.shape
+    stacked = Balls(*(np.stack([getattr(p, end).ravel() for p in parts]) for end in ("mid", "rad")))
+    total = product_of_balls(Balls(weights.mid[used][None], weights.rad[used][None]), stacked)
+    return Row(ids, Balls(total.mid.reshape(shape), total.rad.reshape(shape)))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tokens' forms, and what the computed numbers are off by at most: err (3, tokens, coordinates)."""
+
+    rows: list[Row]
+    err: Floats
+
+    def total(self) -> Floats:
+        return above(self.err.sum(axis=0), 3)
+
+    def sizes(self, basis: Basis) -> Floats:
+        """(tokens, coordinates): upper bounds on the computed numbers."""
+        ends = np.array([row.range(basis) for row in self.rows])  # (tokens, 2, coordinates)
+        return above(np.abs(ends).max(axis=1) + self.total(), 2)
+
+    @property
+    def constants(self) -> Floats:
+        """(tokens, coordinates): numbers that are known and computed exactly; NaN elsewhere."""
+        known = np.array([row.constants for row in self.rows])
+        return np.where(self.total() == 0, known, np.nan)
+
+
+def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: float) -> Stream:
+    """X -> sum of R (S * X) A, plus C, as it is run: products with A first, then with R, then the sum."""
+    sizes = stream.sizes(basis)
+    T, width = _tokens_out(stream, map), len(map.coordinates)
+    rows = [Row.constant(map.C[min(t, len(map.C) - 1)]) for t in range(T)]
+    err, size, lost = np.zeros((3, T, width)), np.abs(np.broadcast_to(map.C, (T, width))), np.zeros((T, width))
+    products, roundings = (np.broadcast_to(map.C != 0, (T, width)).astype(float) for _ in range(2))
+    factors_exact = np.ones((T, width), dtype=bool)
+    for term in map.terms:
+        A, R = np.abs(term.A), None if term.R is None else np.abs(term.R)
+        S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
+        moved = _moved(stream.rows, term)
+        rows = [old.plus(new) for old, new in zip(rows, moved, strict=True)]
+        err = err + np.stack([_on_tokens(R, above((S * e) @ A, A.shape[0] + 1)) for e in stream.err])
+        size = size + _on_tokens(R, above((S * sizes) @ A, A.shape[0] + 1))
+        in_column = (A != 0).sum(axis=0)
+        in_row = np.ones((T, 1)) if R is None else (R != 0).sum(axis=1)[:, None]
+        products = products + in_column * in_row
+        roundings = roundings + in_column + in_row + 2
+        exact = _exact(A).all(axis=0) & _exact(S).all() & (True if R is None else bool(_exact(R).all()))
+        factors_exact = factors_exact & exact
+        reach = 1.0 if R is None else float(R.sum(axis=1).max())
+        lost = lost + smallest * (in_column + in_row + 2) * (1 + reach) * (1 + A.sum(axis=0))
+    exact = (products <= 1) & factors_exact
+    err[ROUNDING] = err[ROUNDING] + np.where(exact, 0.0, gamma(roundings + len(map.terms) + 1, unit) * size + lost)
+    return Stream(rows, above(err, 4 + 2 * len(map.terms)))
+
+
+def _tokens_out(stream: Stream, map: Linear) -> int:
+    for term in map.terms:
+        if term.R is not None:
+            return len(term.R)
+    return len(map.C) if len(map.C) > 1 else len(stream.rows)
+
+
+def _exact(factors: Floats) -> npt.NDArray[np.bool_]:
+    """Products with these are exact and cannot underflow."""
+    return power_of_two(factors) & ((factors == 0) | (factors >= 1))
+
+
+def _moved(rows: list[Row], term: Term) -> list[Row]:
+    new = []
+    for t, row in enumerate(rows):
+        scaled = row if term.S is None else row.scaled(term.S[t] * np.ones(term.A.shape[0]))
+        new.append(scaled.times(term.A))
+    if term.R is None:
+        return new
+    return [mixed(Balls.exact(weights), new) for weights in term.R]
+
+
+def _on_tokens(R: Floats | None, per_token: Floats) -> Floats:
+    return per_token if R is None else above(R @ per_token, R.shape[1])
