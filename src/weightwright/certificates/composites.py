@@ -15,6 +15,9 @@ from weightwright.certificates.leaves import LayerClaim
 from weightwright.network.layers import Floats, Frozen
 
 NO_ZONES = np.zeros((0, 2))
+UNREAD, IDENTITY = -1, -2
+#: What a certificate leans on where a head neither sees a key nor hides it by its score.
+MASKED = "keys that a head does not see are not computed, as in this module; a plain Transformer would need a mask"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +36,10 @@ class Ridge(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class PartClaim(Frozen):
-    """Heads of one layer that read one coordinate s and add up to profile(s) - mean, written to another.
+    """Heads of one layer that read one coordinate s and add up to profile(s) - mean - slope s, written to another.
 
-    units: for every token the unit that it computes, or -1 where nobody reads the result.
+    units: for every token the unit that it computes; IDENTITY where the profile is x and the result stands for s
+    itself, UNREAD where nobody reads it.
     claim: what the heads compute of their query, as in a network of one layer.
     zones: open intervals of s where nothing is claimed.
     """
@@ -45,6 +49,7 @@ class PartClaim(Frozen):
     column: int  # of the heads' values
     units: tuple[int, ...]
     mean: float
+    slope: float
     claim: LayerClaim
     zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
 
@@ -83,3 +88,19 @@ class Composite:
     parts: tuple[PartClaim, ...]
     gates: tuple[GateClaim, ...] = ()
     target: TargetClaim | None = None
+
+
+def in_words(composite: Composite) -> str:
+    """What the network computes: the formulas, or what kind of target there is."""
+    if composite.target is not None:
+        return ", ".join(composite.target.formulas)
+    ridge = composite.ridge
+    kinds = ", ".join(f"{ridge.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(ridge.profiles))
+    units = f"{len(ridge.profiles)} units ({kinds})" if kinds else "no unit"
+    return f"{len(ridge.constants)} outputs affine in the inputs and {units}"
+
+
+def assumed(composite: Composite) -> tuple[str, ...]:
+    """What is left out, in words: every certificate with dead zones says so."""
+    zones = dict.fromkeys((float(lo), float(hi)) for part in composite.parts for lo, hi in part.zones)
+    return tuple(f"nothing is claimed where the argument of a unit lies between {lo!r} and {hi!r}" for lo, hi in zones)

@@ -13,6 +13,7 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import largest, working_precision
 from weightwright.certificates.checker.complaints import parsed, require, terms_hold
+from weightwright.certificates.checker.composite import agree_composite
 from weightwright.certificates.checker.layer import Hole, Target, adding_up, covers, layer_holds, reach
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.samples import check_samples, pieces
@@ -58,6 +59,9 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        if certificate.composite is not None:
+            agree_composite(network, certificate, certificate.composite)
+            return
         if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
             plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
             require(plain, "several variables go with kernel 'dot' and a formula alone")

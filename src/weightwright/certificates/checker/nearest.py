@@ -18,8 +18,8 @@ from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHea
 from weightwright.certificates.claims import EXP_ULPS, LARGEST_KEY, MAX_TOKENS
 from weightwright.expressions import Expression
 
-#: Weights that are off by less let 1.001 p_j bound every computed weight.
-NEGLIGIBLE = arb(2) ** -13
+#: Weights that are off by less together are bounded to first order.
+SMALL = arb(1) / 4
 
 Hole = tuple[arb, arb]
 
@@ -165,11 +165,11 @@ def _rounding(heads: Sequence[StoredHead], s: arb, tau: arb, moved: arb) -> arb:
         delta = u * (1 + u) * product + u * score + tiny * arb(LARGEST_KEY)
         d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
         growth = (d.expm1() + 2 * count * tiny).upper()
-        slack = arb(1.001) + 4 * count * u
+        slack = (1 + growth) / (1 - growth) * (arb(1.001) + 4 * count * u)  # a computed weight is at most slack p_j
         summing = (u + tau) * slack**2
-        if growth < NEGLIGIBLE and summing < NEGLIGIBLE:
+        if growth < SMALL and summing < SMALL:
             worst = worst.max(growth)
-            here = largest_value * (2 * summing * slack + arb(3.1) * u) + underflow(count, largest_value, head.dtype)
+            here = largest_value * (2 * summing * slack / (1 - summing) + arb(3.1) * u * slack) + underflow(count, largest_value, head.dtype)
         else:
             here = coarse(head, [d.upper()] * count, [abs(v).upper() for v in head.values])
         total += abs(head.weight) * here

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from weightwright.certificates.checker.complaints import LEAST
 from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.network.layers import Floats
@@ -136,12 +137,28 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         products = products + in_column * in_row
         roundings = roundings + in_column + in_row + 2
         exact = _exact(A).all(axis=0) & _exact(S).all() & (True if R is None else bool(_exact(R).all()))
-        factors_exact = factors_exact & exact
+        factors_exact = factors_exact & (exact | (in_column * in_row == 0))
         reach = 1.0 if R is None else float(R.sum(axis=1).max())
         lost = lost + smallest * (in_column + in_row + 2) * (1 + reach) * (1 + A.sum(axis=0))
     exact = (products <= 1) & factors_exact
     err[ROUNDING] = err[ROUNDING] + np.where(exact, 0.0, gamma(roundings + len(map.terms) + 1, unit) * size + lost)
     return Stream(rows, above(err, 4 + 2 * len(map.terms)))
+
+
+def exact_numbers(held: Floats, weights: Floats, dtype: str) -> Floats:
+    """held @ weights where every sum is one product that is exact in the dtype: a stored number times a power of two.
+    NaN elsewhere, and where held is NaN."""
+    total = np.full((len(held), weights.shape[1]), np.nan)
+    for column in range(weights.shape[1]):
+        used = np.flatnonzero(weights[:, column])
+        factors, numbers = weights[used, column], held[:, used]
+        single = (numbers != 0).sum(axis=1) <= 1  # NaN counts as a number
+        products = numbers * factors
+        exact = ((power_of_two(factors) | power_of_two(np.nan_to_num(numbers))) | (numbers == 0)).all(axis=1)
+        size = np.abs(products).max(axis=1, initial=0.0)
+        normal = (size == 0) | ((size > 2.0 ** (LEAST[dtype] + 8)) & (size < 2.0**100))
+        total[:, column] = np.where(single & exact & normal, products.sum(axis=1), np.nan)
+    return total
 
 
 def _tokens_out(stream: Stream, map: Linear) -> int:

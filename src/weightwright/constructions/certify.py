@@ -1,0 +1,69 @@
+"""From a network and what is claimed about it to a network with a certificate, or an error that says why not."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from weightwright.box import Box
+from weightwright.certificates.checker import check
+from weightwright.certificates.claims import Certificate, Terms, assumptions
+from weightwright.certificates.composites import MASKED, Composite, assumed, in_words
+from weightwright.certificates.files import network_digest, write
+from weightwright.certificates.prover.composite import propose
+from weightwright.errors import CertificateError, ToleranceError
+from weightwright.network import Network
+from weightwright.runtime import AttentionNetwork
+
+#: Rounding is claimed so many times larger where the checker could not show what was proposed.
+ROOM = (1.0, 16.0)
+
+
+def certified(network: Network, composite: Composite, domain: Box, tol: float | None = None) -> AttentionNetwork:
+    """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol."""
+    n, d = network.tokens or 1, len(network.inputs)
+    largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))
+    proposed = propose(network, composite, largest)
+    refusal = "no finite bound was proposed"
+    for room in ROOM:
+        terms = dataclasses.replace(proposed, rounding=proposed.rounding * room)
+        try:
+            certificate = _agreed(network, _certificate(network, composite, domain, terms))
+        except CertificateError as error:
+            refusal = str(error)
+            continue
+        if tol is not None and certificate.bound > tol:
+            raise ToleranceError(
+                f"tol={tol:g} cannot be proven: {certificate.bound:.3g} is the best, of which approximation"
+                f" {terms.approximation:.3g}, leakage {terms.leakage:.3g}, rounding {terms.rounding:.3g}",
+                certificate.bound,
+            )
+        return AttentionNetwork(network, certificate)
+    raise ToleranceError(f"the independent checker does not agree with any bound: {refusal}")
+
+
+def _certificate(network: Network, composite: Composite, domain: Box, terms: Terms) -> Certificate:
+    total = terms.approximation + terms.leakage + terms.rounding
+    said = assumptions(network.dtype, "dot") + assumed(composite) + (() if network.native else (MASKED,))
+    return Certificate(
+        in_words(composite),
+        domain,
+        network.dtype,
+        "dot",
+        total * (1 + 2.0**-40),
+        terms,
+        (),
+        network_digest(network),
+        said,
+        composite=composite,
+    )
+
+
+def _agreed(network: Network, certificate: Certificate) -> Certificate:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        write(path, network, certificate)
+        return dataclasses.replace(certificate, status=check(path).status)
