@@ -56,7 +56,7 @@ def reach(w: Floats, t: Floats, box: Box, dtype: str) -> tuple[float, float]:
     middle, half = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     centre, radius = (w * middle).sum(axis=1) + t, (np.abs(w) * half).sum(axis=1)
     largest = float((np.abs(w) * np.maximum(np.abs(box.lo), np.abs(box.hi))).sum(axis=1).max() + np.abs(t).max())
-    room = 8 * (w.shape[1] + 4) * UNIT[dtype] * largest
+    room = 64 * (w.shape[1] + 4) * UNIT[dtype] * largest
     return float((centre - radius).min()) - room, float((centre + radius).max()) + room
 
 

@@ -280,4 +280,30 @@ def obstacles(network: Network) -> Iterator[str]:
         }
         for coordinate in sorted(reads & written):
             yield f"layer {index} reads {layer.coordinates[coordinate]!r} from registers, which was written before"
-        written |= {int(c) for head in layer.heads for c in np.flatnonzero(head.W_O.any(axis=0))}
+        first = index == "0"
+        written |= {
+            int(c)
+            for head in layer.heads
+            if not (first and _spares_registers(network, head))
+            for c in np.flatnonzero(head.W_O.any(axis=0))
+        }
+
+
+#: A key whose score lies this far below another's weighs nothing beside it in any dtype: e^-800 is 0.
+BELOW = 800.0
+
+
+def _spares_registers(network: Network, head: Head) -> bool:
+    """Whether a head of the first layer writes exactly 0 to every register: all that a register sees has the value 0,
+    or lies so far below what has that it weighs nothing. Keys of data tokens must be constants."""
+    embed, registers = network.embed, network.registers
+    used = head.W_K.any(axis=1)
+    if any(term.A[:, used].any() for term in embed.terms) or not len(registers):
+        return False
+    K = np.concatenate([registers, embed.C]) @ head.W_K
+    silent = np.concatenate([~(registers @ head.W_V).any(axis=1), np.zeros(len(embed.C), dtype=bool)])
+    scores = head.beta * (registers @ head.W_Q) @ K.T  # (registers, keys)
+    if not silent.any():
+        return False
+    best = scores[:, silent].max(axis=1)
+    return bool((silent.all() or (best - scores[:, ~silent].max(axis=1)) > BELOW).all())

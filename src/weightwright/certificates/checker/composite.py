@@ -167,11 +167,10 @@ class _Walk:
         same = (
             profile, part.mean, part.slope, claim.formula, claim.lo, claim.hi, claim.rule, claim.boxes.tobytes(),
             claim.terms, claim.lipschitz, part.zones.tobytes(), place.stored.centre, place.stored.scale, numbers,
-            lo, hi, off,
+            off if len(part.zones) else 0.0,
         )  # fmt: skip
-        if same not in self.shown:
-            part_holds(place, part, profile, lo, hi, off, self.machine.dtype)
-            self.shown.add(same)
+        part_holds(place, part, profile, lo, hi, off, self.machine.dtype, examined=same in self.shown)
+        self.shown.add(same)
 
     def _no_overflow(self, place: Place, size: float) -> None:
         """Tokens whose result nobody reads are run too."""
@@ -189,12 +188,16 @@ class _Walk:
         apart = max(self._difference(row, found.source, unit) for row in stream.rows)
         incoming = stream.err[:, :, found.source].max(axis=1)
         incoming[ROUNDING] += apart
-        size = float(stream.sizes(self.basis)[:, found.source].max())
-        row = Row((0, self._unit(unit)), Balls.exact(np.array([[0.0], [found.weight]])))
-        error = 2.01 * abs(found.weight) * incoming + np.array([found.approximation, 0.0, found.rounding])
-        inexact = int(not power_of_two(np.array(found.weight)))
-        for token in range(len(stream.rows)):
-            sum_of.add(token, found.target, row, above(error, 8), 1.01 * abs(found.weight) * size, 1, inexact)
+        size = 1.01 * float(stream.sizes(self.basis)[:, found.source].max())
+        own = 2.01 * incoming + np.array([found.approximation, 0.0, found.rounding])
+        for target in np.flatnonzero(found.weights).tolist():
+            weight = float(found.weights[target])
+            row = Row((0, self._unit(unit)), Balls.exact(np.array([[0.0], [weight]])))
+            nothing, inexact = Row.constant(np.zeros(1)), int(not power_of_two(np.array(weight)))
+            for token, active in enumerate(found.active.tolist()):
+                error = own if active else np.array([0.0, found.silent, 0.0])
+                form, error = row if active else nothing, above(abs(weight) * error, 8)
+                sum_of.add(token, target, form, error, abs(weight) * size, 1, inexact)
 
     def _difference(self, row: Row, coordinate: int, unit: int) -> float:
         """How far the form of a coordinate is from the argument of a unit."""

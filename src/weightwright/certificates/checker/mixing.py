@@ -17,6 +17,8 @@ from weightwright.network.layers import Bools, Floats
 
 #: At least the largest value of t sigmoid(-t): how far t sigmoid(t) is from relu(t).
 GATE = 0.2785
+#: How far below the registers' scores a gate puts the tokens of a query that is to get nothing.
+SILENT = 700.0
 
 
 @dataclass(frozen=True)
@@ -123,18 +125,23 @@ def visible(head: Head, n: int, r: int) -> Bools:
 
 @dataclass(frozen=True)
 class Gate:
-    """relu(s): reads `source`, writes `target` with a weight; approximation and rounding errors, input errors apart."""
+    """relu(s) on the active tokens, 0 on the others; written to every coordinate with its weight.
+
+    approximation, rounding: what s itself is off by comes to these. silent: what a token that is not active may get.
+    """
 
     source: int
-    target: int
-    weight: float
+    weights: Floats  # (coordinates,)
+    active: Bools  # (tokens,)
     approximation: float
     rounding: float
+    silent: float
 
 
 def gate(head: Head, keys: Keys) -> Gate:
-    """All data tokens have the score beta s of the query's own token and the value s, the registers constant scores and
-    the value 0: the output is s times sigmoid(beta s + eta).
+    """All data tokens have the score beta (s + g) of the query's own token and the value s, the registers constant
+    scores and the value 0: the output is s times sigmoid(beta (s + g) + eta). g is a constant of the token: 0 where it
+    is active, else so low that no weight is left.
 
     Lemma: |s sigmoid(beta s + eta) - relu(s)| <= (0.2785 + |eta|) / beta, since with t = beta s + eta the left side is
     |(t - eta) sigmoid(t) - relu(t - eta)| / beta, and relu is 1-Lipschitz. What scores are off by only changes eta.
@@ -145,34 +152,34 @@ def gate(head: Head, keys: Keys) -> Gate:
     must(plain and r > 0, "a gate sees every token and every register")
     must(head.W_Q.shape[1] == 2 and head.W_V.shape[1] == 1, "a gate's query is (s, 1) and its value one number")
     held = keys.held
-    (source,), (one,), (read,) = (np.flatnonzero(W) for W in (head.W_Q[:, 0], head.W_Q[:, 1], head.W_V[:, 0]))
-    copies = head.W_Q[source, 0] == head.W_Q[one, 1] == head.W_V[read, 0] == 1 and source == read
+    (one,), (source,) = (np.flatnonzero(W) for W in (head.W_Q[:, 1], head.W_V[:, 0]))
+    copies = head.W_Q[source, 0] == head.W_Q[one, 1] == head.W_V[source, 0] == 1
     must(bool(copies) and bool((held[r:, one] == 1).all()), "a gate's query is (s, 1) and its value s")
+    away = head.W_Q[:, [0]].copy()
+    away[source] = 0.0
+    g = exact_numbers(held[r:], away, m.dtype)[:, 0]
+    must(bool(np.isfinite(g).all()), "what a gate adds to s must be a constant of the token")
     K = exact_numbers(held, head.W_K, m.dtype)
     must(bool((K[r:] == [1.0, 0.0]).all()), "a gate gives every token the score beta s")
     must(bool((K[:r, 0] == 0).all() and np.isfinite(K[:r, 1]).all()), "a gate's registers have constant scores")
     must(bool((keys.registers[:, source] == 0).all()), "a gate's registers have the value 0")
-    size = float(keys.stream.sizes(keys.basis)[:, source].max())
-    highest = float(np.abs(K[:r, 1]).max())
-    must(head.beta * max(size, highest) < 2.0**100, "a gate's scores may overflow")
-    target = np.flatnonzero(head.W_O[0])
-    must(len(target) == 1, "a gate writes to one coordinate")
-    weight = float(head.W_O[0, target[0]])
+    size, highest = float(keys.stream.sizes(keys.basis)[:, source].max()), float(np.abs(K[:r, 1]).max())
+    far = head.beta * (1.01 * size + float(np.abs(g).max()) + highest)
+    must(far < 2.0**100, "a gate's scores may overflow")
+    # a token that is not active: its scores are this far below the registers'
+    low = g[g != 0]
+    below = head.beta * (-low.max(initial=-math.inf) * (1 - 4 * m.unit) - 1.01 * size - highest) * 0.999
+    must(not len(low) or below > SILENT, f"a gate hides its value by {below:.3g} only")
     others = sum((arb(head.beta * c).exp() for c in K[:r, 1].tolist()), arb(0))
     eta = abs(arb(n).log() - others.log()).upper()
     # scores: a product and a sum; the shift by the largest; exp
     score = head.beta * (size + highest)
     off = 2 * m.unit * score * 1.01 + 2.0**60 * m.smallest
-    log_off = (
-        2 * (off + m.unit * 1.01 * (2 * score + 2 * off)) + 2 * (-math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit)) * 1.01
-    )
-    approximation = abs(weight) * float(((arb(GATE) + eta) / arb(head.beta)).upper())
-    sums = float(gamma(2 * (n + r) + 8, m.unit)) * 3 * size + (4 * (n + r) + 10) * m.smallest * (1 + size)
-    rounding = abs(weight) * (1.01 * log_off / head.beta + sums)
-    return Gate(
-        int(source),
-        int(target[0]),
-        weight,
-        float(above(np.array(approximation), 2)),
-        float(above(np.array(rounding), 16)),
-    )
+    exp_off = -1.01 * math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit)
+    log_off = 2 * (off + m.unit * 1.01 * (2 * score + 2 * off) + exp_off)
+    approximation = float(((arb(GATE) + eta) / arb(head.beta)).upper())
+    lost = (4 * (n + r) + 10) * m.smallest * (1 + size)
+    rounding = 1.01 * log_off / head.beta + float(gamma(2 * (n + r) + 8, m.unit)) * 3 * size + lost
+    silent = n * size * math.exp(-SILENT) + lost
+    approximation, rounding, silent = above(np.array([approximation, rounding, silent]), 16).tolist()
+    return Gate(int(source), head.W_O[0], g == 0, approximation, rounding, silent)

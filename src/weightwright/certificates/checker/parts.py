@@ -119,10 +119,13 @@ def _power_of_two(x: float) -> bool:
     return math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5
 
 
-def part_holds(place: Place, part: PartClaim, profile: str, lo: float, hi: float, off: float, dtype: str) -> None:
+def part_holds(
+    place: Place, part: PartClaim, profile: str, lo: float, hi: float, off: float, dtype: str, examined: bool
+) -> None:
     """What the heads compute is profile(s) - mean within the claim's terms, for s computed between lo and hi.
 
-    off: how far a computed s is at most from the s that zones are about.
+    off: how far a computed s is at most from the s that zones are about. examined: the same heads with the same claim
+    and the same zones were, and only the range of s is new.
     """
     claim, stored = part.claim, place.stored
     formula = local_formula(parsed(profile, ("x",), "a profile"), stored.centre, stored.scale, part.mean)
@@ -132,6 +135,8 @@ def part_holds(place: Place, part: PartClaim, profile: str, lo: float, hi: float
     )
     holes = [hole for zone in part.zones.tolist() for hole in _hole(zone, off, stored, dtype)]
     covers(claim, stored, lo, hi, holes, dtype)
+    if examined:
+        return
     layer_holds(stored, claim, [Target(parsed(claim.formula, ("s",), "a part's formula"))], True, holes)
 
 

@@ -67,22 +67,30 @@ def _attention(
     for part in parts:
         _part(network, layer, part, size, err, out_size, out_err, unit)
     for claim in gates:
-        head = layer.heads[claim.head]
-        source, target = int(np.flatnonzero(head.W_V[:, 0])[0]), int(np.flatnonzero(head.W_O[0])[0])
-        weight, s = abs(head.W_O[0, target]), size[:, source].max()
-        scores = unit * (12 * s + 4 * EXP_ULPS[network.dtype] / head.beta)
-        sums = 6 * (len(size) + len(network.registers) + 4) * unit * s
-        offsets = network.registers @ head.W_K[:, 1]
-        eta = abs(math.log(len(size)) - float(np.log(np.exp(head.beta * offsets).sum())))
-        out_err[:, :, target] += 2.02 * weight * err[:, :, source].max(axis=1)[:, None]
-        out_err[0, :, target] += weight * (0.2785 + eta) / head.beta * 1.0001
-        out_err[2, :, target] += weight * (scores + sums)
-        out_size[:, target] += weight * s
+        _gate(network, layer.heads[claim.head], size, err, out_size, out_err, unit)
     named = {head for part in parts for head in part.heads} | {claim.head for claim in gates}
     for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in named):
         _mixing(network, head, size, err, out_size, out_err, unit)
     out_err[2] += (len(layer.heads) + 2) * unit * out_size
     return out_size, out_err
+
+
+def _gate(
+    network: Network, head: Head, size: Floats, err: Floats, out_size: Floats, out_err: Floats, unit: float
+) -> None:
+    source = int(np.flatnonzero(head.W_V[:, 0])[0])
+    away = head.W_Q[:, 0].copy()
+    away[source] = 0.0
+    active = np.broadcast_to(network.embed.C @ away == 0, len(size))
+    s = size[:, source].max()
+    scores = unit * (12 * s + 4 * EXP_ULPS[network.dtype] / head.beta)
+    sums = 6 * (len(size) + len(network.registers) + 4) * unit * s
+    eta = abs(math.log(len(size)) - float(np.log(np.exp(head.beta * network.registers @ head.W_K[:, 1]).sum())))
+    own = 2.02 * err[:, :, source].max(axis=1) + [(0.2785 + eta) / head.beta * 1.0001, 0.0, scores + sums]
+    weights = np.abs(head.W_O[0])
+    out_err += np.where(active[:, None], own[:, None, None] * weights, 0.0)
+    out_err[1] += 1e-250 * (1 + s) * weights
+    out_size += s * weights
 
 
 def _part(

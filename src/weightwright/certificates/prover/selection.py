@@ -34,7 +34,9 @@ class Lines:
 
     def tail(self) -> float:
         """tau: what all anchors but two weigh together at most; infinite where the lemma says nothing."""
-        q = math.exp(-float(np.diff(self.slopes).min()) * float(np.diff(self.crossings).min()) / 2)
+        step = float(np.diff(self.slopes).min())
+        gap = float(np.diff(self.crossings).min()) if step > 0 else 0.0
+        q = math.exp(-step * gap / 2) if gap > 0 else 1.0
         return q / (1 - q**3) + q**2 / (1 - q**4) if q < 1 else math.inf
 
     def values_of_cells(self) -> tuple[Floats, Floats, Floats]:
@@ -102,7 +104,7 @@ def _rounding(lines: Lines, s: float, tau: float, moved: float, dtype: str) -> f
         largest, count = float(np.abs(own).max()), len(own)
         growth = min(math.expm1(min(d, 1.0)) * 1.001, 0.999)
         slack = (1 + growth) / (1 - growth) * (1.002 + 4 * count * u)
-        summing = (u + tau) * slack**2
+        summing = min(u + tau, (count + 2) * u) * slack**2
         if growth < 0.249 and summing < 0.249:
             worst = max(worst, growth)
             total += largest * (2 * summing * slack / (1 - summing) + 3.2 * u * slack)
