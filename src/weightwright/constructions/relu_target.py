@@ -32,7 +32,7 @@ from weightwright.network.layers import Floats
 Formula = str | Callable[..., Any]
 MAX_VARIABLES, MAX_UNITS = 4, 2000
 #: Boxes that the prover looks at; the part of the tolerance that is left to what it cannot see, by the variables.
-_BOXES, _SHARE = 2048, {1: 0.02, 2: 0.04, 3: 0.1, 4: 0.22}
+_BOXES, _SHARE = {1: 2048, 2: 2048, 3: 1024, 4: 1024}, {1: 0.02, 2: 0.04, 3: 0.1, 4: 0.22}
 _RELU = "relu(x)"
 
 
@@ -114,13 +114,13 @@ def plane_waves(
     if max_units < units < inf:
         raise BudgetError(f"{where}: tol={tol:g} takes about {units:.0f} ReLUs, max_units={max_units}")
     if units < inf:
-        waves, proof = _proven(expressions, fit, box, tol, 1.05 * fit.error + share)
+        waves, proof = _proven(expressions, fit, box, tol, 1.05 * fit.error + share, _BOXES[N])
         if proof.complete:
             built = _built(expressions, waves, proof, box, tol / SLACK**2 - proof.bound, max_units)
             if built is None:
                 raise BudgetError(f"{where}: tol={tol:g} takes more than max_units={max_units} ReLUs")
             return built
-    raise _out_of_reach(expressions, closest, box, tol, where, max_units)
+    raise _out_of_reach(expressions, closest, box, tol, where, max_units, float(np.ptp(held_out, axis=0).max()))
 
 
 def from_module(module: nn.Module, N: int) -> Ridge:
@@ -238,13 +238,15 @@ def _values(expressions: Sequence[Expression], names: Sequence[str], box: Box, z
     return y
 
 
-def _proven(expressions: Sequence[Expression], fit: Fit, box: Box, tol: float, goal: float) -> tuple[Waves, WavesProof]:
+def _proven(
+    expressions: Sequence[Expression], fit: Fit, box: Box, tol: float, goal: float, most: int
+) -> tuple[Waves, WavesProof]:
     """The fit as waves, without those that hardly do anything, and the boxes that prove them."""
     waves = fit.waves(box.lo, box.hi)
     sizes = np.abs(fit.profiles).sum(axis=1).max(axis=1)
     kept = sizes > 1e-3 * tol / len(sizes)
     waves = Waves(waves.affine, waves.waves[kept], waves.polynomials[:, kept])
-    return waves, prove_waves(expressions, waves, box.lo, box.hi, goal, _BOXES)
+    return waves, prove_waves(expressions, waves, box.lo, box.hi, goal, most)
 
 
 def _profiles(waves: Waves, box: Box) -> list[Profile]:
@@ -288,15 +290,17 @@ def _built(
 
 
 def _out_of_reach(
-    expressions: Sequence[Expression], closest: Fit, box: Box, tol: float, where: str, most: int
+    expressions: Sequence[Expression], closest: Fit, box: Box, tol: float, where: str, most: int, spread: float
 ) -> ToleranceError:
     """With the bound of the closest fit, where it can be proven."""
     for factor in (1.2, 3.0):
-        waves, proof = _proven(expressions, closest, box, closest.error, factor * closest.error)
+        waves, proof = _proven(
+            expressions, closest, box, closest.error, factor * closest.error, _BOXES[box.lo.size] // 4
+        )
         built = _built(expressions, waves, proof, box, proof.bound / 2, most) if proof.complete else None
-        if built is not None and built[1].error > tol:
+        if built is not None and tol < built[1].error <= spread / 4:  # else a constant does nearly as well
             best = built[1].error
             return ToleranceError(f"{where}: tol={tol:g} cannot be proven; {rounded_up(best)} can be", best)
     return ToleranceError(
-        f"{where}: tol={tol:g} cannot be proven, and no other error either; is the function smooth, the domain small?"
+        f"{where}: tol={tol:g} cannot be proven, and no other error of use; is the function smooth, the domain small?"
     )

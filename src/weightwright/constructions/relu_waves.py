@@ -24,6 +24,8 @@ _ROUNDS, _POINTS, _HELD_OUT = 24, 2000, 6000
 _PENALTIES = (1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 _QUASI_NORM = 1 / 3  # I_w^(2/3) is about the curvature's norm to this power
 _LESS = 0.95  # a degree is worth its trouble if it saves a twentieth of the units
+#: The part of the budget that a fit may use before more directions are tried, by the number of variables.
+_ENOUGH = {1: 1.0, 2: 0.25, 3: 0.25, 4: 1.0}
 _FINE = 2001  # points along a profile, for its curvature
 #: (largest factor, largest sum of squares) of the directions to try, one after another, by the number of variables.
 _DIRECTIONS: dict[int, tuple[tuple[int, int], ...]] = {
@@ -86,30 +88,42 @@ class Fitter:
     def best(self, y: Floats, held_out: Floats, budget: float, most: float) -> tuple[Fit, Fit]:
         """Of the fits to the values (points, M): the one of fewest units within the budget, and the closest one.
 
-        Directions are added while the first takes more than `most` units, degrees while they save some.
+        Degrees are added while they save units; directions where the fit takes too many units, or much of the budget.
         """
         fewest = closest = None
         for largest, square in _DIRECTIONS[self.N]:
-            w, saving = directions(self.N, largest, square), 0
+            w, idle = directions(self.N, largest, square), 0
             for degree in _DEGREES[self.N]:
                 problem = _Problem(w, degree, self.z, y, self.held_out, held_out)
-                before, worse = _units(fewest, budget), 0
-                for penalty in _PENALTIES:
-                    so_far = _units(fewest, budget)
-                    for fit in problem.fits(penalty):
-                        closest = fit if closest is None or fit.error < closest.error else closest
-                        fewest = fit if fewest is None or _units(fit, budget) < _units(fewest, budget) else fewest
-                    worse += _units(fewest, budget) == so_far < inf
-                    if worse == 2:
-                        break
-                saving = saving + 1 if before * _LESS < _units(fewest, budget) < inf else 0
-                if saving == 2:
+                plain = next(problem.fits(_PENALTIES[-1], rounds=1))
+                closest = plain if closest is None or plain.error < closest.error else closest
+                if plain.error > 2 * budget:  # reweighting does not gain that much
+                    continue
+                before = _units(fewest, budget)
+                fewest = min([fewest or plain, *_fits(problem, budget)], key=lambda fit: _units(fit, budget))
+                idle = idle + 1 if _LESS * before < _units(fewest, budget) < inf else 0
+                if idle == 2:
                     break
-            if _units(fewest, budget) <= most:
+            if fewest is not None and fewest.error <= _ENOUGH[self.N] * budget and _units(fewest, budget) <= most:
                 break
-        assert fewest is not None
         assert closest is not None
-        return fewest, closest
+        if fewest is None:
+            problem = _Problem(closest.w, closest.profiles.shape[1] + 1, self.z, y, self.held_out, held_out)
+            closest = min([closest, *problem.fits(_PENALTIES[-1])], key=lambda fit: fit.error)
+        return fewest or closest, closest
+
+
+def _fits(problem: _Problem, budget: float) -> Iterator[Fit]:
+    """With smaller and smaller penalties, until two of them saved nothing."""
+    fewest, idle = inf, 0
+    for penalty in _PENALTIES:
+        fits = list(problem.fits(penalty))
+        yield from fits
+        units = min(_units(fit, budget) for fit in fits)
+        idle = idle + 1 if units >= fewest < inf else 0
+        fewest = min(fewest, units)
+        if idle == 2:
+            return
 
 
 def _units(fit: Fit | None, budget: float) -> float:
@@ -131,12 +145,12 @@ class _Problem:
         profiles = np.stack([cheb.chebval(t, _unit(j)) for j in range(2, self.degree + 1)], axis=2)
         return np.column_stack([np.ones(len(z)), z, profiles.reshape(len(z), -1)])
 
-    def fits(self, penalty: float) -> Iterator[Fit]:
+    def fits(self, penalty: float, rounds: int = _ROUNDS) -> Iterator[Fit]:
         """Reweighted: directions that bend little are made to bend less, points with large errors count more."""
         N, W, k, M = self.w.shape[1], len(self.w), self.degree - 1, self.y.shape[1]
         stiffness, at = np.ones(W), np.full(len(self.A), 1.0 / len(self.A))
         scale = np.abs(self.y).max() or 1.0
-        for number in range(_ROUNDS):
+        for number in range(rounds):
             weighted = self.A.T * at
             gram, right = weighted @ self.A, weighted @ self.y
             gram[np.diag_indices_from(gram)] += 1e-14
@@ -146,7 +160,7 @@ class _Problem:
             solution = np.linalg.solve(gram, right)
             profiles = solution[1 + N :].reshape(W, k, M)
             norms = np.einsum("wim,ij,wjm->w", profiles, self.energy, profiles)
-            if number % 4 == 3:
+            if number % 4 == 3 or rounds == 1:
                 off = float(np.abs(self.B @ solution - self.expected).max())
                 curvature = np.abs(np.einsum("qi,wim->wqm", self.second, profiles)).max(axis=2)
                 cost = float(((np.sqrt(curvature) @ self.weights) ** (2 / 3)).sum())

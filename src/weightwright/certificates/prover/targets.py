@@ -104,10 +104,10 @@ def _examine(formulas: Sequence[Expression], waves: Waves, boxes: Floats) -> tup
         beyond = np.broadcast_to(jet_along(formula, box, rays, order)[order].magnitude(), len(boxes))
         with np.errstate(all="ignore"):
             worst = np.maximum(worst, largest_on_box(gap, r, table) + beyond)  # NaN stays
-        # the axis whose variable has most part in the highest degree
-        top = table.degrees >= order - 2
-        sizes = point[top].magnitude() * np.prod(r[None] ** table.exponents[top][:, None], axis=2)
-        spread += np.nan_to_num(sizes.T @ table.exponents[top], nan=0.0, posinf=0.0)
+        # the axis whose variable has most part in what bends
+        bent = table.degrees >= 2
+        sizes = gap[bent].magnitude() * np.prod(r[None] ** table.exponents[bent][:, None], axis=2)
+        spread += np.nan_to_num(sizes.T @ table.exponents[bent], nan=0.0, posinf=0.0)
     unknown = ~np.isfinite(worst) | (spread.max(axis=1) == 0)
     spread[unknown] = (r / r.max(axis=0))[unknown]
     return worst, spread.argmax(axis=1)
