@@ -18,6 +18,7 @@ NO_ZONES = np.zeros((0, 2))
 UNREAD, IDENTITY = -1, -2
 #: What a certificate leans on where a head neither sees a key nor hides it by its score.
 MASKED = "keys that a head does not see are not computed, as in this module; a plain Transformer would need a mask"
+NO_WAVES, NO_POLYNOMIALS = np.zeros((0, 0)), np.zeros((0, 0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +69,20 @@ class GateClaim:
 class TargetClaim(Frozen):
     """The ridge's outputs are within `error` of these formulas of x0, x1, ..., one for each output.
 
-    rule "exact": both are piecewise linear and the same function; error is 0. rule "taylor": on each of the boxes.
+    All units are relu(x) of affine functions of x.
+    rule "exact": the formulas are piecewise linear with the same kinks; error is 0, or what coefficients that are no
+    floats lose.
+    rule "taylor": every unit runs along a wave, t_w = waves_w . (x, 1): its argument has the wave's factors. The units
+    along w add up to nearly the polynomial sum_j polynomials[m, w, j] t_w^j for output m; these polynomials and the
+    part of the output that is affine in x add up to nearly the formula, on each of the boxes.
     """
 
     formulas: tuple[str, ...]
     rule: Literal["exact", "taylor"]
     boxes: Floats  # (number of boxes, 2, N): together they cover the domain; none for "exact"
     error: float
+    waves: Floats = field(default_factory=lambda: NO_WAVES)  # (number of waves, N + 1)
+    polynomials: Floats = field(default_factory=lambda: NO_POLYNOMIALS)  # (outputs, number of waves, degree + 1)
 
 
 @dataclass(frozen=True)

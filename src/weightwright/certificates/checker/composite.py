@@ -20,6 +20,7 @@ from weightwright.certificates.checker.mixing import Keys, Machine, constant_mix
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.stream import APPROXIMATION, LEAKAGE, ROUNDING, Basis, Row, Stream, linear
+from weightwright.certificates.checker.targets import agree_target
 from weightwright.certificates.claims import Certificate
 from weightwright.certificates.composites import IDENTITY, MASKED, UNREAD, Composite, PartClaim, assumed, in_words
 from weightwright.network import Attention, Linear, Network
@@ -49,8 +50,6 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
     errors = walk.distance(outputs)  # (3,)
     if composite.target is not None:
-        from weightwright.certificates.checker.targets import agree_target
-
         agree_target(composite.ridge, composite.target, lo, hi)
         errors[APPROXIMATION] += composite.target.error
     whole = certificate.terms
