@@ -36,6 +36,15 @@ class Ridge(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
+class Models(Frozen):
+    """The same target for every token: output (i, r) is unit i * rows + r, profiles_r(weights_i . x_i + shifts_i)."""
+
+    profiles: tuple[str, ...]  # one for each row
+    weights: Floats  # (n, d)
+    shifts: Floats  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
 class PartClaim(Frozen):
     """Heads of one layer that read one coordinate s and add up to profile(s) - mean - slope s, written to another.
 
@@ -92,7 +101,7 @@ class Composite:
     Heads that no part and no gate names have constant scores: they mix tokens.
     """
 
-    ridge: Ridge
+    ridge: Ridge | Models
     parts: tuple[PartClaim, ...]
     gates: tuple[GateClaim, ...] = ()
     target: TargetClaim | None = None
@@ -103,6 +112,8 @@ def in_words(composite: Composite) -> str:
     if composite.target is not None:
         return ", ".join(composite.target.formulas)
     ridge = composite.ridge
+    if isinstance(ridge, Models):
+        return f"{', '.join(ridge.profiles)} of w_i . x_i + t_i for each of {len(ridge.weights)} tokens"
     kinds = ", ".join(f"{ridge.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(ridge.profiles))
     units = f"{len(ridge.profiles)} units ({kinds})" if kinds else "no unit"
     return f"{len(ridge.constants)} outputs affine in the inputs and {units}"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.certificates.composites import Ridge
+from weightwright.certificates.composites import Models
 from weightwright.certificates.prover.rounding import UNIT
 from weightwright.network.layers import Floats
 
@@ -60,14 +60,9 @@ def reach(w: Floats, t: Floats, box: Box, dtype: str) -> tuple[float, float]:
     return float((centre - radius).min()) - room, float((centre + radius).max()) + room
 
 
-def target(profiles: Sequence[str], w: Floats, t: Floats) -> Ridge:
+def target(profiles: Sequence[str], w: Floats, t: Floats) -> Models:
     """Output (i, r) is profiles[r](w_i . x_i + t_i): unit i * rows + r."""
-    (n, d), rows = w.shape, len(profiles)
-    arguments = np.zeros((n * rows, n * d + n * rows))
-    for i in range(n):
-        arguments[i * rows : (i + 1) * rows, i * d : (i + 1) * d] = w[i]
-    outputs = np.concatenate([np.zeros((n * rows, n * d)), np.eye(n * rows)], axis=1)
-    return Ridge(tuple(profiles) * n, arguments, np.repeat(t, rows), outputs, np.zeros(n * rows))
+    return Models(tuple(profiles), w, t)
 
 
 def arguments_of(x: Floats, w: Floats, t: Floats) -> Floats:

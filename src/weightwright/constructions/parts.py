@@ -89,7 +89,7 @@ def spectral_part(profile: str, lo: float, hi: float, tol: float, dtype: str = "
 def _with_slope(claim: LayerClaim) -> LayerClaim:
     """The claim with a bound on the formula's slope, which a network of one layer may not need."""
     steepest = jet(parse(claim.formula, ("s",)), Interval(claim.boxes[:, 0], claim.boxes[:, 1]), 1)[1].magnitude()
-    return dataclasses.replace(claim, lipschitz=2.0 * float(np.max(steepest)))
+    return dataclasses.replace(claim, lipschitz=(1 + 2.0**-20) * float(np.max(steepest)))
 
 
 def split_beta(beta: float, dtype: str) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """UA-8: sequence to sequence in the infinity norm, by two layers that emulate a ReLU network.
 
 Statement. For any continuous f: R^{n x d} -> R^{n x d_out} on a box and any error there are two multi-head attention
-layers with linear maps that are within the error of f everywhere. The first computes w_{k,j} . x_j for every hidden unit
-k and token j (truncated at values that are never reached), the linear map adds them up over the tokens, the second
+layers with linear maps that are within the error of f everywhere. The first computes w_{k,j} . x_j for every hidden
+unit k and token j (truncated at values that are never reached), the linear map adds them up over the tokens, the second
 computes the ReLU of the sums, and the last linear map their combination.
 
 Source: universal approximation paper, Theorem F.2, G.22, G.23. Deviations:
@@ -160,8 +160,8 @@ def _network(
     ridge: Ridge, shape: tuple[int, ...], identity: Part, rectifier: Part
 ) -> tuple[Network, tuple[PartClaim, ...]]:
     """The stream: in[k] holds w_{k,j} . x_j, and after the sum over tokens the preactivation; part[k] what the first
-    layer makes of the one, out[k] what the second makes of the other. Rows k < m are hidden units; the others carry what
-    outputs take of the inputs themselves, and pass both layers as they are."""
+    layer makes of the one, out[k] what the second makes of the other. Rows k < m are hidden units; the others carry
+    what outputs take of the inputs themselves, and pass both layers as they are."""
     n, d = shape
     m, N = len(ridge.profiles), n * d
     linear = np.flatnonzero(ridge.outputs[:, :N].any(axis=1))

@@ -11,6 +11,8 @@ Deviations, faithful:
 - L_{-1} = a - dL, which the paper's Definition 3.3 does not define (errata);
 - beta is ours, from the 1-norm lemma: the tails of all H heads times their spreads stay below a share of the spacing;
 - the output goes to a coordinate of its own in a residual stream, so that an ordinary Transformer loads the layer;
+- beyond ONE_HOT tokens the position code holds the keys, offsets and values of every head themselves, 3 H numbers a
+  token: the paper's one-hot code takes n of them;
 - w is the same for all tokens, as the token-wise map of the proof has it; t_i stands in the position code. With its own
   w_i for every token the embedding scales positions, which is no longer native.
 Spectral: the heads of `truncated_linear(method="spectral")` with their keys on the tokens' position code would need n
@@ -36,6 +38,9 @@ from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
+#: The most tokens for which the position code is one-hot.
+ONE_HOT = 256
+
 
 def truncated_linear_heads(
     w: npt.ArrayLike,
@@ -54,7 +59,7 @@ def truncated_linear_heads(
 
     Give tol, or H and perhaps beta (powers of two multiply exactly; the rest goes into the keys).
     Error: the spacing (b-a)/((n-2)H), leakage and rounding; `net.about.bounds` has "inside" and "everywhere".
-    Cost: 1 layer, H heads with n keys each, width n + 3, no registers.
+    Cost: 1 layer, H heads with n keys each, width n + 3 (3 H + 3 beyond ONE_HOT tokens), no registers.
 
     >>> net = truncated_linear_heads([1.0, -1.0], [0.0] * 6, -1.0, 1.0, (-1, 1), H=4)
     >>> net.certificate.status, net.network.native, net.certificate.bound < 2 / 16 + 1e-3
@@ -106,6 +111,7 @@ def truncated_linear_heads(
     return net
 
 
+_WORDS = ("key", "offset", "value")
 _ABOUT = ("method", "chosen", "printed", "bounds", "reference", "probes")
 
 
@@ -127,20 +133,23 @@ def _parameters(a: float, b: float, n: int, tol: float | None, H: int | None, be
 
 
 def _network(part: Part, w: Floats, t: Floats, n: int, dtype: str) -> Network:
-    d = w.shape[1]
+    d, H = w.shape[1], len(part.tables)
     inputs = tuple(f"x[{c}]" for c in range(d))
-    names = ("s", "one", *(f"pos[{i}]" for i in range(n)), part.profile)
+    numbers = np.stack([column for t in part.tables for column in (t.keys, t.offsets, t.values)], axis=1)  # (n, 3 H)
+    one_hot = n <= ONE_HOT
+    words = [f"pos[{i}]" for i in range(n)] if one_hot else [f"{word}[{h}]" for h in range(H) for word in _WORDS]
+    names = ("s", "one", *words, part.profile)
     shared = bool((w == w[0]).all())
     A, C = np.zeros((d, len(names))), np.zeros((n, len(names)))
     A[:, 0] = rounded(w[0], dtype) if shared else 1.0
-    C[:, 0], C[:, 1], C[:, 2 : n + 2] = rounded(t, dtype), 1.0, np.eye(n)
+    C[:, 0], C[:, 1], C[:, 2:-1] = rounded(t, dtype), 1.0, np.eye(n) if one_hot else numbers
+    from_code = numbers if one_hot else np.eye(3 * H)
     heads = []
     for h, table in enumerate(part.tables):
         W_Q, W_K = np.zeros((len(names), 2)), np.zeros((len(names), 2))
         W_V, W_O = np.zeros((len(names), 1)), np.zeros((1, len(names)))
         W_Q[0, 0], W_Q[1, 1] = 1.0, 1.0
-        W_K[2 : n + 2, 0], W_K[2 : n + 2, 1] = table.keys, table.offsets
-        W_V[2 : n + 2, 0], W_O[0, -1] = table.values, 1.0
+        W_K[2:-1], W_V[2:-1], W_O[0, -1] = from_code[:, 3 * h : 3 * h + 2], from_code[:, [3 * h + 2]], 1.0
         role = f"anchors {h * (n - 2)} to {(h + 1) * (n - 2) - 1} of {part.profile}"
         heads.append(Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(data="all")))
     return Network(

@@ -15,6 +15,7 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import series
 from weightwright.certificates.checker.complaints import must, parsed, require
+from weightwright.certificates.checker.declared import Affine, Declared
 from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two
 from weightwright.certificates.checker.mixing import Keys, Machine, constant_mixing, gate
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
@@ -22,7 +23,16 @@ from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.stream import APPROXIMATION, LEAKAGE, ROUNDING, Basis, Row, Stream, linear
 from weightwright.certificates.checker.targets import agree_target
 from weightwright.certificates.claims import Certificate
-from weightwright.certificates.composites import IDENTITY, MASKED, UNREAD, Composite, PartClaim, assumed, in_words
+from weightwright.certificates.composites import (
+    IDENTITY,
+    MASKED,
+    UNREAD,
+    Composite,
+    PartClaim,
+    Ridge,
+    assumed,
+    in_words,
+)
 from weightwright.network import Attention, Linear, Network
 from weightwright.network.layers import Bools, Floats
 
@@ -50,6 +60,8 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
     errors = walk.distance(outputs)  # (3,)
     if composite.target is not None:
+        require(isinstance(composite.ridge, Ridge), "formulas go with a ReLU network")
+        assert isinstance(composite.ridge, Ridge)
         agree_target(composite.ridge, composite.target, lo, hi)
         errors[APPROXIMATION] += composite.target.error
     whole = certificate.terms
@@ -63,13 +75,14 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
 
 class _Walk:
     def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats) -> None:
-        self.network, self.composite, self.ridge = network, composite, composite.ridge
+        self.network, self.composite = network, composite
         self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
         self.basis, self.N = Basis(lo, hi), len(lo)
+        self.declared = Declared(composite.ridge, self.N)
         self.unit_ids: dict[int, int] = {}  # units whose basis function is known
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.masks = False
-        _well_formed(self.composite, self.N)
+        _well_formed(self.composite, self.declared.units)
 
     def run(self) -> Stream:
         n, d = self.network.tokens or 0, len(self.network.inputs)
@@ -119,7 +132,7 @@ class _Walk:
         require(len(part.units) == len(stream.rows), f"a part names {len(part.units)} tokens of {len(stream.rows)}")
         place = read_part(layer, part, stream.constants, keys.registers, dtype)
         self.masks = self.masks or not hides_others(place.stored, len(keys.registers) + len(stream.rows))
-        profiles = {"x" if unit == IDENTITY else self.ridge.profiles[unit] for unit in part.units if unit != UNREAD}
+        profiles = {"x" if unit == IDENTITY else self.declared.profile(unit) for unit in part.units if unit != UNREAD}
         require(len(profiles) == 1, f"a part computes one profile, not {sorted(profiles)}")
         errors = stream.total()[:, place.source]
         lo, hi, off = math.inf, -math.inf, 0.0
@@ -180,8 +193,8 @@ class _Walk:
 
     def _gate(self, sum_of: _Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
         found = gate(layer.heads[head], keys)
-        require(0 <= unit < len(self.ridge.profiles), f"a gate computes unit {unit}")
-        require(self.ridge.profiles[unit] == "relu(x)", f"a gate computes relu(x), not {self.ridge.profiles[unit]!r}")
+        profile = self.declared.profile(unit)
+        require(profile == "relu(x)", f"a gate computes relu(x), not {profile!r}")
         stream = keys.stream
         # every token's number may be the value, and the query's own the score: twice the largest error of any
         apart = max(self._difference(row, found.source, unit) for row in stream.rows)
@@ -200,29 +213,27 @@ class _Walk:
 
     def _difference(self, row: Row, coordinate: int, unit: int) -> float:
         """How far the form of a coordinate is from the argument of a unit."""
-        declared = self._declared(self.ridge.arguments[unit], float(self.ridge.shifts[unit]))
-        return self._apart(_column(row, coordinate), declared)
+        return self._apart(_column(row, coordinate), self._form(self.declared.argument(unit)))
 
     def _apart(self, form: Row, declared: Row) -> float:
         lo, hi = form.plus(Row(declared.ids, Balls(-declared.forms.mid, declared.forms.rad))).range(self.basis)
         return float(np.maximum(np.abs(lo), np.abs(hi))[0])
 
-    def _declared(self, weights: Floats, constant: float) -> Row:
+    def _form(self, affine: Affine) -> Row:
         """An affine combination of inputs and units that are known by now."""
-        used = np.flatnonzero(weights)
-        late = [unit for unit in (used[used >= self.N] - self.N).tolist() if unit not in self.unit_ids]
+        late = [i - self.N for i in affine.places if i >= self.N and i - self.N not in self.unit_ids]
         require(not late, f"units {late} are used before they are computed")
-        ids = [0, *(int(i) + 1 if i < self.N else self.unit_ids[int(i) - self.N] for i in used)]
+        ids = [0, *(i + 1 if i < self.N else self.unit_ids[i - self.N] for i in affine.places)]
         order = np.argsort(ids)
-        values = np.array([constant, *weights[used]])
+        values = np.array([affine.constant, *affine.weights])
         return Row(tuple(ids[i] for i in order), Balls.exact(values[order][:, None]))
 
     def _unit(self, unit: int) -> int:
         """The basis function of a unit, with the range of its profile over the range of its argument."""
         if unit not in self.unit_ids:
-            argument = self._declared(self.ridge.arguments[unit], float(self.ridge.shifts[unit]))
+            argument = self._form(self.declared.argument(unit))
             lo, hi = (float(end[0]) for end in argument.range(self.basis))
-            profile = parsed(self.ridge.profiles[unit], ("x",), "a profile")
+            profile = parsed(self.declared.profile(unit), ("x",), "a profile")
             edges = np.linspace(lo, hi, PARTS_OF_A_RANGE + 1)
             edges[0], edges[-1] = lo, hi
             over = [series(profile, arb(a).union(arb(b)), 0)[0] for a, b in pairwise(edges.tolist())]
@@ -237,12 +248,10 @@ class _Walk:
         worst = outputs.err.max(axis=(1, 2))
         width = outputs.rows[0].forms.mid.shape[1]
         count = len(outputs.rows) * width
-        require(self.ridge.outputs.shape[0] == count, f"the target has {len(self.ridge.outputs)} outputs, not {count}")
+        require(self.declared.outputs == count, f"the target has {self.declared.outputs} outputs, not {count}")
         for index in range(count):
             row, column = outputs.rows[index // width], index % width
-            apart = self._apart(
-                _column(row, column), self._declared(self.ridge.outputs[index], float(self.ridge.constants[index]))
-            )
+            apart = self._apart(_column(row, column), self._form(self.declared.output(index)))
             rounding = outputs.err[ROUNDING, index // width, column] + apart
             worst[ROUNDING] = max(worst[ROUNDING], float(above(np.array(rounding), 2)))
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
@@ -297,15 +306,7 @@ def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int
             require((index, column) in claimed, f"no claim covers column {column} of head {index}")
 
 
-def _well_formed(composite: Composite, N: int) -> None:
-    ridge = composite.ridge
-    K = len(ridge.profiles)
-    shapes = ridge.arguments.shape == (K, N + K) and ridge.shifts.shape == (K,)
-    shapes = shapes and ridge.outputs.shape == (len(ridge.constants), N + K) and ridge.constants.ndim == 1
-    require(shapes, "the target's arrays do not fit together")
-    finite = all(np.isfinite(array).all() for array in (ridge.arguments, ridge.shifts, ridge.outputs, ridge.constants))
-    require(finite, "the target has numbers that are not finite")
-    require(not np.triu(ridge.arguments[:, N:]).any(), "a unit's argument takes a later unit")
+def _well_formed(composite: Composite, K: int) -> None:
     for part in composite.parts:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
