@@ -15,6 +15,7 @@ from flint import arb
 
 from weightwright.certificates.checker.balls import largest, series, working_precision
 from weightwright.certificates.checker.complaints import LARGEST, LEAST, parsed, require, short, terms_hold
+from weightwright.certificates.checker.grid import agree_grid
 from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
@@ -63,6 +64,10 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        if certificate.grid is not None:
+            agree_grid(network, certificate)
+            return
+        require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
         if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
             plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
             require(plain, "several variables go with kernel 'dot' and a formula alone")
