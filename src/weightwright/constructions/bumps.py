@@ -11,6 +11,7 @@ from weightwright.constructions.grids import (
     finished,
     printed_parameters,
     refuse_beyond,
+    values_at_points,
 )
 from weightwright.runtime import AttentionNetwork
 
@@ -66,7 +67,7 @@ def bumps(
         refuse_beyond(grid, "units", 1, 8 * (grid.N * grid.g + 3), max_cells, "max_cells")
 
     grid = choose_grid(asked, target, "bumps", within_budget)
-    values = target(grid.points()).T
+    values = values_at_points(grid, target)
     network = bump_network(grid, values)
     certificate = certified(asked, target, grid, "bumps", network, values, None)
     printed = printed_parameters(asked, grid, values, certificate)

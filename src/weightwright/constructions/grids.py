@@ -85,6 +85,17 @@ def cells_of(grid: Grid) -> Cells:
     return Cells(grid.g, grid.delta, grid.B, grid.indices())
 
 
+def values_at_points(grid: Grid, target: Target) -> Floats:
+    """(outputs, G); FormulaError where a formula has no finite value."""
+    points = grid.points()
+    values = target(points).T
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        k, v = wrong[0]
+        raise FormulaError(f"{target.formulas[k]} is undefined or infinite at {points[v].ravel().tolist()}")
+    return values
+
+
 def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callable[[Grid], None]) -> Grid:
     """The grid that was asked for, or about the coarsest whose proposed bound meets the tolerance."""
     if asked.g is not None:
@@ -96,7 +107,7 @@ def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callabl
         grid = asked.grid(g)
         within_budget(grid)
         cells = cells_of(grid)
-        core, shell = errors_on_cells(asked, target, cells, target(grid.points()).T, kind)
+        core, shell = errors_on_cells(asked, target, cells, values_at_points(grid, target), kind)
         bound = grid_terms(cells, core, shell, 0.0, 0.0, asked.norm)[1]
         if bound <= asked.tol * (1 - 1e-4):
             return grid
@@ -105,8 +116,6 @@ def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callabl
 
 def errors_on_cells(asked: Asked, target: Target, cells: Cells, values: Floats, kind: Kind) -> tuple[Floats, Floats]:
     """(core, shell), each (outputs, G); FormulaError where a formula is undefined. Values (outputs, G)."""
-    if not np.isfinite(values).all():
-        raise FormulaError(f"{target.formulas[0]} is undefined or infinite at a grid point")
     both = []
     for k, row in enumerate(values):
         if target.expressions is not None:
@@ -245,8 +254,8 @@ def printed_parameters(asked: Asked, grid: Grid, values: Floats, certificate: Ce
     printed = {"exceptional": B**N * -math.expm1(N * math.log1p(-grid.delta))}
     if claim is None:
         return printed
-    eps, largest = asked.tol or certificate.bound, max(float(np.abs(values).max()), 1e-300)
-    outside = min(eps**p / (2 ** (p + 1) * largest**p) / B**N, 1.0)
+    eps, largest = asked.tol or certificate.bound, float((np.abs(values) + claim.core).max())
+    outside = min((eps / (2 * largest)) ** p / 2 / B**N, 1.0)
     slope = float(claim.core.max()) / ((1 - grid.delta) * B / grid.g)
     near = eps / (2 * (2 * B) ** (N / p) * ((1 - outside) * (2 * B) ** N) ** (1 / p)) if outside < 1 else math.inf
     return {"g": float(max(1, math.ceil(slope * B / near))), "delta": 1 - (1 - outside) ** (1 / N), **printed}

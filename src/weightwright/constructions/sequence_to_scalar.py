@@ -16,6 +16,7 @@ from weightwright.constructions.grids import (
     pick_parameters,
     printed_parameters,
     refuse_beyond,
+    values_at_points,
 )
 from weightwright.runtime import AttentionNetwork
 
@@ -126,7 +127,7 @@ def by_heads(
         refuse_beyond(grid, "heads", each, bytes_each, max_heads, "max_heads")
 
     grid = choose_grid(asked, target, kind, within_budget)
-    values = target(grid.points()).T
+    values = values_at_points(grid, target)
     picked = pick_parameters(cells_of(grid), grid.n, p, beta)
     network = attention_network(grid, values, picked.p, picked.beta_bumps, picked.beta, second_layer, sequence)
     certificate = certified(asked, target, grid, kind, network, values, picked)
@@ -137,24 +138,24 @@ def by_heads(
 
 def counts_sequence_to_scalar(n: int, d: int, g: int, p: int) -> dict[str, int]:
     """Exact counts of UA-5 as stored, as `cost` counts them (UA-14)."""
-    return counts_by_heads(n, d, g, p, 1, second_layer=True)
+    return counts_by_heads(n, d, g, p, second_layer=True, sequence=False)
 
 
 def counts_sequence_to_scalar_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
     """The same for UA-6."""
-    return counts_by_heads(n, d, g, p, 1, second_layer=False)
+    return counts_by_heads(n, d, g, p, second_layer=False, sequence=False)
 
 
-def counts_by_heads(n: int, d: int, g: int, p: int, outputs: int, *, second_layer: bool) -> dict[str, int]:
-    """The same for any number of outputs: 1, or n d that go back to n tokens."""
-    G, K, heads = g ** (n * d), outputs, 2 * d * g ** (n * d)
+def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, sequence: bool) -> dict[str, int]:
+    """The same for one output, or for n d that go back to n tokens."""
+    G, K, heads = g ** (n * d), n * d if sequence else 1, 2 * d * g ** (n * d)
     D = d + n + 3 + G + (2 * K if second_layer else 0)
     registers = p + (G if second_layer else 0)
     before = (d + n) * D + registers * D + heads * 6 * D
     last = D if second_layer else G  # what read takes
     between = D * last + n + last
     picking = K * (2 * D * G + 2 * D) if second_layer else 0
-    read = last * K + (1 if K == 1 else n * n + d)
+    read = last * K + (n * n + d if sequence else 1)
     return {
         "layers": 1 + second_layer,
         "heads": heads + (K if second_layer else 0),

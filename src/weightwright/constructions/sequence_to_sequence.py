@@ -81,9 +81,9 @@ def sequence_to_sequence_softmax(
 
 def counts_sequence_to_sequence(n: int, d: int, g: int, p: int) -> dict[str, int]:
     """Exact counts of the two layers as stored, as `cost` counts them (UA-14)."""
-    return counts_by_heads(n, d, g, p, n * d, second_layer=True)
+    return counts_by_heads(n, d, g, p, second_layer=True, sequence=True)
 
 
 def counts_sequence_to_sequence_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
     """The same for one layer and a softmax."""
-    return counts_by_heads(n, d, g, p, n * d, second_layer=False)
+    return counts_by_heads(n, d, g, p, second_layer=False, sequence=True)
