@@ -411,3 +411,71 @@ def test_parameters_of_the_heads_that_are_refused(make: Make) -> None:
     assert weak.certificate.grid.leakage > 0.05
     assert weak.about.bounds["core"] > make(f, 2, 1, g=3).about.bounds["core"]
     assert isinstance(weak.network.layers[1], Linear)
+
+
+SMOOTH = {1: ["sin(x0)"], 2: ["sin(x0)*x1", "exp(x0/2)"], 3: ["x0 + sin(x1)*x2", "x1", "x0*x2"]}
+
+
+@pytest.mark.parametrize("make", ATTENTION)
+@pytest.mark.parametrize("setting", [
+    {"n": 2, "d": 1, "tol": 1e-2},
+    {"n": 1, "d": 2, "tol": 0.2, "B": 2.0, "norm": 2.0},
+    {"n": 1, "d": 1, "tol": 1e-6, "B": 0.5},
+])  # fmt: skip
+def test_spectral_heads_side_by_side(make: Make, setting: dict[str, float]) -> None:
+    """One layer, and a bound that holds everywhere."""
+    texts = SMOOTH[int(setting["n"] * setting["d"])]
+    net = make(texts if make in SEQUENCE else texts[0], **setting, method="spectral")
+    assert (net.certificate.status, net.certificate.norm) == ("PROVEN", math.inf)
+    norm = setting.get("norm", 1.0)
+    assert net.about.bounds[f"L{norm:g}"] <= setting["tol"]
+    X = net.about.probes(np.random.default_rng(12), 2000)
+    errors = np.abs(run(net, X) - net.about.reference(X).reshape(len(X), -1))
+    assert errors.max() <= net.certificate.bound
+    found = monte_carlo(net, 1000, 13)
+    assert found.error + found.half_width <= net.about.bounds[f"L{norm:g}"]
+    assert cost(net.network).heads == (len(texts) if make in SEQUENCE else 1)
+
+
+def test_spectral_heads_of_three_numbers() -> None:
+    net = sequence_to_scalar(SMOOTH[3][0], 3, 1, tol=0.5, method="spectral")
+    X = net.about.probes(np.random.default_rng(14), 2000)
+    assert np.abs(run(net, X) - net.about.reference(X)[:, 0]).max() <= net.certificate.bound
+
+
+def test_spectral_outputs_stand_where_their_formulas_say(tmp_path: Path) -> None:
+    net = sequence_to_sequence(["x0 + 10", "x1 + 20", "x2 + 30"], 1, 3, tol=1e-2, method="spectral")
+    assert np.round(net(torch.zeros(1, 1, 3, dtype=torch.float64)).numpy(), 3).tolist() == [[[10.0, 20.0, 30.0]]]
+    net.save(tmp_path / "net.safetensors")
+    again = load(tmp_path / "net.safetensors")
+    assert again.certificate.status == "PROVEN"
+    X = net.about.probes(np.random.default_rng(15), 60)
+    assert (run(again, X) == run(net, X)).all()
+    assert np.abs(interpret(net.network, X).reshape(len(X), -1) - run(net, X)).max() < 1e-12
+
+
+def test_a_spectral_network_is_far_smaller() -> None:
+    faithful = sequence_to_scalar("sin(x0)*x1", 2, 1, g=8)
+    spectral = sequence_to_scalar("sin(x0)*x1", 2, 1, tol=faithful.certificate.bound / 100, method="spectral")
+    assert spectral.about.bounds["L1"] <= faithful.certificate.bound / 100
+    assert 10 * cost(spectral.network).parameters < cost(faithful.network).parameters
+
+
+@pytest.mark.parametrize("make", ATTENTION)
+@pytest.mark.parametrize(("arguments", "said"), [
+    ({"n": 2, "d": 1, "g": 3}, "takes tol"),
+    ({"n": 2, "d": 1, "tol": 0.1, "delta": 0.1}, "takes tol"),
+    ({"n": 2, "d": 1, "tol": 0.1, "p": 64}, "takes tol"),
+    ({"n": 2, "d": 2, "tol": 0.1}, "up to 3 numbers, not n d = 4"),
+])  # fmt: skip
+def test_what_spectral_heads_do_not_take(make: Make, arguments: dict, said: str) -> None:
+    f = ["x0"] * (arguments["n"] * arguments["d"]) if make in SEQUENCE else "x0"
+    with pytest.raises(ValueError, match=said):
+        make(f, **arguments, method="spectral")
+    with pytest.raises(ValueError, match="method must be 'faithful' or 'spectral', not 'other'"):
+        make(f, **arguments, method="other")
+
+
+def test_a_spectral_head_needs_a_formula() -> None:
+    with pytest.raises(ValueError, match="needs a formula"):
+        sequence_to_scalar(rough, 2, 1, tol=0.1, lipschitz=2.0, method="spectral")

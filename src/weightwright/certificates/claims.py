@@ -79,8 +79,23 @@ class Certificate:
     composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
     grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
     norm: float = math.inf  # p of the L_p norm that the bound is in
+    parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several networks that stand side by side in one layer: its size there, and a certificate of its own.
+
+    It takes all numbers of a sequence as features of one token. Its certificate is about the network that is left when
+    the coordinates, registers and heads of the others are taken away.
+    """
+
+    certificate: Certificate
+    width: int  # coordinates
+    registers: int
+    heads: int
 
 
 def bound_in_words(certificate: Certificate) -> str:

@@ -27,14 +27,14 @@ class Estimate:
 
 
 def monte_carlo(net: AttentionNetwork, count: int, seed: int) -> Estimate:
-    """The L_p error of a grid network, p as in its certificate, estimated from `count` uniform random inputs."""
+    """The L_p error, p as the network was asked for, estimated from `count` uniform random inputs of its domain."""
     if net.certificate is None or not isinstance(net.about, About):
         raise ValueError("monte_carlo takes a network that a construction returned, with its certificate")
     if type(count) is not int or count < 2:
         raise ValueError(f"count must be a whole number of at least 2, not {count!r}")
     reference = net.about.reference
     B = float(net.certificate.domain.hi.max())
-    return estimate(net, lambda X: reference(X).reshape(len(X), -1), net.certificate.norm, B, count, seed)
+    return estimate(net, lambda X: reference(X).reshape(len(X), -1), net.about.chosen["norm"], B, count, seed)
 
 
 def estimate(

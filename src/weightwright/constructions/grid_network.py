@@ -168,12 +168,12 @@ def attention_network(
         embed=Linear(stream.names, (Term(np.eye(d, D)),), position),
         registers=registers,
         layers=tuple(layers),
-        read=_unflatten(weights, n, d) if sequence else Linear(("f",), (Term(weights),), np.zeros((1, 1))),
+        read=unflatten(weights, n, d) if sequence else Linear(("f",), (Term(weights),), np.zeros((1, 1))),
         tokens=n,
     )
 
 
-def _unflatten(weights: Floats, n: int, d: int) -> Linear:
+def unflatten(weights: Floats, n: int, d: int) -> Linear:
     """The features of one token, n d of them after the weights, as n tokens of d features."""
     terms = tuple(Term(weights[:, i * d : (i + 1) * d], R=np.eye(n)[:, i : i + 1]) for i in range(n))
     return Linear(tuple(f"y[{c}]" for c in range(d)), terms, np.zeros((1, d)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from weightwright.certificates.grids import Kind
+from weightwright.constructions.about import Method
 from weightwright.constructions.grid_network import Grid, attention_network
 from weightwright.constructions.grid_target import Function, Target, scalar_target
 from weightwright.constructions.grids import (
@@ -18,6 +17,7 @@ from weightwright.constructions.grids import (
     refuse_beyond,
     values_at_points,
 )
+from weightwright.constructions.side_by_side import spectral
 from weightwright.runtime import AttentionNetwork
 
 MAX_HEADS = 4096
@@ -43,6 +43,7 @@ def sequence_to_scalar(
     norm: float = 1.0,
     lipschitz: float | None = None,
     max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
 ) -> AttentionNetwork:
     """Two attention layers within `bound` of f in L_p on [-B, B]^(n x d): bumps, then a lookup.
 
@@ -60,6 +61,7 @@ def sequence_to_scalar(
     - betas are powers of two, so that they multiply exactly.
 
     f, tol or g, delta: as in `bumps`. p is 16 n d, beta for a weight of 1e-9 on other cells, unless given.
+    method="spectral" is ours, for a tol and up to three numbers: see `side_by_side.spectral`.
     Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; p leaves a gap (p > 4 n d);
     no more than max_heads heads, else BudgetError before anything is allocated.
 
@@ -73,7 +75,7 @@ def sequence_to_scalar(
     ('PROVEN', '1.568', '0.408')
     """
     asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
-    return by_heads("UA-5", asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=True, notes=NOTES)
+    return by_method("UA-5", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=True)
 
 
 def sequence_to_scalar_softmax(
@@ -90,6 +92,7 @@ def sequence_to_scalar_softmax(
     norm: float = 1.0,
     lipschitz: float | None = None,
     max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
 ) -> AttentionNetwork:
     """The same with one attention layer: a softmax over the bumps, and a linear map with the values f(v).
 
@@ -103,11 +106,12 @@ def sequence_to_scalar_softmax(
     ('PROVEN', '1.568')
     """
     asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
-    return by_heads("UA-6", asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=False, notes=NOTES)
+    return by_method("UA-6", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=False)
 
 
-def by_heads(
+def by_method(
     id: str,
+    method: Method,
     asked: Asked,
     target: Target,
     p: int | None,
@@ -115,10 +119,15 @@ def by_heads(
     max_heads: int,
     *,
     second_layer: bool,
-    notes: Sequence[str],
     sequence: bool = False,
 ) -> AttentionNetwork:
     """What UA-5, UA-6 and UA-7 have in common: choose, build, prove."""
+    if method not in ("faithful", "spectral"):
+        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    if method == "spectral":
+        if not (asked.delta is None and p is None and beta is None):
+            raise ValueError("method='spectral' takes tol; g, delta, p and beta are for method='faithful'")
+        return spectral(id, asked, target, sequence=sequence)
     kind: Kind = "lookup" if second_layer else "softmax"
 
     def within_budget(grid: Grid) -> None:
@@ -133,7 +142,7 @@ def by_heads(
     certificate = certified(asked, target, grid, kind, network, values, picked)
     printed = printed_parameters(asked, grid, values, certificate) | {"p": 2.0 * picked.p}
     chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta, "gap": picked.gap}
-    return finished(id, network, certificate, target, grid, chosen, printed, tuple(notes), sequence)
+    return finished(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
 
 
 def counts_sequence_to_scalar(n: int, d: int, g: int, p: int) -> dict[str, int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weightwright.constructions.about import Method
 from weightwright.constructions.grid_target import Function, sequence_target
 from weightwright.constructions.grids import Asked
-from weightwright.constructions.sequence_to_scalar import MAX_HEADS, NOTES, by_heads, counts_by_heads
+from weightwright.constructions.sequence_to_scalar import MAX_HEADS, by_method, counts_by_heads
 from weightwright.runtime import AttentionNetwork
 
 
@@ -24,6 +25,7 @@ def sequence_to_sequence(
     norm: float = 1.0,
     lipschitz: float | None = None,
     max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
 ) -> AttentionNetwork:
     """Two attention layers within `bound` of f: [-B, B]^(n x d) -> R^(n x d), in L_p over all entries.
 
@@ -47,7 +49,7 @@ def sequence_to_sequence(
     """
     asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
     target = sequence_target(f, n, d)
-    return by_heads("UA-7", asked, target, p, beta, max_heads, second_layer=True, notes=NOTES, sequence=True)
+    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=True, sequence=True)
 
 
 def sequence_to_sequence_softmax(
@@ -64,6 +66,7 @@ def sequence_to_sequence_softmax(
     norm: float = 1.0,
     lipschitz: float | None = None,
     max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
 ) -> AttentionNetwork:
     """The same with one attention layer, a softmax over the bumps and a linear map with the values f_ij(v).
 
@@ -76,7 +79,7 @@ def sequence_to_sequence_softmax(
     """
     asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
     target = sequence_target(f, n, d)
-    return by_heads("UA-7", asked, target, p, beta, max_heads, second_layer=False, notes=NOTES, sequence=True)
+    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=False, sequence=True)
 
 
 def counts_sequence_to_sequence(n: int, d: int, g: int, p: int) -> dict[str, int]:

@@ -20,6 +20,7 @@ from weightwright.certificates.checker.head import Found, examine
 from weightwright.certificates.checker.nearest import examine_nearest
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.certificates.checker.samples import Piece, check_samples, pieces
+from weightwright.certificates.checker.side_by_side import split
 from weightwright.certificates.checker.stored import OneLayer, in_window, read_one_layer
 from weightwright.certificates.checker.vector import agree_vector
 from weightwright.certificates.claims import (
@@ -66,6 +67,10 @@ def _agree(network: Network, certificate: Certificate) -> None:
         _identity(network, certificate)
         if certificate.grid is not None:
             agree_grid(network, certificate)
+            return
+        if certificate.parts:
+            for part in split(network, certificate):
+                _agree(*part)
             return
         require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
         if any(isinstance(claim, VectorClaim) for claim in certificate.layers):

@@ -44,7 +44,7 @@ def agree_grid(network: Network, certificate: Certificate) -> None:
 def _well_formed(certificate: Certificate, claim: GridClaim) -> None:
     """Sizes, numbers and texts; nothing else is claimed beside the grid."""
     alone = not (certificate.layers or certificate.dead_zones) and certificate.samples is None
-    require(alone and certificate.composite is None, "a grid goes with no other claim")
+    require(alone and certificate.composite is None and not certificate.parts, "a grid goes with no other claim")
     require(certificate.kernel == "dot", f"no rule for grids in kernel {certificate.kernel!r}")
     sizes = (claim.tokens, claim.features, claim.g, len(claim.formulas))
     require(all(type(size) is int and size >= 1 for size in sizes), f"a grid of sizes {sizes!r}")
