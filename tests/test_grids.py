@@ -337,6 +337,29 @@ def test_functions_that_are_no_formulas(make: Make) -> None:
     assert abs(measured.certificate.measured.error - found.error) < near
 
 
+@pytest.mark.parametrize("make", SCALAR)
+def test_lipschitz_constants_that_would_do_nothing_are_refused(make: Make) -> None:
+    with pytest.raises(ValueError, match="lipschitz is for functions that are no formulas"):
+        make("x0", 2, 1, g=3, lipschitz=1.0)
+    with pytest.raises(ValueError, match="tol needs lipschitz"):
+        make(rough, 2, 1, tol=0.5)
+
+
+def test_a_function_that_ends_at_the_edge_of_the_domain_is_refused() -> None:
+    """Enclosures reach a little beyond the domain, where the root is undefined."""
+    with pytest.raises(ww.FormulaError, match="undefined, unbounded or defined no further than the edge"):
+        bumps("sqrt(x0 + 1)", 1, 1, g=2)
+    assert bumps("sqrt(x0 + 1.001)", 1, 1, g=2).certificate.status == "PROVEN"
+
+
+@pytest.mark.parametrize("B", [1e-30, 1e30])
+@pytest.mark.parametrize("make", SCALAR)
+def test_domains_of_any_size(make: Make, B: float) -> None:
+    net = make("x0 + x1", 2, 1, g=3, B=B, norm=2.0)
+    X = net.about.probes(np.random.default_rng(17), 300)
+    assert np.abs(run(net, X) - net.about.reference(X)[:, 0]).max() <= net.about.bounds["everywhere"]
+
+
 def test_a_sequence_function_of_arrays() -> None:
     net = sequence_to_sequence(lambda X: np.sort(X, axis=1), 2, 1, g=4, lipschitz=1.0)
     assert net.certificate.status == "PROVEN"

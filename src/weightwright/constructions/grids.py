@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from weightwright.box import Box
+from weightwright.certificates.checker import check
 from weightwright.certificates.claims import Certificate, LayerClaim, Measured, assumptions, measured_certificate
-from weightwright.certificates.files import network_digest
+from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.grids import GridClaim, Kind
 from weightwright.certificates.prover import Anchors, prove_nearest
 from weightwright.certificates.prover.grid import (
@@ -24,12 +27,11 @@ from weightwright.certificates.prover.grid import (
     ramp_reach,
     stated_errors,
 )
-from weightwright.compiler.certify import checked
 from weightwright.constructions.about import About
 from weightwright.constructions.grid_estimates import estimate, probes
 from weightwright.constructions.grid_network import Grid
 from weightwright.constructions.grid_target import Target
-from weightwright.errors import BudgetError, CertificateError, DomainError, FormulaError
+from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
 from weightwright.network import Network
 from weightwright.network.layers import Floats
@@ -98,6 +100,10 @@ def values_at_points(grid: Grid, target: Target) -> Floats:
 
 def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callable[[Grid], None]) -> Grid:
     """The grid that was asked for, or about the coarsest whose proposed bound meets the tolerance."""
+    if target.expressions is not None and asked.lipschitz is not None:
+        raise ValueError(f"lipschitz is for functions that are no formulas, and {target.formulas[0]} is one")
+    if target.expressions is None and asked.lipschitz is None and asked.g is None:
+        raise ValueError(f"{target.formulas[0]} is no formula: tol needs lipschitz; with g its error is measured")
     if asked.g is not None:
         within_budget(asked.grid(asked.g))
         return asked.grid(asked.g)
@@ -127,7 +133,10 @@ def errors_on_cells(asked: Asked, target: Target, cells: Cells, values: Floats, 
         wrong = np.flatnonzero(~(np.isfinite(found[0]) & np.isfinite(found[1])))
         if len(wrong):
             at = (cells.B * ((2 * cells.indices[wrong[0]] + 1) / cells.g - 1)).tolist()
-            raise FormulaError(f"{target.formulas[k]} is undefined or unbounded in the cell around {at}")
+            raise FormulaError(
+                f"{target.formulas[k]} is undefined, unbounded or defined no further than the edge of the domain in the"
+                f" cell around {at}"
+            )
         both.append(found)
     return np.stack([core for core, _ in both]), np.stack([shell for _, shell in both])
 
@@ -230,10 +239,15 @@ def certified(
         said, domain, "float64", "dot", bound, terms, (), network_digest(network),
         assumptions("float64", "dot") + claim.assumptions(), grid=claim, norm=float(asked.norm),
     )  # fmt: skip
-    proven = checked(network, certificate)
-    if proven is None:
-        raise CertificateError(f"{said}: the checker does not agree with what was proposed; please report this")
-    return proven
+    return proven(network, certificate)
+
+
+def proven(network: Network, certificate: Certificate) -> Certificate:
+    """The certificate as the checker confirms it on a saved file; CertificateError, with its reason, if it does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        write(path, network, certificate)
+        return replace(certificate, status=check(path).status)
 
 
 def _measured(target: Target, norm: float, domain: Box, said: str, network: Network) -> Certificate:

@@ -14,13 +14,11 @@ from weightwright.box import Box
 from weightwright.certificates.claims import VARIABLES, Certificate, Part, Terms
 from weightwright.certificates.files import network_digest
 from weightwright.compiler.approximate import approximate
-from weightwright.compiler.certify import checked
 from weightwright.constructions.about import About
 from weightwright.constructions.grid_estimates import probes
 from weightwright.constructions.grid_network import Grid, unflatten
 from weightwright.constructions.grid_target import Target
-from weightwright.constructions.grids import Asked
-from weightwright.errors import CertificateError
+from weightwright.constructions.grids import Asked, proven
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.layers import Floats
@@ -52,12 +50,11 @@ def spectral(id: str, asked: Asked, target: Target, *, sequence: bool) -> Attent
             formula = substitute(formula, old, Variable(new))
         nets.append(approximate(to_text(formula), box, asked.tol / everywhere))
     network, certificate = side_by_side(nets, asked.n, asked.d, sequence)
-    proven = checked(network, certificate)
-    if proven is None:
-        raise CertificateError(f"{certificate.formula}: the checker does not agree; please report this")
-    net = AttentionNetwork(network, proven)
+    certificate = proven(network, certificate)
+    net = AttentionNetwork(network, certificate)
     shape = (asked.n, asked.d) if sequence else (1, 1)
-    bounds = {"everywhere": proven.bound, f"L{asked.norm:g}": proven.bound * everywhere * (1 + 2.0**-50)}
+    bound = certificate.bound
+    bounds = {"everywhere": bound, f"L{asked.norm:g}": bound * everywhere * (1 + 2.0**-50)}
     net.about = About(
         id,
         "spectral",
