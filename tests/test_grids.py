@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import weightwright as ww
+from weightwright.certificates.claims import bound_in_words
 from weightwright.constructions.bumps import bumps, counts_bumps
 from weightwright.constructions.grid_estimates import monte_carlo, run
 from weightwright.constructions.grid_network import Grid, attention_network
@@ -29,6 +30,7 @@ from weightwright.constructions.sequence_to_sequence import (
 )
 from weightwright.network import Linear
 from weightwright.network.cost import cost
+from weightwright.report.tables import certificate_facts, value_facts
 from weightwright.runtime import AttentionNetwork, interpret
 from weightwright.runtime.module import load
 
@@ -294,6 +296,14 @@ def test_saved_loaded_and_interpreted(make: Make, tmp_path: Path) -> None:
     assert "L_1 norm" in repr(net)
 
 
+def test_a_bound_in_a_norm_is_shown_as_one() -> None:
+    """It says nothing about a single input, and no table puts it beside one."""
+    net = bumps("x0", 1, 1, g=2)
+    assert certificate_facts(net.certificate)["norm"] == "L_1"
+    assert value_facts(net, [[0.5]], [0.5])[0]["bound"] is None
+    assert bound_in_words(net.certificate).endswith("on the L_1 norm of the error")
+
+
 def test_outputs_stand_where_their_formulas_say() -> None:
     """Token by token: output (i, c) is formula i d + c."""
     texts = ["x0 + 10", "x1 + 20", "x2 + 30", "x3 + 40"]
@@ -426,6 +436,8 @@ def test_parameters_of_the_heads_that_are_refused(make: Make) -> None:
     f = formula(make, 2)
     with pytest.raises(ValueError, match="p = 8 anchors leave bumps"):
         make(f, 2, 1, g=3, p=8)
+    with pytest.raises(ValueError, match="makes ramps so steep that scores of the bump heads round too much"):
+        make(f, 2, 1, g=8, delta=2.0**-30)
     with pytest.raises(ValueError, match="p must be a whole number of at least 3"):
         make(f, 2, 1, g=3, p=2)
     with pytest.raises(ValueError, match="beta must be a power of two"):

@@ -190,6 +190,11 @@ def pick_parameters(cells: Cells, n: int, p: int | None, beta: float | None) -> 
     beta_bumps = power_of_two_above(2 * wanted**2 * ANCHOR_SCORE)
     head = ramp_claim(cells, wanted, beta_bumps)
     gap = bump_gap(cells, n, head)
+    if not math.isfinite(gap):
+        raise ValueError(
+            f"delta = {cells.delta!r} with g = {cells.g} and p = {wanted} makes ramps so steep that scores of the bump"
+            " heads round too much for a proof; a larger delta or fewer anchors p do not"
+        )
     if not gap > 0:
         raise ValueError(
             f"p = {wanted} anchors leave bumps with errors of {(1 - gap) / 2:.3g} each: nothing remains of the gap of 1"
