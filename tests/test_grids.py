@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from weightwright.constructions.bumps import bumps, counts_bumps
 from weightwright.constructions.grid_estimates import monte_carlo, run
 from weightwright.constructions.grid_network import Grid, attention_network
 from weightwright.constructions.sequence_to_scalar import (
+    counts_printed,
     counts_sequence_to_scalar,
     counts_sequence_to_scalar_softmax,
     sequence_to_scalar,
@@ -252,15 +253,29 @@ def test_beta_multiplies_the_error_of_the_bumps() -> None:
 @pytest.mark.parametrize(("n", "d", "g", "p"), [(2, 1, 3, 11), (1, 2, 2, 20), (1, 1, 5, 6), (3, 1, 2, 50)])
 def test_counts_are_those_of_the_network(make: Make, counts: Callable, n: int, d: int, g: int, p: int) -> None:
     f = ["x0"] * (n * d) if make in SEQUENCE else "x0"
-    found = cost(make(f, n, d, g=g, delta=0.3, p=p).network)
-    assert {name: getattr(found, name) for name in counts(n, d, g, p)} == counts(n, d, g, p)
-    assert found.heads == 2 * d * g ** (n * d) + {sequence_to_scalar: 1, sequence_to_sequence: n * d}.get(make, 0)
+    net = make(f, n, d, g=g, delta=0.3, p=p)
+    assert counted(net, counts(n, d, g, p)) == counts(n, d, g, p)
+    printed = counts_printed(n, d, g, sequence=make in SEQUENCE)
+    if counts(n, d, g, p)["layers"] == 2:
+        assert cost(net.network).heads == printed["heads"]
+
+
+def test_parameters_are_of_the_printed_order() -> None:
+    """Remark E.1: d n g^(2dn), up to a constant; ours, by g^(2dn): bump heads 12 d, lookups 2 each, keys 1, the sum 1."""
+    found = counts_sequence_to_sequence(3, 2, 8, 96)["parameters"]
+    ratio = found / counts_printed(3, 2, 8, sequence=True)["parameters"]
+    assert 6.33 < ratio < 6.34  # (12 d + 2 d n + 2) / (d n) = 38/6
 
 
 @pytest.mark.parametrize(("n", "d", "g"), [(2, 1, 3), (1, 2, 4), (3, 1, 2), (1, 1, 1)])
 def test_counts_of_feed_forward_bumps(n: int, d: int, g: int) -> None:
-    found = cost(bumps("x0", n, d, g=g).network)
-    assert {name: getattr(found, name) for name in counts_bumps(n, d, g)} == counts_bumps(n, d, g)
+    assert counted(bumps("x0", n, d, g=g), counts_bumps(n, d, g)) == counts_bumps(n, d, g)
+
+
+def counted(net: AttentionNetwork, names: Iterable[str]) -> dict[str, int]:
+    network = net.network
+    sizes = {"registers": len(network.registers), "width": len(network.embed.coordinates)}
+    return {name: sizes[name] if name in sizes else getattr(cost(network), name) for name in names}
 
 
 @pytest.mark.parametrize("make", ALL)

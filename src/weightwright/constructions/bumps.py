@@ -82,4 +82,4 @@ def counts_bumps(n: int, d: int, g: int) -> dict[str, int]:
     embed = n * (n + d * N) + N
     first = 4 * N * g * (N + 1) + 4 * (N * g) ** 2 + N * g
     second = N * g * G + G + G + 1
-    return {"layers": 2, "heads": 0, "anchors": 0, "parameters": embed + first + second + 2}
+    return {"layers": 2, "heads": 0, "anchors": 0, "parameters": embed + first + second + 2, "registers": 0, "width": N}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from weightwright.certificates.grids import Kind
 from weightwright.constructions.about import Method
 from weightwright.constructions.grid_network import Grid, attention_network
 from weightwright.constructions.grid_target import Function, Target, scalar_target
 from weightwright.constructions.grids import (
+    TAIL,
     Asked,
     cells_of,
     certified,
@@ -140,7 +143,9 @@ def by_method(
     picked = pick_parameters(cells_of(grid), grid.n, p, beta)
     network = attention_network(grid, values, picked.p, picked.beta_bumps, picked.beta, second_layer, sequence)
     certificate = certified(asked, target, grid, kind, network, values, picked)
-    printed = printed_parameters(asked, grid, values, certificate) | {"p": 2.0 * picked.p}
+    # Remark E.1 has p = g^(nd); Lemma F.1 the beta for the gap of 1 that (G.53) takes for granted
+    printed = printed_parameters(asked, grid, values, certificate) | {"p": float(grid.cells)}
+    printed["beta"] = math.log(max(grid.cells - 1, 1) / TAIL)
     chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta, "gap": picked.gap}
     return finished(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
 
@@ -170,4 +175,11 @@ def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, seque
         "heads": heads + (K if second_layer else 0),
         "anchors": heads * p + (K * G if second_layer else 0),
         "parameters": before + between + picking + read,
+        "registers": registers,
+        "width": D,
     }
+
+
+def counts_printed(n: int, d: int, g: int, *, sequence: bool) -> dict[str, int]:
+    """Remark E.1 for two layers: the heads, and the order of the parameters, d n g^(2dn) up to a constant."""
+    return {"heads": 2 * d * g ** (n * d) + (n * d if sequence else 1), "parameters": n * d * g ** (2 * n * d)}
