@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,19 @@ from weightwright.network import Attention, Network, Softmax
 from weightwright.runtime import AttentionNetwork
 
 F = "x0 + abs(x1)"
-NETS: dict[str, AttentionNetwork] = {
-    "bumps": bumps(F, 2, 1, g=2, delta=0.25),
-    "lookup": sequence_to_scalar(F, 2, 1, g=2, delta=0.25),
-    "softmax": sequence_to_scalar_softmax(F, 2, 1, g=2, delta=0.25),
-    "lookup, sequence": sequence_to_sequence([F, "x1"], 2, 1, g=2, delta=0.25),
-    "softmax, sequence": sequence_to_sequence_softmax([F, "x1"], 2, 1, g=2, delta=0.25),
+NETS: dict[str, Callable[[], AttentionNetwork]] = {
+    "bumps": lambda: bumps(F, 2, 1, g=2, delta=0.25),
+    "lookup": lambda: sequence_to_scalar(F, 2, 1, g=2, delta=0.25),
+    "softmax": lambda: sequence_to_scalar_softmax(F, 2, 1, g=2, delta=0.25),
+    "lookup, sequence": lambda: sequence_to_sequence([F, "x1"], 2, 1, g=2, delta=0.25),
+    "softmax, sequence": lambda: sequence_to_sequence_softmax([F, "x1"], 2, 1, g=2, delta=0.25),
 }
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
+
+
+@cache
+def made(kind: str) -> AttentionNetwork:
+    return (NETS | SIDES)[kind]()
 
 
 def refused(network: Network, certificate: Certificate, path: Path, said: str | None = None) -> None:
@@ -44,7 +50,7 @@ def refused(network: Network, certificate: Certificate, path: Path, said: str | 
 
 @pytest.mark.parametrize("kind", NETS)
 def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
-    net = NETS[kind]
+    net = made(kind)
     write(tmp_path / "right.safetensors", net.network, net.certificate)
     assert check(tmp_path / "right.safetensors").status == "PROVEN"
 
@@ -128,7 +134,7 @@ CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
 @pytest.mark.parametrize("change", CLAIMS)
 def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     forge, said = CLAIMS[change]
-    refused(NETS[kind].network, forge(NETS[kind].certificate), tmp_path, said)
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
 
 
 def with_head(certificate: Certificate, **changes: Any) -> Certificate:
@@ -154,7 +160,7 @@ HEAD_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
 @pytest.mark.parametrize("change", HEAD_CLAIMS)
 def test_false_claims_about_heads_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     forge, said = HEAD_CLAIMS[change]
-    refused(NETS[kind].network, forge(NETS[kind].certificate), tmp_path, said)
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
 
 
 def arrays(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -181,7 +187,7 @@ def altered(value: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> 
 @pytest.mark.parametrize("kind", NETS)
 def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
     """Every array, at three places each: by a quarter, where it is 0 and where it is not."""
-    net, rng = NETS[kind], np.random.default_rng(11)
+    net, rng = made(kind), np.random.default_rng(11)
     places = [path for path in arrays(net.network) if np.size(_at(net.network, path))]
     assert len(places) > 8
     for path in places:
@@ -257,12 +263,12 @@ NETWORKS = [hidden_head, swapped_heads, weak_beta, soft_anchors, fewer_anchors, 
 def test_networks_of_another_structure_are_refused(
     kind: str, forge: Callable[[Network], Network], tmp_path: Path
 ) -> None:
-    refused(forge(NETS[kind].network), NETS[kind].certificate, tmp_path)
+    refused(forge(made(kind).network), made(kind).certificate, tmp_path)
 
 
-SIDES = {
-    "one": sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
-    "two": sequence_to_sequence(["sin(x0)*x1", "x0 + x1"], 2, 1, tol=0.1, method="spectral"),
+SIDES: dict[str, Callable[[], AttentionNetwork]] = {
+    "one": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
+    "two": lambda: sequence_to_sequence(["sin(x0)*x1", "x0 + x1"], 2, 1, tol=0.1, method="spectral"),
 }
 
 
@@ -286,7 +292,7 @@ SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "a wider domain": (wider, "a part has another domain"),
     "a flat domain": (lambda c: replace(c, domain=Box([-1, -1], [1, 1])), "tokens of"),
     "a norm": (lambda c: replace(c, norm=1.0), "no rule for norm"),
-    "a grid in a part": (lambda c: with_part(c, grid=NETS["lookup"].certificate.grid), "one plain network"),
+    "a grid in a part": (lambda c: with_part(c, grid=made("lookup").certificate.grid), "one plain network"),
     "a part that was measured": (
         lambda c: with_part(c, measured=ww.certificates.claims.Measured(0.0, 1, "not at all")),
         "one plain network",
@@ -305,13 +311,13 @@ SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
 @pytest.mark.parametrize("change", SIDE_CLAIMS)
 def test_false_claims_about_parts_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     forge, said = SIDE_CLAIMS[change]
-    refused(SIDES[kind].network, forge(SIDES[kind].certificate), tmp_path, said)
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
 
 
 @pytest.mark.parametrize("kind", SIDES)
 def test_no_entry_between_parts_may_change(kind: str, tmp_path: Path) -> None:
     """Every array, at four places each; the parts' own digests say what was certified, whatever the whole says."""
-    net, rng = SIDES[kind], np.random.default_rng(16)
+    net, rng = made(kind), np.random.default_rng(16)
     for path in (path for path in arrays(net.network) if np.size(_at(net.network, path))):
         for index in {int(i) for i in rng.choice(np.size(_at(net.network, path)), 4)}:
 
@@ -324,12 +330,12 @@ def test_no_entry_between_parts_may_change(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_softmax_over_tokens_is_refused(tmp_path: Path) -> None:
-    net = NETS["softmax"]
+    net = made("softmax")
     refused(with_layer(net.network, -1, over="tokens"), net.certificate, tmp_path, "softmax over features")
 
 
 def test_a_second_softmax_is_refused(tmp_path: Path) -> None:
-    net = NETS["softmax"]
+    net = made("softmax")
     more = replace(net.network, layers=(*net.network.layers, net.network.layers[-1]))
     refused(more, net.certificate, tmp_path, "three layers")
 

@@ -261,7 +261,7 @@ def test_counts_are_those_of_the_network(make: Make, counts: Callable, n: int, d
 
 
 def test_parameters_are_of_the_printed_order() -> None:
-    """Remark E.1: d n g^(2dn), up to a constant; ours, by g^(2dn): bump heads 12 d, lookups 2 each, keys 1, the sum 1."""
+    """Remark E.1: d n g^(2dn), up to a constant; ours: bump heads 12 d, lookups 2 each, keys 1, the sum 1."""
     found = counts_sequence_to_sequence(3, 2, 8, 96)["parameters"]
     ratio = found / counts_printed(3, 2, 8, sequence=True)["parameters"]
     assert 6.33 < ratio < 6.34  # (12 d + 2 d n + 2) / (d n) = 38/6
