@@ -20,6 +20,7 @@ from weightwright.certificates.claims import Certificate, Terms
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.grids import GridClaim
 from weightwright.constructions.bumps import bumps
+from weightwright.constructions.grid_network import Grid, attention_network, bump_network
 from weightwright.constructions.sequence_to_scalar import sequence_to_scalar, sequence_to_scalar_softmax
 from weightwright.constructions.sequence_to_sequence import sequence_to_sequence, sequence_to_sequence_softmax
 from weightwright.network import Attention, Network, Softmax
@@ -143,6 +144,11 @@ def with_head(certificate: Certificate, **changes: Any) -> Certificate:
 
 HEAD_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "no leakage": (lambda c: with_grid(c, leakage=0.0), "leakage"),
+    "less leakage": (lambda c: with_grid(c, leakage=0.9 * c.grid.leakage), "leakage"),
+    "the leakage of perfect bumps": (
+        lambda c: with_grid(c, leakage=1.1 * 3 * math.exp(-32.0)),
+        "leakage",
+    ),
     "no claim about heads": (lambda c: with_grid(c, head=None), "no claim about the bump heads"),
     "perfect heads": (lambda c: with_head(c, terms=Terms(0.0, 0.0, 0.0)), "a bump head's approximation"),
     "heads that do not round": (
@@ -264,6 +270,63 @@ def test_networks_of_another_structure_are_refused(
     kind: str, forge: Callable[[Network], Network], tmp_path: Path
 ) -> None:
     refused(forge(made(kind).network), made(kind).certificate, tmp_path)
+
+
+class Shifted(Grid):
+    """Every ramp begins a little later: a structure that is kept, around other cells."""
+
+    def shifts(self) -> np.ndarray:
+        return super().shifts() - 0.5
+
+
+class Steeper(Grid):
+    """Ramps that are steeper around the middle of the domain, not around their cells."""
+
+    @property
+    def slope(self) -> float:
+        return 1.25 * super().slope
+
+
+class Turned(Grid):
+    """Ramps up where ramps down belong."""
+
+    def shifts(self) -> np.ndarray:
+        return super().shifts()[::-1]
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("grid", [Shifted, Steeper, Turned])
+def test_cells_elsewhere_are_refused(kind: str, grid: type[Grid], tmp_path: Path) -> None:
+    """The same arrays everywhere, but for the numbers that the structure leaves free."""
+    net = made(kind)
+    values = np.array([[-0.5 + 0.5, -0.5 + 0.5, 0.5 + 0.5, 0.5 + 0.5], [-0.5, 0.5, -0.5, 0.5]])
+    sequence, chosen = "sequence" in kind, net.about.chosen
+    values = values if sequence else values[:1]
+
+    def built(cells: Grid) -> Network:
+        if kind == "bumps":
+            return bump_network(cells, values)
+        heads = (chosen["p"], chosen["beta_bumps"], chosen["beta"])
+        return attention_network(cells, values, *heads, "lookup" in kind, sequence)
+
+    size = (2, 1, 2, 0.25, 1.0)
+    assert network_digest(built(Grid(*size))) == net.certificate.network
+    refused(built(grid(*size)), net.certificate, tmp_path, "rounding|no gap|queries reach")
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_other_anchors_are_refused(kind: str, tmp_path: Path) -> None:
+    """All anchors moved together: ramps between 0.3 and 1.3."""
+    net = made(kind)
+
+    def moved(registers: np.ndarray) -> np.ndarray:
+        new = registers.copy()
+        p, at = net.about.chosen["p"], 3
+        L = new[:p, at] + 0.3
+        new[:p, at : at + 3] = np.stack([L, -(L**2) / 2, L], axis=1)
+        return new
+
+    refused(altered(net.network, ("registers",), moved), net.certificate, tmp_path, "a bump head's approximation")
 
 
 SIDES: dict[str, Callable[[], AttentionNetwork]] = {
