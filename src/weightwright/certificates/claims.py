@@ -16,6 +16,7 @@ from typing import Literal
 
 from weightwright.box import Box
 from weightwright.certificates.composites import Composite
+from weightwright.certificates.grids import GridClaim
 from weightwright.certificates.leaves import LayerClaim as LayerClaim
 from weightwright.certificates.leaves import Samples as Samples
 from weightwright.certificates.leaves import Terms as Terms
@@ -57,6 +58,8 @@ class Measured:
 class Certificate:
     """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
 
+    With a finite norm p it bounds the L_p norm over the domain instead: (integral of the sum over the outputs of
+    |network(x) - formula(x)|^p)^(1/p), the network being run on x rounded to the dtype.
     status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
     checking; MEASURED where nothing is claimed: no layer has a claim, the bound is infinite, `measured` says what was
     found.
@@ -74,8 +77,34 @@ class Certificate:
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
     samples: Samples | None = None  # of a function that is no formula; then `formula` is only its name
     composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
+    grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
+    norm: float = math.inf  # p of the L_p norm that the bound is in
+    parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several networks that stand side by side in one layer: its size there, and a certificate of its own.
+
+    It takes all numbers of a sequence as features of one token. Its certificate is about the network that is left when
+    the coordinates, registers and heads of the others are taken away.
+    """
+
+    certificate: Certificate
+    width: int  # coordinates
+    registers: int
+    heads: int
+
+
+def bound_in_words(certificate: Certificate) -> str:
+    """The bound in few digits, and what it bounds.
+
+    A bound in an L_p norm says nothing about a single input.
+    """
+    what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
+    return f"{rounded_up(certificate.bound)} on {what}"
 
 
 def measured_certificate(

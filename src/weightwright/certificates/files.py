@@ -17,8 +17,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, LayerClaim, Measured, Samples, Status, Terms, VectorClaim
+from weightwright.certificates.claims import (
+    Certificate,
+    LayerClaim,
+    Measured,
+    Part,
+    Samples,
+    Status,
+    Terms,
+    VectorClaim,
+)
 from weightwright.certificates.composites import Composite, GateClaim, Models, PartClaim, Ridge, TargetClaim
+from weightwright.certificates.grids import GridClaim
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
@@ -26,8 +36,8 @@ from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, 
 FORMAT = 3
 _KEY = "weightwright"
 _LEAVES = (LayerClaim, Samples, Terms, VectorClaim)
-_COMPOSITES = (Composite, GateClaim, Models, PartClaim, Ridge, TargetClaim)
-_CLAIMS = (Box, Certificate, Measured, *_LEAVES, *_COMPOSITES)
+_COMPOSITES = (Composite, GateClaim, GridClaim, Models, PartClaim, Ridge, TargetClaim)
+_CLAIMS = (Box, Certificate, Measured, Part, *_LEAVES, *_COMPOSITES)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
 
 

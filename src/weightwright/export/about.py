@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from weightwright.box import Box
-from weightwright.certificates.claims import rounded_up
+from weightwright.certificates.claims import bound_in_words
 from weightwright.network import Head
 from weightwright.runtime import AttentionNetwork
 
@@ -54,7 +54,7 @@ def about(net: AttentionNetwork) -> dict[str, str]:
         found = f"{claim.measured.error:.3g} is the largest error found in {claim.measured.inputs} inputs"
         return facts | {"measured": found, "status": f"{claim.status} when this was written"}
     return facts | {
-        "bound": f"{rounded_up(claim.bound)} on |network - formula|, kernel {claim.kernel}",
+        "bound": f"{bound_in_words(claim)}, kernel {claim.kernel}",
         "status": f"{claim.status} when this was written",
         "assuming": "; ".join(claim.assumptions),
     }

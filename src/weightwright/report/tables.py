@@ -50,6 +50,7 @@ def certificate_facts(certificate: Certificate) -> Facts:
         **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
         "dtype": certificate.dtype,
         "kernel": certificate.kernel,
+        **({"norm": f"L_{certificate.norm:g}"} if math.isfinite(certificate.norm) else {}),
         "bound": certificate.bound if proven else None,
         "terms": dataclasses.asdict(certificate.terms) if proven else None,
         **_measured(certificate),
@@ -104,7 +105,7 @@ def value_facts(net: AttentionNetwork, x: Sequence[Sequence[float]], y: Sequence
     said = net.certificate
 
     def bound(values: Sequence[float]) -> float | None:
-        if said is None or said.measured is not None:
+        if said is None or said.measured is not None or math.isfinite(said.norm):  # a norm bounds no single input
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None

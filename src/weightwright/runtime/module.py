@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from weightwright.certificates.claims import Certificate, rounded_up
+from weightwright.certificates.claims import Certificate, bound_in_words, rounded_up
 from weightwright.certificates.files import read, write
 from weightwright.errors import CertificateError, DomainError
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
@@ -131,7 +131,8 @@ class AttentionNetwork(nn.Module):
         if claim is None:
             return "no certificate"
         found = claim.measured
-        error = f"bound {rounded_up(claim.bound)}" if found is None else f"largest error found {found.error:.3g}"
+        said = rounded_up(claim.bound) if claim.norm == math.inf else bound_in_words(claim)
+        error = f"bound {said}" if found is None else f"largest error found {found.error:.3g}"
         zones = f", {len(claim.dead_zones)} dead zones" if claim.dead_zones else ""
         return f"{claim.formula}, {error}{zones}, {claim.status}"
 

@@ -14,9 +14,11 @@ from flint import arb
 from weightwright.certificates.checker.balls import largest, working_precision
 from weightwright.certificates.checker.complaints import parsed, require, terms_hold
 from weightwright.certificates.checker.composite import agree_composite
+from weightwright.certificates.checker.grid import agree_grid
 from weightwright.certificates.checker.layer import Hole, Target, adding_up, covers, layer_holds, reach
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.samples import check_samples, pieces
+from weightwright.certificates.checker.side_by_side import split
 from weightwright.certificates.checker.stored import OneLayer, read_one_layer
 from weightwright.certificates.checker.vector import agree_vector
 from weightwright.certificates.claims import (
@@ -59,8 +61,18 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        kinds = [bool(certificate.layers), certificate.composite is not None, certificate.grid is not None]
+        require(sum([*kinds, bool(certificate.parts)]) <= 1, "a certificate makes claims of one kind")
+        if certificate.grid is not None:
+            agree_grid(network, certificate)
+            return
+        require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
         if certificate.composite is not None:
             agree_composite(network, certificate, certificate.composite)
+            return
+        if certificate.parts:
+            for part in split(network, certificate):
+                _agree(*part)
             return
         if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
             plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
