@@ -15,7 +15,9 @@ import torch
 from torch import nn
 
 from weightwright.box import Box
+from weightwright.certificates.checker import kinked
 from weightwright.certificates.checker import targets as rules
+from weightwright.certificates.checker.balls import working_precision
 from weightwright.certificates.checker.targets import agree_target
 from weightwright.certificates.composites import Ridge, TargetClaim
 from weightwright.certificates.prover.jets import values_at
@@ -297,7 +299,7 @@ def test_the_checker_never_agrees_to_less_than_the_truth(seed: int) -> None:
     assert measured(ridge, claim.formulas, points(ridge, lo, hi, seed, 20_000)) <= high
 
 
-Forge = Callable[[Ridge, TargetClaim], tuple[Ridge, TargetClaim]]
+Forge = Callable[[Ridge, TargetClaim], tuple[Any, Any]]
 
 
 def on_ridge(**changes: Callable[[Ridge], Any]) -> Forge:
@@ -306,6 +308,21 @@ def on_ridge(**changes: Callable[[Ridge], Any]) -> Forge:
 
 def on_claim(**changes: Callable[[TargetClaim], Any]) -> Forge:
     return lambda r, c: (r, dataclasses.replace(c, **{name: change(c) for name, change in changes.items()}))
+
+
+def _with_unit(r: Ridge) -> Ridge:
+    """With one more, 0.25 relu(x0 / 4 + x1)."""
+    K = len(r.profiles) + 1
+    arguments = np.zeros((K, 2 + K))
+    arguments[:-1, :-1], arguments[-1, :2] = r.arguments, (0.25, 1.0)
+    outputs = np.column_stack([r.outputs, [0.25]])
+    return Ridge((*r.profiles, "relu(x)"), arguments, np.append(r.shifts, 0.0), outputs, r.constants)
+
+
+def _raised(r: Ridge, c: TargetClaim, by: float) -> tuple[Ridge, TargetClaim]:
+    polynomials = np.array(c.polynomials)
+    polynomials[0, 0, 0] += by
+    return dataclasses.replace(r, constants=r.constants - by), dataclasses.replace(c, polynomials=polynomials)
 
 
 NAN = float("nan")
@@ -318,7 +335,13 @@ ANYWHERE: dict[str, Forge] = {
     "another rule": on_claim(rule=lambda c: "nearest"),
     "another variable": on_claim(formulas=lambda c: ("x2", *c.formulas[1:])),
     "no formulas": on_claim(formulas=lambda c: ()),
-    "formulas no tuple": on_claim(formulas=lambda c: "x0"),
+    "formulas no tuple": on_claim(formulas=lambda c: list(c.formulas)),
+    "nothing at all": lambda r, c: (
+        dataclasses.replace(r, outputs=r.outputs[:0], constants=r.constants[:0]),
+        dataclasses.replace(c, formulas=(), polynomials=c.polynomials[:0]),
+    ),
+    "no ridge": lambda r, c: (None, c),
+    "no claim": lambda r, c: (r, None),
     "a formula no text": on_claim(formulas=lambda c: (None, *c.formulas[1:])),
     "a formula more": on_claim(formulas=lambda c: (*c.formulas, "x0")),
     "another profile": on_ridge(profiles=lambda r: ("abs(x)", *r.profiles[1:])),
@@ -352,6 +375,10 @@ PRODUCT: dict[str, Forge] = {
     "no error": on_claim(error=lambda c: 0.0),
     "exact": on_claim(rule=lambda c: "exact"),
     "another formula": on_claim(formulas=lambda c: ("x0*x1 + 0.001*x0",)),
+    "beyond the Taylor polynomial": on_claim(formulas=lambda c: ("x0*x1 + 0.01*x0**12",)),
+    "a unit along no wave": lambda r, c: (_with_unit(r), c),
+    "polynomials raised, outputs lowered": lambda r, c: _raised(r, c, 0.3 * c.error),
+    "polynomials lowered, outputs raised": lambda r, c: _raised(r, c, -0.3 * c.error),
     "a kink": on_claim(formulas=lambda c: ("x0*x1 + 0.0001*abs(x0 - 0.3)",)),
     "a jump": on_claim(formulas=lambda c: ("x0*x1 + 0.00001*step(x0 - 0.3)",)),
     "undefined": on_claim(formulas=lambda c: ("x0*x1 + 0*log(x0)",)),
@@ -416,6 +443,33 @@ def test_other_domains_are_refused(lo: Any, hi: Any) -> None:
         agree_target(ridge, claim, np.array(lo), np.array(hi))
     with pytest.raises(CertificateError):
         agree_target(ridge, claim, lo, hi)  # lists
+
+
+def test_a_domain_must_be_one_for_exact_claims_too() -> None:
+    ridge, claim = piecewise_linear(["abs(x0)"], 1)
+    with pytest.raises(CertificateError, match="no box"):
+        agree_target(ridge, claim, np.ones(1), -np.ones(1))
+
+
+@pytest.mark.parametrize("formula", ["abs(abs(x0) + abs(x1))", "abs(x0 - abs(x1))", "max(abs(x0), abs(x1))"])
+def test_the_checker_reads_no_second_layer(formula: str) -> None:
+    with pytest.raises(CertificateError, match="one layer"):
+        kinked.read(parse(formula, names(2)), names(2))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_units_against_a_polynomial(seed: int) -> None:
+    """What the checker finds for one wave is no less than at any point, and not much more."""
+    rng = np.random.default_rng(seed)
+    polynomial = rng.standard_normal(int(rng.integers(1, 9)))
+    first, last = sorted(Fraction(x) for x in rng.uniform(-1.5, 1.5, 2).tolist())
+    units = sorted((Fraction(q), Fraction(c)) for q, c in rng.uniform(-2, 2, (int(rng.integers(0, 4)), 2)).tolist())
+    with working_precision():
+        found = float(rules._off(polynomial, units, first, last).lower())
+    t = np.linspace(float(first), float(last), 20_001)
+    lines = sum((float(c) * np.maximum(t - float(q), 0) for q, c in units), np.zeros_like(t))
+    largest = float(np.abs(np.polyval(polynomial[::-1], t) - lines).max())
+    assert largest * (1 - 1e-12) <= found <= 1.5 * largest
 
 
 def test_a_wide_box_is_halved_and_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
