@@ -28,7 +28,7 @@ def small() -> Instance:
 
 def studies() -> tuple[Study, ...]:
     """The error against beta, at a gap of 1/2 among 100 scores."""
-    betas = np.linspace(2.0, 64.0, 32).tolist()
+    betas = np.linspace(4.0, 64.0, 16).tolist()
     series = (_series(f"{case}, {norm}-norm", case, norm, betas) for case in get_args(Case) for norm in ("1",))
     return (Study("softmax against hardmax", "beta", tuple(series), axis="linear"),)
 

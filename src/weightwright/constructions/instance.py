@@ -11,7 +11,6 @@ from weightwright.network import cost
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
-Norm = Literal["inf", "L1", "L2"]  # of the error over the domain
 Outcome = Literal["PROVEN", "MEASURED", "FAILED"]
 
 
@@ -38,29 +37,34 @@ class Count:
 
 def counted(
     net: AttentionNetwork,
-    what: Literal["layers", "heads", "anchors", "parameters"],
     formula: str,
-    value: int,
-    order: str | None = None,
-    paper: float | None = None,
-) -> Count:
-    """A count of the network as it was built, beside its formula."""
-    name = f"{what}, {net.about.method}" if net.about is not None else what
-    return Count(name, formula, value, int(getattr(cost(net.network), what)), order, paper)
+    values: Mapping[str, int],
+    paper: Mapping[str, tuple[str, float]] | None = None,
+) -> tuple[Count, ...]:
+    """Counts of the network as it was built beside what the formula gives, by `Cost`'s names ("heads", "parameters").
+
+    paper: the paper's order in words and as a number, for those that it has.
+    """
+    built = cost(net.network)
+    return tuple(
+        Count(f"{what}, {net.about.method}", formula, value, int(getattr(built, what)), *(paper or {}).get(what, ()))
+        for what, value in values.items()
+    )
 
 
 @dataclass(frozen=True)
 class Check:
     """One variant of a theorem and how it came out. bound is None where nothing is proven.
 
-    measured: the largest error found in the norm (for L1, L2 the Monte-Carlo estimate; `interval` is its 99% interval).
+    norm: "inf", "L1", ... of the error over the domain, or "1" of a vector. measured: the largest error found; in L_p
+    the Monte-Carlo estimate, with its 99% interval in `interval`.
     """
 
     name: str
     status: Outcome
     bound: float | None
     measured: float | None
-    norm: Norm | Literal["1"] = "inf"  # "1": of a vector
+    norm: str = "inf"
     inputs: int = 0
     interval: tuple[float, float] | None = None
     native: bool | None = None
@@ -96,12 +100,11 @@ class Line:
 class Instance:
     """A small instance of a theorem. The first network or check is the one whose bound stands for the theorem.
 
-    nets: each with a certificate and `about`; they are measured by `show`. norm: which of `about.bounds` is meant where
-    it is not the infinity norm. checks: of what is no network, already measured. studies: where the theorem is one.
+    nets: each with a certificate and `about`; they are measured by `show`. checks: of what is no network, already
+    measured. studies: where the theorem is one.
     """
 
     nets: tuple[AttentionNetwork, ...] = ()
-    norm: Norm = "inf"
     checks: tuple[Check, ...] = ()
     counts: tuple[Count, ...] = ()
     line: Line | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -66,7 +67,21 @@ def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> Found:
     return Found(best, at, tried)
 
 
-def estimate(net: AttentionNetwork, power: int = 1, count: int = 20_000, seed: int = 0) -> Estimate:
+def norm_of(net: AttentionNetwork) -> float:
+    """The p of the L_p norm that the certificate is about; infinity for the largest error anywhere."""
+    return float(getattr(net.certificate, "norm", math.inf))
+
+
+def pointwise_bound(net: AttentionNetwork) -> float | None:
+    """What is proven of every single input; None where nothing is. Certificates in L_p leave it to `about.bounds`."""
+    said = net.certificate
+    if said is None or said.measured is not None:
+        return None
+    bound = said.bound if math.isinf(norm_of(net)) else net.about.bounds.get("everywhere", math.inf)
+    return float(bound) if math.isfinite(bound) else None
+
+
+def estimate(net: AttentionNetwork, power: float = 1, count: int = 20_000, seed: int = 0) -> Estimate:
     """(integral over the domain of the sum of |error|^power over the outputs)^(1/power), from uniform inputs."""
     if net.certificate is None:
         raise WeightwrightError("an L_p norm needs a domain to integrate over, which the certificate has")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.constructions.instance import Instance, Line
-from weightwright.constructions.measure import outputs, taken, worst_errors
+from weightwright.constructions.measure import outputs, pointwise_bound, taken, worst_errors
 from weightwright.constructions.rates import Study
 from weightwright.network import Attention
 from weightwright.network.layers import Floats
@@ -86,8 +86,7 @@ def curve(nets: tuple[AttentionNetwork, ...], line: Line) -> Curve:
         found[name] = outputs(net, X)[:, line.token, line.output]
         wrong = worst_errors(net, X)
         errors[name] = np.where(np.isneginf(wrong), np.nan, wrong)
-        said = net.certificate
-        bounds[name] = None if said is None or said.measured is not None else said.bound
+        bounds[name] = pointwise_bound(net)
     target = nets[0].about.reference(line.at(x))[:, line.token, line.output]
     return Curve(line.label, x, target, found, errors, bounds, np.array(line.anchors), line.marks)
 
@@ -112,13 +111,12 @@ def plane(net: AttentionNetwork) -> Plane:
     wrong = worst_errors(net, taken(net, X.reshape(-1, *centre.shape))).reshape(_SIDE, _SIDE)
     d = centre.shape[1]
     names = tuple(f"{net.network.inputs[i % d]} of token {i // d}" for i in (0, 1))
-    said = net.certificate
     return Plane(
         f"{net.about.method}: largest error of all outputs",
         (names[0], names[1]),
         (float(first[0]), float(first[-1]), float(second[0]), float(second[-1])),
         np.where(np.isneginf(wrong), np.nan, wrong),
-        said.bound if said.measured is None and np.isfinite(said.bound) else None,
+        pointwise_bound(net),
     )
 
 

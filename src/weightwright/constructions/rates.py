@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from weightwright.constructions.measure import estimate, measure, outputs, taken, worst_errors
+from weightwright.constructions.measure import estimate, measure, norm_of, outputs, pointwise_bound, taken, worst_errors
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -75,15 +75,14 @@ def sweep(
     values: Sequence[float],
     slope: float | None = None,
     *,
-    norm: Literal["inf", "L1", "L2"] = "inf",
     count: int = 1024,
     seed: int = 0,
 ) -> Series:
-    """Build a network for every value and measure it: the largest error found, or an estimate of an L_p norm.
+    """Build a network for every value and measure it: the largest error found, or an estimate in the certificate's L_p.
 
-    The bound is the certificate's, or `about.bounds[norm]`.
+    A study of L_p errors says so in `error_is`.
     """
-    return Series(name, tuple(_point(build(value), value, norm, count, seed) for value in values), slope)
+    return Series(name, tuple(_point(build(value), value, count, seed) for value in values), slope)
 
 
 def temperatures(
@@ -136,7 +135,7 @@ def at_places(
     bound: the one for these places, where it is not the certificate's (`about.bounds["everywhere"]`).
     """
     steps = reach * np.concatenate([[0.0], np.linspace(-1, 1, 65), 2.0 ** -np.arange(60), -(2.0 ** -np.arange(60))])
-    limit = _bound(net, "inf") if bound is None else bound
+    limit = pointwise_bound(net) if bound is None else bound
     points = tuple(
         Point(s, float(worst_errors(net, taken(net, at(s + steps))).max()), limit, label) for label, s in places.items()
     )
@@ -161,24 +160,18 @@ def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None 
         if before is not None and after is not None:
             extras["peak bytes"] = float(max(after - before, 0))
         error = float(np.nanmax(np.abs(y - net.about.reference(X))))
-        points.append(Point(n, error, _bound(net, "inf"), extras=extras))
+        points.append(Point(n, error, pointwise_bound(net), extras=extras))
     return Series(name, tuple(points), slope)
 
 
-def _point(net: AttentionNetwork, value: float, norm: str, count: int, seed: int) -> Point:
+def _point(net: AttentionNetwork, value: float, count: int, seed: int) -> Point:
     extras = {"anchors": float(len(net.network.registers)), "heads": float(len(list(net.network.heads)))}
-    if norm == "inf":
-        return Point(value, measure(net, count, seed).error, _bound(net, norm), extras=extras)
-    found = estimate(net, int(norm[1:]), max(count, 4096), seed)
-    return Point(value, found.error, _bound(net, norm), extras={**extras, "lo": found.lo, "hi": found.hi})
-
-
-def _bound(net: AttentionNetwork, norm: str) -> float | None:
-    said = net.certificate
-    if said is None or said.measured is not None:
-        return None
-    bound = said.bound if norm == "inf" else net.about.bounds[norm]
-    return float(bound) if math.isfinite(bound) else None
+    said, power = net.certificate, norm_of(net)
+    bound = None if said is None or said.measured is not None else said.bound
+    if math.isinf(power):
+        return Point(value, measure(net, count, seed).error, bound, extras=extras)
+    found = estimate(net, power, max(count, 4096), seed)
+    return Point(value, found.error, bound, extras={**extras, "lo": found.lo, "hi": found.hi})
 
 
 def _peak(reset: bool = False) -> int | None:

@@ -24,6 +24,7 @@ UNIVERSAL = (
         " gap), so the beta for a given error is a little smaller than printed.",
         rate="e^(-beta gap)",
         expects="PROVEN",
+        home=f"{_HERE}.hardmax",
         small=f"{_HERE}.hardmax:small",
         studies=f"{_HERE}.hardmax:studies",
     ),
@@ -40,6 +41,7 @@ UNIVERSAL = (
         " where it is not. No anchor stands at b: the error there is a whole spacing, which the bound covers.",
         rate="1/p for the paper's anchors; ours falls exponentially in p inside [a, b]",
         expects="PROVEN",
+        home=f"{_HERE}.truncated_linear",
         small=f"{_HERE}.truncated_linear:small",
     ),
     Theorem(
@@ -54,6 +56,7 @@ UNIVERSAL = (
         " to a - dL. No beta is given: it is chosen by UA-1 in the 1-norm.",
         rate="1/H at a fixed number of tokens, 1/((n-2) H) in all",
         expects="PROVEN",
+        home=f"{_HERE}.truncated_linear_heads",
         small=f"{_HERE}.truncated_linear_heads:small",
     ),
     Theorem(
@@ -66,6 +69,7 @@ UNIVERSAL = (
         repaired="The volume of the margins, where nothing is claimed pointwise, is (2B)^N (1 - (1-delta)^N).",
         rate="L_1 error 1/g for a Lipschitz function with delta = g^-2",
         expects="PROVEN",
+        home=f"{_HERE}.bumps",
         small=f"{_HERE}.bumps:small",
     ),
     Theorem(
@@ -75,12 +79,13 @@ UNIVERSAL = (
         " truncated linear models; a second layer with one head looks up the function's value at the point whose"
         " bump is largest. The error in L_p is as small as wanted.",
         source=f"{_PAPER}, Lemma 3.12, Lemma G.14",
-        repaired="The bump's heads lack a shift: Range[0,1]((g (x - v)/B + 1)/delta) and its mirror image are built."
+        repaired="The bump's heads lack a shift: Range((g (x - v)/B + 1)/delta) on [0, 1] and its mirror are built."
         " Lemma G.14 is derived again from its use: a head that puts a sum over tokens into one chosen token. The"
         " second softmax sees its argument with the heads' errors, so its beta is chosen for a gap of 1 - 4 d e0."
         " The looked-up value is read from one token; summing them would count it once for each grid point.",
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
+        home=f"{_HERE}.sequence_to_scalar",
         small=f"{_HERE}.sequence_to_scalar:small",
     ),
     Theorem(
@@ -93,6 +98,7 @@ UNIVERSAL = (
         " errors leave.",
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
+        home=f"{_HERE}.sequence_to_scalar",
         small=f"{_HERE}.sequence_to_scalar:small_single",
     ),
     Theorem(
@@ -105,6 +111,7 @@ UNIVERSAL = (
         repaired="As for UA-5; each lookup is read once instead of being summed over all grid points.",
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
+        home=f"{_HERE}.sequence_to_sequence",
         small=f"{_HERE}.sequence_to_sequence:small",
     ),
     Theorem(
@@ -120,6 +127,7 @@ UNIVERSAL = (
         " proven error for smooth functions, or given by the user.",
         rate="as the ReLU network; 1/p for the paper's heads",
         expects="PROVEN",
+        home=f"{_HERE}.relu_network",
         small=f"{_HERE}.relu_network:small",
     ),
     Theorem(
@@ -132,6 +140,7 @@ UNIVERSAL = (
         " + c) with c > 0 and two heads takes any R, without a mask.",
         rate="exact, up to rounding",
         expects="PROVEN",
+        home=f"{_HERE}.token_mixing",
         small=f"{_HERE}.token_mixing:small",
     ),
     Theorem(
@@ -146,6 +155,7 @@ UNIVERSAL = (
         " each unit. UA-9's mixing has no zeros to take logarithms of.",
         rate="as the ReLU network",
         expects="PROVEN",
+        home=f"{_HERE}.native_relu",
         small=f"{_HERE}.native_relu:small",
     ),
     Theorem(
@@ -157,6 +167,7 @@ UNIVERSAL = (
         repaired="Nothing. ReLU is the limit of a growing b in the text; on a bounded domain b is its upper end.",
         rate="as UA-2",
         expects="PROVEN",
+        home=f"{_HERE}.activations",
         small=f"{_HERE}.activations:small",
     ),
     Theorem(
@@ -169,6 +180,7 @@ UNIVERSAL = (
         " built, and the ratio to the paper's order is printed.",
         rate="equality of formula and built network",
         expects="MEASURED",
+        home=f"{_HERE}.all_counts",
         small=f"{_HERE}.all_counts:small",
     ),
 )
@@ -185,6 +197,7 @@ SUMMARY = (
         repaired="Nothing; the summary asks for beta = 10 to 1000, the study goes to 1e8 in three formats.",
         rate="beta^(-1/2) at the ends, then flat at dL; in coarse formats flat above it",
         expects="MEASURED",
+        home=f"{_HERE}.beta_study",
         small=f"{_HERE}.beta_study:small",
         studies=f"{_HERE}.beta_study:studies",
     ),
@@ -197,6 +210,7 @@ SUMMARY = (
         repaired="Holds for UA-3 only with the repaired sentinels.",
         rate="no place is worse than the bound",
         expects="MEASURED",
+        home=f"{_HERE}.ends_study",
         small=f"{_HERE}.ends_study:small",
     ),
     Theorem(
@@ -208,6 +222,7 @@ SUMMARY = (
         repaired="Nothing.",
         rate="error as at small n; seconds and bytes in proportion to n p",
         expects="MEASURED",
+        home=f"{_HERE}.length_study",
         small=f"{_HERE}.length_study:small",
     ),
 )

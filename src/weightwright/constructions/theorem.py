@@ -24,8 +24,8 @@ class Theorem:
     """One id of the mission map.
 
     statement, repaired and rate are in words. expects: what the small instance should come out as; `show` says what
-    it did. small: "module:function" of a function that takes nothing and returns an `Instance`. studies: the same for
-    one that returns a tuple of `Study`, or None where the rate is nothing to measure.
+    it did. home: the module that has the construction. small: "module:function" of a function that takes nothing and
+    returns an `Instance`. studies: the same for one that returns a tuple of `Study`, or None where there is none.
     """
 
     id: str
@@ -35,23 +35,20 @@ class Theorem:
     repaired: str
     rate: str
     expects: Expected
+    home: str
     small: str
     studies: str | None = None
 
     @property
-    def module(self) -> str:
-        return self.small.partition(":")[0]
-
-    @property
     def file(self) -> str:
-        """Where the code stands, from the repository's root."""
-        return f"src/{self.module.replace('.', '/')}.py"
+        """Where the construction stands, from the repository's root."""
+        return f"src/{self.home.replace('.', '/')}.py"
 
     @property
     def built(self) -> bool:
-        """Whether the code is there at all; nothing of it is imported."""
+        """Whether the construction is there at all; nothing of it is imported."""
         try:
-            return find_spec(self.module) is not None
+            return find_spec(self.home) is not None
         except ModuleNotFoundError:  # not even the package
             return False
 
