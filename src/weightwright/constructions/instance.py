@@ -40,14 +40,16 @@ def counted(
     formula: str,
     values: Mapping[str, int],
     paper: Mapping[str, tuple[str, float]] | None = None,
+    name: str | None = None,
 ) -> tuple[Count, ...]:
     """Counts of the network as it was built beside what the formula gives, by `Cost`'s names ("heads", "parameters").
 
-    paper: the paper's order in words and as a number, for those that it has.
+    paper: the paper's order in words and as a number, for those that it has. name: the network's, if not its method.
     """
+    name = name or net.about.method
     built = cost(net.network)
     return tuple(
-        Count(f"{what}, {net.about.method}", formula, value, int(getattr(built, what)), *(paper or {}).get(what, ()))
+        Count(f"{what}, {name}", formula, value, int(getattr(built, what)), *(paper or {}).get(what, ()))
         for what, value in values.items()
     )
 
@@ -100,12 +102,18 @@ class Line:
 class Instance:
     """A small instance of a theorem. The first network or check is the one whose bound stands for the theorem.
 
-    nets: each with a certificate and `about`; they are measured by `show`. checks: of what is no network, already
-    measured. studies: where the theorem is one.
+    nets: each with a certificate and `about`; they are measured by `show`. names: of the networks, where their methods
+    do not tell them apart. checks: of what is no network, already measured. studies: where the theorem is one.
     """
 
     nets: tuple[AttentionNetwork, ...] = ()
+    names: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     counts: tuple[Count, ...] = ()
     line: Line | None = None
     studies: tuple[Study, ...] = ()
+
+    @property
+    def variants(self) -> dict[str, AttentionNetwork]:
+        """The networks by name."""
+        return dict(zip(self.names or [net.about.method for net in self.nets], self.nets, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from weightwright.runtime import AttentionNetwork
 _KEPT = 8  # worst inputs whose surroundings are searched
 _AROUND = 40  # new inputs around each of them, in every round
 _ROUNDS = 6  # the reach falls from a tenth of the domain to 1e-4 of it
-_SCORES = 2**22  # held in memory at a time
+_SCORES, _INPUTS = 2**22, 512  # taken at a time, so that what a network of many heads writes stays in the cache
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,26 @@ def taken(net: AttentionNetwork, X: Floats) -> Floats:
 def _errors(net: AttentionNetwork, X: Floats) -> Iterator[Floats]:
     """|network - reference| in pieces that fit in memory; infinite where the network returns no number."""
     keys = len(net.network.registers) + X.shape[1]
-    for part in np.array_split(X, -(-len(X) * X.shape[1] * keys // _SCORES)):
+    at_once = max(1, min(_INPUTS, _SCORES // (X.shape[1] * keys)))
+    for part in np.array_split(X, -(-len(X) // at_once)):
         if not len(part):
             continue
         reference = net.about.reference(part)
-        y = outputs(net, part)
+        with _one_thread():
+            y = outputs(net, part)
         errors = np.abs(np.where(np.isfinite(y), y, np.inf) - reference)
         yield np.where(np.isnan(reference), np.nan, errors)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Many small products: more threads than one cost more than they bring, by far where cores are busy."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _domain(net: AttentionNetwork) -> tuple[Floats, Floats]:

@@ -68,40 +68,41 @@ def pictures(instance: Instance) -> tuple[Picture, ...]:
         return instance.studies
     net = instance.nets[0]
     line = instance.line or _first_entry(net)
-    drawn: list[Picture] = [curve(instance.nets, line)]
-    drawn += [heat_map(net, line, layer, head) for layer, head in line.heads]
+    name = next(iter(instance.variants))
+    drawn: list[Picture] = [curve(instance.variants, line)]
+    drawn += [heat_map(name, net, line, layer, head) for layer, head in line.heads]
     if instance.line is None and len(_centre(net).ravel()) > 1:
-        drawn.append(plane(net))
+        drawn.append(plane(name, net))
     return (*drawn, *instance.studies)
 
 
-def curve(nets: tuple[AttentionNetwork, ...], line: Line) -> Curve:
-    """All networks along the line; each by its method's name."""
+def curve(nets: Mapping[str, AttentionNetwork], line: Line) -> Curve:
+    """All networks along the line, by name."""
     x = np.linspace(line.lo, line.hi, _POINTS)
     found: dict[str, Floats] = {}
     errors: dict[str, Floats] = {}
     bounds: dict[str, float | None] = {}
-    for net in nets:
-        X, name = taken(net, line.at(x)), net.about.method
+    for name, net in nets.items():
+        X = taken(net, line.at(x))
         found[name] = outputs(net, X)[:, line.token, line.output]
         wrong = worst_errors(net, X)
         errors[name] = np.where(np.isneginf(wrong), np.nan, wrong)
         bounds[name] = pointwise_bound(net)
-    target = nets[0].about.reference(line.at(x))[:, line.token, line.output]
+    target = next(iter(nets.values())).about.reference(line.at(x))[:, line.token, line.output]
     return Curve(line.label, x, target, found, errors, bounds, np.array(line.anchors), line.marks)
 
 
-def heat_map(net: AttentionNetwork, line: Line, layer: int = 0, head: int = 0) -> HeatMap:
+def heat_map(name: str, net: AttentionNetwork, line: Line, layer: int = 0, head: int = 0) -> HeatMap:
     """What the line's token looks at, from one end of the line to the other; keys without any weight are left out."""
     X = taken(net, line.at(np.linspace(line.lo, line.hi, _QUERIES)))
     weights = attention_weights(net.network, X, layer, head)[:, line.token]
     seen = np.flatnonzero(weights.max(axis=0) > 0)
     registers = int(np.count_nonzero(seen < len(net.network.registers)))
-    title = f"{net.about.method}: layer {layer}, head {head}, {_role(net, layer, head)}"
+    title = f"{name}: layer {layer}, head {head}, {_role(net, layer, head)}"
     return HeatMap(title, weights[:, seen], line.label, (line.lo, line.hi), registers)
 
 
-def plane(net: AttentionNetwork) -> Plane:
+def plane(name: str, net: AttentionNetwork) -> Plane:
     """The error over the first two entries of the input, the others in the middle of the domain."""
     assert net.certificate is not None
     centre, (lo, hi) = _centre(net), _ends(net)
@@ -112,7 +113,7 @@ def plane(net: AttentionNetwork) -> Plane:
     d = centre.shape[1]
     names = tuple(f"{net.network.inputs[i % d]} of token {i // d}" for i in (0, 1))
     return Plane(
-        f"{net.about.method}: largest error of all outputs",
+        f"{name}: largest error of all outputs",
         (names[0], names[1]),
         (float(first[0]), float(first[-1]), float(second[0]), float(second[-1])),
         np.where(np.isneginf(wrong), np.nan, wrong),
@@ -121,7 +122,7 @@ def plane(net: AttentionNetwork) -> Plane:
 
 
 def _first_entry(net: AttentionNetwork) -> Line:
-    """The first feature of the first token over its domain, the others in the middle."""
+    """The first feature of the first token over its domain, the others in the middle; the last layer's first head."""
     centre, (lo, hi) = _centre(net), _ends(net)
 
     def at(x: Floats) -> Floats:
@@ -131,7 +132,8 @@ def _first_entry(net: AttentionNetwork) -> Line:
 
     name = net.network.inputs[0]
     label = name if centre.size == 1 else f"{name} of token 0, the other inputs in the middle"
-    return Line(float(lo[0, 0]), float(hi[0, 0]), at, label)
+    last = sum(isinstance(step, Attention) for step in net.network.flat_layers) - 1
+    return Line(float(lo[0, 0]), float(hi[0, 0]), at, label, heads=((last, 0),) if last >= 0 else ())
 
 
 def _ends(net: AttentionNetwork) -> tuple[Floats, Floats]:

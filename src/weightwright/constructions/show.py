@@ -46,7 +46,7 @@ def show(theorem: Theorem, count: int = 2048, seed: int = 0) -> Shown:
     start = time.perf_counter()
     try:
         instance = theorem.instance()
-        checks = (*(check(net, count, seed) for net in instance.nets), *instance.checks)
+        checks = (*(check(name, net, count, seed) for name, net in instance.variants.items()), *instance.checks)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return Shown(theorem, "FAILED", (), (), time.perf_counter() - start, reason)
@@ -70,12 +70,12 @@ def show(theorem: Theorem, count: int = 2048, seed: int = 0) -> Shown:
     )
 
 
-def check(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> Check:
+def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) -> Check:
     """One network against its bounds: measured adversarially, and by Monte Carlo where its certificate is in L_p."""
     about, said, power = net.about, net.certificate, norm_of(net)
     found = measure(net, count, seed)
     facts: dict[str, Any] = {
-        "name": about.method,
+        "name": name,
         "measured": found.error,
         "inputs": found.inputs,
         "native": net.network.native,

@@ -42,7 +42,8 @@ UNIVERSAL = (
         rate="1/p for the paper's anchors; ours falls exponentially in p inside [a, b]",
         expects="PROVEN",
         home=f"{_HERE}.truncated_linear",
-        small=f"{_HERE}.truncated_linear:small",
+        small=f"{_HERE}.linear_instances:one_head",
+        studies=f"{_HERE}.linear_instances:one_head_studies",
     ),
     Theorem(
         id="UA-3",
@@ -57,7 +58,8 @@ UNIVERSAL = (
         rate="1/H at a fixed number of tokens, 1/((n-2) H) in all",
         expects="PROVEN",
         home=f"{_HERE}.truncated_linear_heads",
-        small=f"{_HERE}.truncated_linear_heads:small",
+        small=f"{_HERE}.linear_instances:shared_anchors",
+        studies=f"{_HERE}.linear_instances:shared_anchors_studies",
     ),
     Theorem(
         id="UA-4",
@@ -70,7 +72,8 @@ UNIVERSAL = (
         rate="L_1 error 1/g for a Lipschitz function with delta = g^-2",
         expects="PROVEN",
         home=f"{_HERE}.bumps",
-        small=f"{_HERE}.bumps:small",
+        small=f"{_HERE}.grid_instances:bumps",
+        studies=f"{_HERE}.grid_instances:bumps_studies",
     ),
     Theorem(
         id="UA-5",
@@ -86,7 +89,8 @@ UNIVERSAL = (
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
         home=f"{_HERE}.sequence_to_scalar",
-        small=f"{_HERE}.sequence_to_scalar:small",
+        small=f"{_HERE}.grid_instances:to_scalar",
+        studies=f"{_HERE}.grid_instances:to_scalar_studies",
     ),
     Theorem(
         id="UA-6",
@@ -99,7 +103,7 @@ UNIVERSAL = (
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
         home=f"{_HERE}.sequence_to_scalar",
-        small=f"{_HERE}.sequence_to_scalar:small_single",
+        small=f"{_HERE}.grid_instances:to_scalar_by_softmax",
     ),
     Theorem(
         id="UA-7",
@@ -112,7 +116,8 @@ UNIVERSAL = (
         rate="L_1 error 1/g, cost g^(dn)",
         expects="PROVEN",
         home=f"{_HERE}.sequence_to_sequence",
-        small=f"{_HERE}.sequence_to_sequence:small",
+        small=f"{_HERE}.grid_instances:to_sequence",
+        studies=f"{_HERE}.grid_instances:to_sequence_studies",
     ),
     Theorem(
         id="UA-8",
@@ -168,7 +173,7 @@ UNIVERSAL = (
         rate="as UA-2",
         expects="PROVEN",
         home=f"{_HERE}.activations",
-        small=f"{_HERE}.activations:small",
+        small=f"{_HERE}.linear_instances:activations",
     ),
     Theorem(
         id="UA-14",
@@ -209,9 +214,10 @@ SUMMARY = (
         source="the summary, next check 2",
         repaired="Holds for UA-3 only with the repaired sentinels.",
         rate="no place is worse than the bound",
-        expects="MEASURED",
+        expects="PROVEN",
         home=f"{_HERE}.ends_study",
         small=f"{_HERE}.ends_study:small",
+        studies=f"{_HERE}.ends_study:studies",
     ),
     Theorem(
         id="SU-3",

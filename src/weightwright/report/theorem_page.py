@@ -75,8 +75,8 @@ def section(shown: Shown, studies: Sequence[Study], figures: Sequence[str]) -> s
     if shown.reason:
         lines.append(f"Failed: {shown.reason}\n")
     lines += [_markdown(columns) for columns in tables(shown, studies)]
-    lines += [f"- {note}" for note in notes(shown)]
-    return "\n".join([*lines, ""]) if lines[-1].startswith("-") else "\n".join(lines)
+    said = ["- " + note.replace("](", r"]\(") for note in notes(shown)]  # [0,1](x) is no link
+    return "\n".join([*lines, *said, *([""] if said else [])])
 
 
 def _code(theorem: Theorem) -> str:

@@ -20,6 +20,8 @@ _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "t
 _MARKERS = tuple(
     {"marker": marker, "ms": size, "mfc": "none"} for marker, size in zip("os^Dvx", (9, 6, 4, 8, 5, 4), strict=True)
 )
+#: The first lines are thick, so that those which lie on them do not hide them.
+_WIDTHS = (2.6, 1.2, 0.9, 0.7, 0.7, 0.7)
 _WIDTH = 11.0  # inches, of a figure with two columns; half for one
 
 
@@ -57,8 +59,8 @@ def _curve(part: Any, curve: Curve) -> None:
     """Target, outputs and anchors above, errors and their bounds below."""
     top, bottom = part.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     top.plot(curve.x, curve.target, color="0.78", linewidth=5, solid_capstyle="butt", label="target")
-    for colour, (name, y) in zip(_COLOURS, curve.outputs.items(), strict=False):
-        top.plot(curve.x, y, color=colour, linewidth=1.3, label=name)
+    for colour, width, (name, y) in zip(_COLOURS, _WIDTHS, curve.outputs.items(), strict=False):
+        top.plot(curve.x, y, color=colour, linewidth=width if len(curve.outputs) > 1 else 1.3, label=name)
     if len(curve.anchors):
         ticks, count = top.get_xaxis_transform(), len(curve.anchors)
         width = min(1.5, 400 / count)
@@ -80,14 +82,14 @@ def _curve(part: Any, curve: Curve) -> None:
 
 def _errors(axes: Any, curve: Curve) -> None:
     lowest, highest = [], []
-    for colour, (name, errors) in zip(_COLOURS, curve.errors.items(), strict=False):
+    for colour, width, (name, errors) in zip(_COLOURS, _WIDTHS, curve.errors.items(), strict=False):
         positive = errors[np.isfinite(errors) & (errors > 0)]
         largest = float(positive.max(initial=0.0))
         axes.plot(curve.x, np.where(errors > 0, errors, np.nan), color=colour, linewidth=0.7)
         bound = curve.bounds.get(name)
         if bound is not None and np.isfinite(bound):
             label = f"{name}: proven bound {rounded_up(bound)}, largest drawn {largest:.2g}"
-            axes.axhline(bound, color=colour, linewidth=1.8, linestyle="--", label=label)
+            axes.axhline(bound, color=colour, linewidth=width + 0.6, linestyle="--", label=label)
             highest.append(bound)
         else:
             axes.plot([], [], color=colour, label=f"{name}: largest drawn {largest:.2g}")
