@@ -21,7 +21,7 @@ from weightwright.constructions import theorem as theorem_module
 from weightwright.constructions.about import About
 from weightwright.constructions.instance import Check, Count, Instance, Line, counted
 from weightwright.constructions.measure import estimate, measure
-from weightwright.constructions.pictures import pictures
+from weightwright.constructions.pictures import HeatMap, curve, pictures
 from weightwright.constructions.rates import (
     Point,
     Series,
@@ -34,7 +34,7 @@ from weightwright.constructions.rates import (
     temperatures,
 )
 from weightwright.constructions.registry import THEOREMS, find
-from weightwright.constructions.show import show
+from weightwright.constructions.show import check, show
 from weightwright.constructions.theorem import Theorem
 from weightwright.network import cost
 from weightwright.network.layers import Floats
@@ -228,6 +228,19 @@ def test_a_network_that_returns_no_number_is_infinitely_wrong() -> None:
     assert measure(net, 16).error == math.inf
 
 
+def test_a_bound_in_l1_is_held_against_the_estimate_and_says_so() -> None:
+    net = net_of()
+    assert net.certificate is not None
+    object.__setattr__(net.certificate, "norm", 1.0)  # as certificates of grids have it
+    held = check("faithful", net)
+    assert (held.status, held.norm) == ("PROVEN", "L1")
+    assert held.interval is not None
+    assert held.measured is not None
+    assert held.interval[0] < held.measured < held.interval[1]
+    net.about = dataclasses.replace(net.about, bounds={"everywhere": 1e-3})
+    assert "exceeds the bound on every input" in str(check("faithful", net).reason)
+
+
 def test_the_estimate_of_an_integral_has_it_in_its_interval() -> None:
     """The network x against the reference 0: the integral of |x| over [-1, 1] is 1, of x² 2/3."""
     net = net_of(1e-6, "spectral")
@@ -323,6 +336,28 @@ def test_every_kind_of_picture_is_drawn_and_labelled(tmp_path: Path) -> None:
     assert any("proven bound" in text for text in bounds)
     assert any("slope -1, the theorem's" in text for text in bounds)
     assert any("fitted slope -1.0" in text for text in bounds)
+
+
+def test_heads_stand_side_by_side_in_one_heat_map() -> None:
+    net = ww.approximate("clip(x, -0.5, 0.5)", (-1, 1), 1e-3)
+    assert len(list(net.network.heads)) == 2
+    net.about = dataclasses.replace(net_of().about, reference=lambda X: np.clip(X, -0.5, 0.5), method="spectral")
+    both = dataclasses.replace(line(), heads=((0, 0), (0, 1)))
+    _, heat = pictures(Instance((net,), line=both))
+    assert isinstance(heat, HeatMap)
+    assert heat.breaks == {"head 0": 0, "head 1": next(net.network.heads).sees.registers[1]}
+    np.testing.assert_allclose(heat.weights.sum(axis=1), 2, rtol=1e-12)
+
+
+def test_a_curve_shows_its_token_alone() -> None:
+    """Two tokens, the second far off its reference: the line along the first does not show it."""
+    net = net_of()
+    wrong = lambda X: X + np.array([[0.0], [9.0]])  # noqa: E731
+    net.about = dataclasses.replace(net.about, reference=wrong)
+    first = Line(-1, 1, lambda x: np.stack([x, 0 * x], axis=1)[:, :, None], "s")
+    shown, second = curve({"n": net}, first), curve({"n": net}, dataclasses.replace(first, token=1))
+    assert shown.errors["n"].max() <= (shown.bounds["n"] or 0)
+    assert second.errors["n"].min() > 8
 
 
 def test_several_inputs_are_drawn_over_a_plane() -> None:
@@ -482,5 +517,6 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
 
 def test_costs_of_the_small_instance_are_told() -> None:
     net = net_of()
-    (heads,) = counted(net, "one", {"heads": 1})
-    assert (heads.built, heads.what) == (cost(net.network).heads, "heads, faithful")
+    heads, registers = counted(net, "one", {"heads": 1, "registers": 41}, name="ours")
+    assert (heads.built, heads.what, heads.agrees) == (cost(net.network).heads, "heads, ours", True)
+    assert (registers.built, registers.agrees) == (len(net.network.registers), False)

@@ -9,8 +9,6 @@ import numpy as np
 
 from weightwright.constructions.instance import Check, Instance
 from weightwright.constructions.rates import Series, Study, at_places, ends
-from weightwright.constructions.truncated_linear import truncated_linear
-from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
 from weightwright.network.layers import Floats
 
 _N, _H = 6, 4
@@ -28,6 +26,9 @@ def studies() -> tuple[Study, ...]:
 
 
 def _study() -> Study:
+    from weightwright.constructions.truncated_linear import truncated_linear
+    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
+
     w, t, domain = np.ones((_N, 1)), np.zeros(_N), (-10, 11)
     nets = {
         "UA-2 faithful": truncated_linear(w, t, 0.0, 1.0, domain, p=(_N - 2) * _H),
@@ -36,7 +37,7 @@ def _study() -> Study:
     }
     places = ends(0.0, 1.0, _SPACING, [(_N - 2) * h * _SPACING - _SPACING / 2 for h in range(1, _H)])
     series = tuple(at_places(name, net, _at, places, _SPACING / 4) for name, net in nets.items())
-    return Study("at and beyond the ends, and at the seams", "place on the axis of s", series, axis="places")
+    return Study("p = 16, H = 4, [a, b] = [0, 1]", "place on the axis of s", series, axis="places")
 
 
 def _at(s: Floats) -> Floats:
@@ -48,5 +49,4 @@ def _check(series: Series) -> Check:
     fine = all(point.bound is not None and point.measured <= point.bound for point in series.points)
     reason = None if fine else f"at {worst.label} the error is {worst.measured!r}, the bound {worst.bound!r}"
     notes = (f"worst near {worst.label}",)
-    status = "PROVEN" if fine else "FAILED"
-    return Check(series.name, status, worst.bound, worst.measured, notes=notes, reason=reason)
+    return Check(series.name, "PROVEN" if fine else "FAILED", worst.bound, worst.measured, notes=notes, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -42,14 +43,14 @@ def counted(
     paper: Mapping[str, tuple[str, float]] | None = None,
     name: str | None = None,
 ) -> tuple[Count, ...]:
-    """Counts of the network as it was built beside what the formula gives, by `Cost`'s names ("heads", "parameters").
+    """Counts of the network as it was built beside what the formula gives: by `Cost`'s names, or "registers".
 
     paper: the paper's order in words and as a number, for those that it has. name: the network's, if not its method.
     """
     name = name or net.about.method
-    built = cost(net.network)
+    built = {**dataclasses.asdict(cost(net.network)), "registers": len(net.network.registers)}
     return tuple(
-        Count(f"{what}, {name}", formula, value, int(getattr(built, what)), *(paper or {}).get(what, ()))
+        Count(f"{what}, {name}", formula, value, int(built[what]), *(paper or {}).get(what, ()))
         for what, value in values.items()
     )
 

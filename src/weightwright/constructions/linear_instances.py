@@ -1,15 +1,15 @@
-"""The small instances of UA-2, UA-3 and UA-13, and how their error falls with anchors and heads."""
+"""The small instances of UA-2, UA-3 and UA-13, and how their error falls with anchors and heads.
+
+Each instance imports its own construction only.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
 from weightwright.constructions.instance import Instance, Line, counted
 from weightwright.constructions.paper_counts import heads_shared
 from weightwright.constructions.rates import Study, sweep
-from weightwright.constructions.truncated_linear import truncated_linear
-from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -20,16 +20,20 @@ _SHARED, _SHIFTS = np.array([1.5, 0.5]), np.linspace(-0.2, 0.2, 6)  # of UA-3: o
 
 def one_head() -> Instance:
     """UA-2: three tokens with a model each, 16 anchors; ours with as many; and anchors in two rows of the output."""
+    from weightwright.constructions.truncated_linear import truncated_linear
+
     faithful = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P)
     spectral = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P, method="spectral")
     rows = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P, G=lambda k: k // 8)
     counts = counted(faithful, "one layer, one head", {"layers": 1, "heads": 1}, {"heads": ("1", 1.0)})
-    names = ("faithful", "spectral", "faithful, two rows")
+    names = ("faithful", "spectral", "two rows")
     return Instance((faithful, spectral, rows), names, counts=counts, line=_line(_W, _T, _P))
 
 
 def shared_anchors() -> Instance:
     """UA-3: six tokens, four heads with four anchors each; ours."""
+    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
+
     faithful = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=4)
     spectral = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), tol=1e-6, method="spectral")
     orders = {"heads": ("p / (n-2)", float(heads_shared(6, _P)))}
@@ -40,6 +44,8 @@ def shared_anchors() -> Instance:
 
 def activations() -> Instance:
     """UA-13: the three activations of the same three models, 16 anchors each."""
+    from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
+
     nets = (relu(_W, _T, (-1, 1), p=_P), hard_tanh(_W, _T, (-1, 1), p=_P), clipped_relu(_W, _T, 0.5, (-1, 1), p=_P))
     names = ("ReLU", "hard tanh", "clipped ReLU")
     counts = tuple(
@@ -52,6 +58,7 @@ def activations() -> Instance:
 
 def one_head_studies() -> tuple[Study, ...]:
     """UA-2: the error against p."""
+    from weightwright.constructions.truncated_linear import truncated_linear
 
     def faithful(p: float) -> AttentionNetwork:
         net: AttentionNetwork = truncated_linear(_W, _T, _A, _B, (-1, 1), p=int(p))
@@ -67,6 +74,7 @@ def one_head_studies() -> tuple[Study, ...]:
 
 def shared_anchors_studies() -> tuple[Study, ...]:
     """UA-3: the error against H, with six tokens."""
+    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
 
     def faithful(H: float) -> AttentionNetwork:
         net: AttentionNetwork = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=int(H))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _SIDE = 61  # of a plane
 
 @dataclass(frozen=True)
 class Curve:
-    """Target and outputs along a line, and the error of every method under its bound (None: not proven)."""
+    """Target and outputs along a line, and the error of the line's token under the bound (None: not proven)."""
 
     label: str
     x: Floats
@@ -45,7 +45,7 @@ class HeatMap:
     weights: Floats
     query_label: str
     extent: tuple[float, float] | None = None
-    registers: int = 0  # the first so many keys
+    breaks: Mapping[str, int] = field(default_factory=dict)  # where keys of another kind begin, by name
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def pictures(instance: Instance) -> tuple[Picture, ...]:
     line = instance.line or _first_entry(net)
     name = next(iter(instance.variants))
     drawn: list[Picture] = [curve(instance.variants, line)]
-    drawn += [heat_map(name, net, line, layer, head) for layer, head in line.heads]
+    drawn += [heat_map(name, net, line)] if line.heads else []
     if instance.line is None and len(_centre(net).ravel()) > 1:
         drawn.append(plane(name, net))
     return (*drawn, *instance.studies)
@@ -84,22 +84,32 @@ def curve(nets: Mapping[str, AttentionNetwork], line: Line) -> Curve:
     bounds: dict[str, float | None] = {}
     for name, net in nets.items():
         X = taken(net, line.at(x))
-        found[name] = outputs(net, X)[:, line.token, line.output]
-        wrong = worst_errors(net, X)
-        errors[name] = np.where(np.isneginf(wrong), np.nan, wrong)
+        y = outputs(net, X)[:, line.token]
+        found[name] = y[:, line.output]
+        errors[name] = np.abs(y - net.about.reference(X)[:, line.token]).max(axis=1)
         bounds[name] = pointwise_bound(net)
     target = next(iter(nets.values())).about.reference(line.at(x))[:, line.token, line.output]
     return Curve(line.label, x, target, found, errors, bounds, np.array(line.anchors), line.marks)
 
 
-def heat_map(name: str, net: AttentionNetwork, line: Line, layer: int = 0, head: int = 0) -> HeatMap:
-    """What the line's token looks at, from one end of the line to the other; keys without any weight are left out."""
+def heat_map(name: str, net: AttentionNetwork, line: Line) -> HeatMap:
+    """What the line's token looks at, from one end of the line to the other, heads side by side; keys that never have
+    any weight are left out."""
     X = taken(net, line.at(np.linspace(line.lo, line.hi, _QUERIES)))
-    weights = attention_weights(net.network, X, layer, head)[:, line.token]
-    seen = np.flatnonzero(weights.max(axis=0) > 0)
-    registers = int(np.count_nonzero(seen < len(net.network.registers)))
-    title = f"{name}: layer {layer}, head {head}, {_role(net, layer, head)}"
-    return HeatMap(title, weights[:, seen], line.label, (line.lo, line.hi), registers)
+    parts, breaks, start = [], {}, 0
+    for layer, head in line.heads:
+        weights = attention_weights(net.network, X, layer, head)[:, line.token]
+        seen = np.flatnonzero(weights.max(axis=0) > 0)
+        registers = int(np.count_nonzero(seen < len(net.network.registers)))
+        if len(line.heads) > 1:
+            breaks[f"head {head}"] = start
+        elif 0 < registers < len(seen):
+            breaks["tokens"] = registers
+        parts.append(weights[:, seen])
+        start += len(seen)
+    what = _role(net, *line.heads[0]) if len(line.heads) == 1 else f"{len(line.heads)} heads side by side"
+    title = f"{name}: layer {line.heads[0][0]}, {what}"
+    return HeatMap(title, np.concatenate(parts, axis=1), line.label, (line.lo, line.hi), breaks)
 
 
 def plane(name: str, net: AttentionNetwork) -> Plane:

@@ -74,7 +74,7 @@ def _curve(part: Any, curve: Curve) -> None:
         top.annotate(name, (x, 1), xycoords=("data", "axes fraction"), xytext=(2, -10), textcoords="offset points")
     top.margins(y=0.12)
     top.set_ylabel("output")
-    top.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False, borderaxespad=0.2, columnspacing=1.2)
+    top.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, frameon=False, columnspacing=1, fontsize=9)
     _errors(bottom, curve)
     bottom.set_xlabel(curve.label)
     part.legend(*bottom.get_legend_handles_labels(), loc="outside lower center", frameon=False)
@@ -103,7 +103,7 @@ def _errors(axes: Any, curve: Curve) -> None:
 
 
 def _heat_map(part: Any, heat: HeatMap) -> None:
-    """Queries down, keys across; a line between registers and tokens."""
+    """Queries up, keys across; a line where keys of another kind begin."""
     axes = part.subplots()
     queries, keys = heat.weights.shape
     low, high = heat.extent or (-0.5, queries - 0.5)
@@ -118,10 +118,10 @@ def _heat_map(part: Any, heat: HeatMap) -> None:
         vmax=1,
         interpolation="nearest",
     )
-    if 0 < heat.registers < keys:
-        axes.axvline(heat.registers - 0.5, color="tab:red", linewidth=1)
-        at, where = (heat.registers - 0.5, 1), ("data", "axes fraction")
-        axes.annotate("tokens", at, xycoords=where, xytext=(3, -12), textcoords="offset points", color="tab:red")
+    for name, start in heat.breaks.items():
+        axes.axvline(start - 0.5, color="tab:red", linewidth=1)
+        at, where = (start - 0.5, 1), ("data", "axes fraction")
+        axes.annotate(name, at, xycoords=where, xytext=(3, -12), textcoords="offset points", color="tab:red")
     axes.grid(False)
     axes.set_xlabel("key")
     axes.set_ylabel(heat.query_label)

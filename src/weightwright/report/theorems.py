@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weightwright.constructions.show import Shown
 
 _STYLES = {"PROVEN": "bold green", "MEASURED": "bold yellow", "FAILED": "bold red"}
-_COSTS = ("layers", "heads", "anchors", "parameters")
+_COSTS = ("layers", "heads", "anchors", "parameters", "peak bytes")
 
 
 def theorem_facts(shown: Shown, studies: Sequence[Study] | None = None) -> Facts:
@@ -148,6 +148,8 @@ def _variants(shown: Shown) -> Columns:
 def _study(study: Study) -> Columns:
     """A row for each value; for each series its error, its bound where it has one of its own, seconds and bytes."""
     keys = list(dict.fromkeys((point.value, point.label) for series in study.series for point in series.points))
+    if study.axis != "places":
+        keys.sort()
     headings, columns = [study.parameter], [[label or _number(value) for value, label in keys]]
     for index, series in enumerate(study.series):
         points = {(point.value, point.label): point for point in series.points}
