@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NET ?= build/demo.safetensors
 
-.PHONY: demo test test-all bench lint clean
+.PHONY: demo test test-all bench docs lint clean
 
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -36,6 +36,9 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/proving_against_crown.py
 	$(BIN)/python benchmarks/window_gpu.py
 	$(BIN)/python benchmarks/window_cpu.py
+
+docs: .venv/.ready
+	$(BIN)/weightwright theorems --write docs/theorems.md
 
 clean:
 	rm -rf .venv build

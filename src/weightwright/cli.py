@@ -1,4 +1,4 @@
-"""The command line: `weightwright approximate | run | check | info`. Thin; the work is done elsewhere.
+"""The command line: `weightwright approximate | run | check | info | theorems`. Thin; the work is done elsewhere.
 
 torch and the rest are imported inside the commands, so that `weightwright --help` is quick.
 """
@@ -225,6 +225,51 @@ def info(path: Net, plot: Plot = None, json: Json = False) -> None:
     _show(facts, json)
 
 
+@app.command()
+def theorems(
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Build this one, as in UA-2; 'all' for all of them.")
+    ] = None,
+    rates: Annotated[bool, typer.Option("--rates", help="Also how the error moves with the parameters.")] = False,
+    plot: Plot = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Build all, and write the page with figures beside it.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was built and nothing else.")] = False,
+) -> None:
+    """List the theorems; or build one, measure it and show how it came out. Exit code 1 if one fails."""
+    from weightwright.constructions.registry import THEOREMS, find
+
+    one = id is not None and id.lower() != "all"
+    if (plot is not None or rates) and not one:
+        raise ValueError("--plot and --rates take one theorem: name its ID")
+    if write is not None and (id is not None or json):
+        raise ValueError("--write builds all theorems and prints no facts: leave out ID and --json")
+    chosen = [find(id)] if one and id is not None else list(THEOREMS.values())
+    for path in (plot, write):
+        _writable(path)
+    if id is None and write is None and not json:
+        from weightwright.report.theorems import theorem_list
+
+        _print(theorem_list(chosen))
+        return
+    with _progress("starting") as progress:
+        from weightwright.report import theorem_runs
+
+        if write is not None:
+            shown, studies = theorem_runs.write(write, chosen, progress), None
+        else:
+            shown, studies = theorem_runs.run(chosen, plot, rates, progress)
+    if json:
+        typer.echo(theorem_runs.to_json(shown, studies))
+    else:
+        _print(theorem_runs.told(shown, studies, one))
+    if json and not one:
+        typer.echo(theorem_runs.total(shown), err=True)
+    if any(result.status == "FAILED" for result in shown):
+        raise typer.Exit(REFUSED)
+
+
 def _ends(domain: str) -> tuple[list[str], list[str]]:
     """The decimals as they were written, two for each variable: a Box rounds them outward."""
     ends = domain.replace(",", " ").split()
@@ -296,7 +341,11 @@ def _show(facts: dict[str, Any], json: bool) -> None:
     if json:
         typer.echo(report.to_json(facts))
         return
-    Console(width=None if sys.stdout.isatty() else 120).print(report.table(facts))
+    _print(report.table(facts))
+
+
+def _print(what: Any) -> None:
+    Console(width=None if sys.stdout.isatty() else 120).print(what)
 
 
 def _complain(message: str) -> None:

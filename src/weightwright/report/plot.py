@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,18 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
         raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")
     if said.formula.startswith(OPAQUE):
         raise WeightwrightError(f"{said.formula!r} is no formula, and a plot compares with one")
+    write_figure(path, lambda: _figure(net, said))
+
+
+def write_figure(path: str | os.PathLike[str], make: Callable[[], Any]) -> None:
+    """Write the figure that `make` draws in our style, whole or not at all."""
     from matplotlib import style
 
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     suffix = target.suffix.lower()
     with style.context(["default", _STYLE]):
-        figure = _figure(net, said)
+        figure = make()
         try:
             figure.savefig(partial, format=suffix[1:], dpi=150, metadata=_METADATA[suffix])
             os.replace(partial, target)

@@ -19,6 +19,22 @@ def interpret(network: Network, X: Floats) -> Floats:
     return _linear(network.read, Y)
 
 
+def attention_weights(network: Network, X: Floats, layer: int = 0, head: int = 0) -> Floats:
+    """How much each token looks at each key, (..., n, r + n): registers first, then the data tokens.
+
+    layer counts the attention layers, loops opened once. A windowed head has weights on its registers alone, as others.
+    """
+    Y = _linear(network.embed, np.asarray(X, dtype=np.float64))
+    passed = 0
+    for step in network.flat_layers:
+        if isinstance(step, Attention):
+            if passed == layer:
+                return _weights(step.heads[head], Y, network.registers)
+            passed += 1
+        Y = _layer(step, Y, network.registers)
+    raise IndexError(f"the network has {passed} attention layers, there is no number {layer}")
+
+
 def _layer(layer: Layer, X: Floats, registers: Floats) -> Floats:
     if isinstance(layer, Linear):
         return _linear(layer, X)
@@ -47,24 +63,36 @@ def _linear(linear: Linear, X: Floats) -> Floats:
 
 
 def _head(head: Head, X: Floats, registers: Floats) -> Floats:
+    Z = registers if head.window is not None else _keys(X, registers)
+    weights = _weights(head, X, registers)[..., : Z.shape[-2]]  # a window sees registers alone
+    return weights @ (Z @ head.W_V) @ head.W_O
+
+
+def _keys(X: Floats, registers: Floats) -> Floats:
+    """(..., r + n, d): registers stand before the data."""
+    shared = np.broadcast_to(registers, (*X.shape[:-2], *registers.shape)) if len(registers) else X[..., :0, :]
+    return np.concatenate([shared, X], axis=-2)
+
+
+def _weights(head: Head, X: Floats, registers: Floats) -> Floats:
+    """(..., n, r + n)"""
     if head.window is not None:
         return _windowed(head, head.window, X, registers)
     n, r = X.shape[-2], len(registers)
-    shared = np.broadcast_to(registers, (*X.shape[:-2], *registers.shape)) if r else X[..., :0, :]
-    Z = np.concatenate([shared, X], axis=-2)  # (..., r + n, d): registers stand before the data
-    scores = head.beta * (X @ head.W_Q) @ np.swapaxes(Z @ head.W_K, -1, -2)  # (..., n, r + n)
-    weights = _softmax(np.where(_visible(head, n, r), scores, -np.inf), axis=-1)
-    return weights @ (Z @ head.W_V) @ head.W_O
+    scores = head.beta * (X @ head.W_Q) @ np.swapaxes(_keys(X, registers) @ head.W_K, -1, -2)
+    return _softmax(np.where(_visible(head, n, r), scores, -np.inf), axis=-1)
 
 
 def _windowed(head: Head, M: int, X: Floats, registers: Floats) -> Floats:
     """The 2 M + 1 anchors L nearest to the query t weigh exp(-beta (t - L)^2), all others nothing."""
-    Z = registers[slice(*head.sees.registers)]
-    L = (Z @ head.W_K)[:, 0] / 2  # (p,)
+    start, stop = head.sees.registers
+    L = (registers[start:stop] @ head.W_K)[:, 0] / 2  # (p,)
     t = np.clip(X @ head.W_Q[:, :1], L[M] - 0.5, L[-1 - M] + 0.5)  # (..., n, 1)
     nearest = np.clip(np.rint(t), L[M], L[-1 - M])
     scores = np.where(np.abs(L - nearest) <= M, -head.beta * (t - L) ** 2, -np.inf)  # (..., n, p)
-    return _softmax(scores, axis=-1) @ (Z @ head.W_V) @ head.W_O
+    weights = np.zeros((*X.shape[:-1], len(registers) + X.shape[-2]))
+    weights[..., start:stop] = _softmax(scores, axis=-1)
+    return weights
 
 
 def _visible(head: Head, n: int, r: int) -> Bools:
