@@ -49,6 +49,7 @@ def counted(
     """
     name = name or net.about.method
     built = {**dataclasses.asdict(cost(net.network)), "registers": len(net.network.registers)}
+    built["width"] = len(net.network.embed.coordinates)
     return tuple(
         Count(f"{what}, {name}", formula, value, int(built[what]), *(paper or {}).get(what, ()))
         for what, value in values.items()

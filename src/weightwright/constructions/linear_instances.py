@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weightwright.constructions.counts import counts_on_registers, counts_shared_anchors, counts_truncated_linear
 from weightwright.constructions.instance import Instance, Line, counted
 from weightwright.constructions.paper_counts import heads_shared
 from weightwright.constructions.rates import Study, sweep
@@ -25,7 +26,12 @@ def one_head() -> Instance:
     faithful = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P)
     spectral = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P, method="spectral")
     rows = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P, G=lambda k: k // 8)
-    counts = counted(faithful, "one layer, one head", {"layers": 1, "heads": 1}, {"heads": ("1", 1.0)})
+    keys = int(spectral.about.chosen["p"])
+    counts = (
+        *counted(faithful, "counts_truncated_linear", counts_truncated_linear(3, 2, _P), {"heads": ("1", 1.0)}),
+        *counted(spectral, "counts_on_registers", counts_on_registers(3, 2, len(list(spectral.network.heads)), keys)),
+        *counted(rows, "counts_truncated_linear", counts_truncated_linear(3, 2, _P, 2), name="two rows"),
+    )
     names = ("faithful", "spectral", "two rows")
     return Instance((faithful, spectral, rows), names, counts=counts, line=_line(_W, _T, _P))
 
@@ -37,7 +43,7 @@ def shared_anchors() -> Instance:
     faithful = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=4)
     spectral = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), tol=1e-6, method="spectral")
     orders = {"heads": ("p / (n-2)", float(heads_shared(6, _P)))}
-    counts = counted(faithful, "one layer, H heads", {"layers": 1, "heads": 4}, orders)
+    counts = counted(faithful, "counts_shared_anchors", counts_shared_anchors(6, 2, 4), orders)
     line = _line(np.tile(_SHARED, (6, 1)), _SHIFTS, _P, tuple((0, h) for h in range(4)))
     return Instance((faithful, spectral), counts=counts, line=line)
 
@@ -47,11 +53,11 @@ def activations() -> Instance:
     from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
 
     nets = (relu(_W, _T, (-1, 1), p=_P), hard_tanh(_W, _T, (-1, 1), p=_P), clipped_relu(_W, _T, 0.5, (-1, 1), p=_P))
-    names = ("ReLU", "hard tanh", "clipped ReLU")
+    names, one_head = ("ReLU", "hard tanh", "clipped ReLU"), {"heads": ("1", 1.0)}
     counts = tuple(
         count
         for name, net in zip(names, nets, strict=True)
-        for count in counted(net, "one layer, one head", {"layers": 1, "heads": 1}, {"heads": ("1", 1.0)}, name)
+        for count in counted(net, "counts_truncated_linear", counts_truncated_linear(3, 2, _P), one_head, name)
     )
     return Instance(nets, names, counts=counts)
 

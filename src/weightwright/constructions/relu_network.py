@@ -86,6 +86,7 @@ def relu_network(
     net = certified(network, Composite(ridge, parts, target=claim), box, tol)
     assert net.certificate is not None
     chosen = {"units": float(m), "p": float(identity.keys + rectifier.keys), "H": float(len(list(network.heads)))}
+    chosen |= {"heads of x": float(len(identity.tables)), "heads of relu": float(len(rectifier.tables))}
     net.about = About(
         "UA-8",
         method,

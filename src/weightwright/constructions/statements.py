@@ -133,7 +133,7 @@ UNIVERSAL = (
         rate="as the ReLU network; 1/p for the paper's heads",
         expects="PROVEN",
         home=f"{_HERE}.relu_network",
-        small=f"{_HERE}.relu_network:small",
+        small=f"{_HERE}.relu_instances:infinity_norm",
     ),
     Theorem(
         id="UA-9",
@@ -146,7 +146,7 @@ UNIVERSAL = (
         rate="exact, up to rounding",
         expects="PROVEN",
         home=f"{_HERE}.token_mixing",
-        small=f"{_HERE}.token_mixing:small",
+        small=f"{_HERE}.relu_instances:mixing",
     ),
     Theorem(
         id="UA-10",
@@ -161,7 +161,8 @@ UNIVERSAL = (
         rate="as the ReLU network",
         expects="PROVEN",
         home=f"{_HERE}.native_relu",
-        small=f"{_HERE}.native_relu:small",
+        small=f"{_HERE}.relu_instances:native",
+        studies=f"{_HERE}.relu_instances:native_studies",
     ),
     Theorem(
         id="UA-13",

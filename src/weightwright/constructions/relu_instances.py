@@ -1,0 +1,77 @@
+"""The small instances of UA-8, UA-9 and UA-10, and how the error of UA-10 falls with beta."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weightwright.constructions import paper_counts
+from weightwright.constructions.counts import counts_native_relu, counts_relu_network, counts_token_mixing
+from weightwright.constructions.instance import Instance, counted
+from weightwright.constructions.rates import Study, sweep
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+
+_SORT = ("min(x0, x1)", "max(x0, x1)")
+_TOKENS, _FEATURES, _UNITS = 3, 2, 8
+
+
+def infinity_norm() -> Instance:
+    """UA-8: sorting two numbers within 1e-6, and with the paper's anchors within 1e-1; a product along plane waves."""
+    from weightwright.constructions.relu_network import relu_network
+
+    sort = relu_network(_SORT, 2, (-1, 1), tol=1e-6)
+    faithful = relu_network(_SORT, 2, (-1, 1), tol=1e-1, method="faithful")
+    waves = relu_network(("x0*x1", "sin(x0)*cos(x1)"), 2, (-1, 1), tol=2e-2)
+    parts = tuple(int(sort.about.chosen[name]) for name in ("heads of x", "heads of relu", "p"))
+    counts = counts_relu_network(2, 1, 1, 1, 2, (parts[0], parts[1], parts[2]))
+    names = ("sort, spectral", "sort, faithful", "plane waves")
+    return Instance((sort, faithful, waves), names, counts=counted(sort, "counts_relu_network", counts, name="sort"))
+
+
+def mixing() -> Instance:
+    """UA-9: random matrices of both signs."""
+    from weightwright.constructions.token_mixing import token_mixing
+
+    rng = np.random.default_rng(9)
+    net = token_mixing(rng.normal(size=(5, 5)), rng.normal(size=(3, 2)), (-1, 1))
+    orders = {"heads": ("2", 2.0)}
+    return Instance((net,), counts=counted(net, "counts_token_mixing", counts_token_mixing(5, 3, 2), orders))
+
+
+def native() -> Instance:
+    """UA-10: a random ReLU network of eight units on three tokens of two features."""
+    from weightwright.constructions.native_relu import native_relu
+
+    net = native_relu(_network(), _TOKENS, (-1, 1), tol=1e-6)
+    hidden = _TOKENS * _UNITS  # the paper counts units for each token
+    orders = {
+        "heads": ("N", float(paper_counts.heads_native(hidden))),
+        "parameters": (
+            "N (d² + d n) + n² N²",
+            float(paper_counts.parameters_native(_TOKENS, _UNITS, _FEATURES)),
+        ),
+    }
+    counts = counts_native_relu(_TOKENS, _FEATURES, _FEATURES, _UNITS)
+    return Instance((net,), counts=counted(net, "counts_native_relu", counts, orders))
+
+
+def native_studies() -> tuple[Study, ...]:
+    """UA-10: the error against beta."""
+    from weightwright.constructions.native_relu import native_relu
+
+    def build(beta: float) -> AttentionNetwork:
+        return native_relu(_network(), _TOKENS, (-1, 1), beta=beta)
+
+    series = (sweep("gates", build, tuple(2.0**k for k in (4, 8, 12, 16, 20)), -1.0),)
+    return (Study("error against beta", "beta", series),)
+
+
+def _network() -> tuple[Floats, Floats, Floats, Floats]:
+    rng = np.random.default_rng(10)
+    N = _TOKENS * _FEATURES
+    return (
+        rng.normal(size=(_UNITS, N)) / np.sqrt(N),
+        rng.normal(size=_UNITS),
+        rng.normal(size=(N, _UNITS)) / np.sqrt(_UNITS),
+        rng.normal(size=N),
+    )
