@@ -16,14 +16,14 @@ from weightwright.certificates.prover.rounding import UNIT
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.layers import Floats
 
-#: Rounding is claimed this many times larger than it is reckoned here.
+#: What this walk itself reckons of rounding is claimed so many times larger; the parts' own terms are not.
 GENEROUS = 2.0
 
 
 def propose(network: Network, composite: Composite, largest_input: Floats) -> Terms:
     """Terms for the whole network, for inputs up to this size: (tokens, features)."""
     size, err = np.asarray(largest_input, dtype=np.float64), np.zeros((3, *largest_input.shape))
-    unit = UNIT[network.dtype]
+    unit = GENEROUS * UNIT[network.dtype]
     size, err = _linear(network.embed, size, err, unit)
     for index, layer in enumerate(network.layers):
         if isinstance(layer, Linear):
@@ -37,7 +37,7 @@ def propose(network: Network, composite: Composite, largest_input: Floats) -> Te
     if composite.target is not None:
         approximation += composite.target.error
     slack = 1 + 1e-6
-    return Terms(approximation * slack, leakage * slack + 1e-300, rounding * GENEROUS + 1e-300)
+    return Terms(approximation * slack, leakage * slack + 1e-300, rounding * slack + 1e-300)
 
 
 def _linear(map: Linear, size: Floats, err: Floats, unit: float) -> tuple[Floats, Floats]:

@@ -1,7 +1,6 @@
-"""`search`: looks for the worst input of a network, against the formula in high precision.
+"""The search for networks of one to three numbers, token by token, against a formula.
 
-A proof says that no input is worse than the bound; a search says how near the bound comes to the truth, and
-would catch a proof that is wrong. It tries the ends and their neighbours, the places where two keys weigh the
+It tries the ends and their neighbours, the places where two keys weigh the
 same and those between them, an even grid and random inputs; then, again and again, the surroundings of the worst.
 """
 
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from flint import arb
 
+from weightwright.adversary.worst import Worst
 from weightwright.certificates.checker.balls import series_along, working_precision
 from weightwright.certificates.claims import OPAQUE, VARIABLES
 from weightwright.certificates.prover.jets import values_at
@@ -30,30 +30,10 @@ _EXACT = 64  # inputs of a batch whose error is computed exactly: those that loo
 _SEEDS = 16  # worst inputs so far whose surroundings are searched
 
 
-@dataclass(frozen=True)
-class Worst:
-    """The worst input that was found, its error rounded up, and how much was tried."""
-
-    x: float | tuple[float, ...]  # a number for networks of one input
-    error: float
-    bound: float
-    inputs: int
-    seconds: float
-
-    @property
-    def violated(self) -> bool:
-        """Whether the error exceeds the bound: then something is wrong with the proof, or with the machine."""
-        return self.error > self.bound
-
-
-def search(
-    net: AttentionNetwork, seconds: float = 1.0, seed: int = 0, *, reference: Callable[[Floats], Floats] | None = None
+def search_points(
+    net: AttentionNetwork, seconds: float, seed: int, *, reference: Callable[[Floats], Floats] | None
 ) -> Worst:
-    """The worst input of a network that can be found in about so many seconds (at least one round).
-
-    Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
-    formula needs that function as the reference: (n, inputs) float64 -> (n,).
-    """
+    """The worst input found in about so many seconds, at least one round."""
     if net.certificate is None:
         raise WeightwrightError("a network without a certificate states no formula to search against")
     if not (math.isfinite(seconds) and seconds >= 0):

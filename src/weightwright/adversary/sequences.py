@@ -1,0 +1,177 @@
+"""The search for networks of several tokens, layers or outputs, against their declared target.
+
+It tries corners, random inputs, and inputs at which the argument of a unit stands where two keys weigh the same, half
+way between such places, at a kink, or at the edge of a dead zone; then the surroundings of the worst.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from flint import arb
+
+from weightwright.adversary.worst import Worst
+from weightwright.certificates.checker.balls import series, series_along, working_precision
+from weightwright.certificates.checker.declared import Affine, Declared
+from weightwright.certificates.composites import Composite
+from weightwright.certificates.prover.jets import values, values_at
+from weightwright.errors import WeightwrightError
+from weightwright.expressions import parse
+from weightwright.network import Attention, Network
+from weightwright.network.layers import Bools, Floats
+from weightwright.runtime import AttentionNetwork
+
+_COUNT = 512  # inputs of a round
+_EXACT = 8  # of which the error is computed exactly: those that look worst in float64
+_SEEDS = 8  # worst inputs so far whose surroundings are searched
+_SCORES = 2**23  # scores computed at a time
+
+
+def search_sequences(net: AttentionNetwork, composite: Composite, seconds: float, seed: int) -> Worst:
+    """The worst input found in about so many seconds, at least one round of each kind."""
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"seconds must be a finite number at or above 0, not {seconds!r}")
+    assert net.certificate is not None
+    n, d = net.network.tokens or 1, len(net.network.inputs)
+    lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (net.certificate.domain.lo, net.certificate.domain.hi))
+    target, rng = _Target(composite, n * d), np.random.default_rng(seed)
+    places = _places(net.network, composite)
+    start, tried, rounds, reach = time.perf_counter(), 0, 0, 0.1
+    worst: list[tuple[float, tuple[float, ...]]] = []
+    while rounds < 3 or (worst and time.perf_counter() - start < seconds):
+        if rounds == 0:
+            x = np.where(rng.random((_COUNT, n * d)) < 0.5, lo, hi)
+        elif rounds % 3 == 1 or not worst:
+            x = target.aimed(rng, rng.uniform(lo, hi, (_COUNT, n * d)), lo, hi, places)
+        else:
+            reach = reach / 4 if reach > 1e-12 else 0.1
+            centres = np.array([at for _, at in worst])
+            x = rng.choice(centres, _COUNT) + (hi - lo) * reach * rng.uniform(-1, 1, (_COUNT, n * d))
+        x = np.clip(torch.tensor(np.clip(x, lo, hi), dtype=net.dtype).double().numpy(), lo, hi)
+        x, rounds = x[~target.in_zones(x)], rounds + 1
+        if len(x):
+            worst = sorted({*worst, *_largest_errors(net, target, x.reshape(-1, n, d))}, reverse=True)[:_SEEDS]
+            tried += len(x)
+    if not worst:
+        raise WeightwrightError("the dead zones leave no input to try")
+    error, at = worst[0]
+    return Worst(at if len(at) > 1 else at[0], error, net.certificate.bound, tried, time.perf_counter() - start)
+
+
+@dataclass(frozen=True)
+class _Target:
+    composite: Composite
+    N: int
+
+    @property
+    def declared(self) -> Declared:
+        return Declared(self.composite.ridge, self.N)
+
+    def rough(self, x: Floats) -> Floats:
+        """All outputs in plain floats, (count, N) -> (count, outputs)."""
+        if self.composite.target is not None:
+            names = tuple(f"x{i}" for i in range(self.N))
+            return np.stack([values_at(parse(f, names), names, x) for f in self.composite.target.formulas], axis=1)
+        declared, known = self.declared, x
+        for unit in range(declared.units):
+            argument = _affine(declared.argument(unit), known)
+            known = np.column_stack([known, values(parse(declared.profile(unit), ("x",)), argument)])
+        return np.stack([_affine(declared.output(i), known) for i in range(declared.outputs)], axis=1)
+
+    def exact(self, x: Floats, index: int) -> arb:
+        """One output, as a ball."""
+        if self.composite.target is not None:
+            names = tuple(f"x{i}" for i in range(self.N))
+            lines = {name: (arb(float(value)), arb(0)) for name, value in zip(names, x, strict=True)}
+            return series_along(parse(self.composite.target.formulas[index], names), lines, 0)[0]
+        declared, known = self.declared, {i: arb(float(value)) for i, value in enumerate(x)}
+        return self._exact(declared.output(index), declared, known)
+
+    def _exact(self, affine: Affine, declared: Declared, known: dict[int, arb]) -> arb:
+        total = arb(affine.constant)
+        for place, weight in zip(affine.places, affine.weights.tolist(), strict=True):
+            if place not in known:
+                argument = self._exact(declared.argument(place - self.N), declared, known)
+                profile = parse(declared.profile(place - self.N), ("x",))
+                known[place] = series(profile, argument, 0)[0]
+            total += arb(weight) * known[place]
+        return total
+
+    def in_zones(self, x: Floats) -> Bools:
+        """Which inputs have a unit's argument in a dead zone, as far as floats can tell."""
+        inside, declared = np.zeros(len(x), dtype=bool), self.declared
+        for part in self.composite.parts:
+            for unit in {unit for unit in part.units if unit >= 0} if len(part.zones) else ():
+                s = _affine(declared.argument(unit), x)
+                room = 1e-12 * (1 + np.abs(s))
+                for start, end in part.zones.tolist():
+                    inside |= (s > start - room) & (s < end + room)
+        return inside
+
+    def aimed(self, rng: np.random.Generator, x: Floats, lo: Floats, hi: Floats, places: Floats) -> Floats:
+        """Every input moved so that a random unit of the inputs alone has its argument at one of the places."""
+        declared = self.declared
+        units = [declared.argument(unit) for unit in range(declared.units)]
+        plain = [unit for unit in units if len(unit.places) and max(unit.places) < self.N]
+        if not plain or not len(places):
+            return x
+        for row in range(len(x)):
+            for unit in rng.choice(len(plain), 2):
+                affine = plain[unit]
+                wanted = rng.choice(places) + rng.choice([0.0, 1e-15, -1e-15, 1e-9, -1e-9, 1e-4, -1e-4])
+                for _ in range(2):  # what is cut off at the faces is made up for along the other inputs
+                    missing = wanted - _affine(affine, x[row : row + 1])[0]
+                    step = missing * affine.weights / max(float(affine.weights @ affine.weights), 1e-300)
+                    x[row, affine.places] = np.clip(x[row, affine.places] + step, lo[affine.places], hi[affine.places])
+        return x
+
+
+def _affine(affine: Affine, known: Floats) -> Floats:
+    total: Floats = known[:, affine.places] @ affine.weights + affine.constant
+    return total
+
+
+def _places(network: Network, composite: Composite) -> Floats:
+    """Where a unit's argument is worth trying: crossings of keys, the middles between, kinks, edges of zones."""
+    found: list[Sequence[float] | Floats] = [[0.0]]
+    for part in composite.parts[:64]:
+        layer = network.layers[part.layer]
+        assert isinstance(layer, Attention)
+        found += [part.zones.ravel(), [part.claim.lo, part.claim.hi]]
+        for index in part.heads[:64]:
+            head = layer.heads[index]
+            start, stop = head.sees.registers
+            held = network.registers[start:stop] if head.sees.data == "none" else network.embed.C
+            keys = held @ head.W_K
+            keys = keys[np.argsort(keys[:, 0], kind="stable")]
+            steps = np.diff(keys, axis=0)
+            crossings = -steps[steps[:, 0] > 0, 1] / steps[steps[:, 0] > 0, 0]
+            one = int(np.flatnonzero(head.W_Q[:, 1])[0])
+            source = next(int(c) for c in np.flatnonzero(head.W_Q[:, 0]) if c != one)
+            s = (crossings - head.W_Q[one, 0]) / head.W_Q[source, 0]
+            found += [s, (s[1:] + s[:-1]) / 2]
+    return np.unique(np.concatenate([np.asarray(x, dtype=np.float64) for x in found]))
+
+
+def _largest_errors(net: AttentionNetwork, target: _Target, x: Floats) -> list[tuple[float, tuple[float, ...]]]:
+    """(error rounded up, x) of the inputs that look worst."""
+    width = max([len(net.network.embed.C), x.shape[1]]) ** 2
+    size = max(1, _SCORES // width)
+    with torch.no_grad():
+        parts = [net(torch.tensor(x[i : i + size], dtype=net.dtype)).double() for i in range(0, len(x), size)]
+    y = torch.cat(parts).reshape(len(x), -1).cpu().numpy()
+    flat = x.reshape(len(x), -1)
+    rough = np.nan_to_num(np.abs(y - target.rough(flat)), nan=np.inf)
+    top = np.argsort(-rough.max(axis=1), kind="stable")[:_EXACT]
+    found = []
+    with working_precision():
+        for i in top:
+            index = int(rough[i].argmax())
+            error = abs(arb(float(y[i, index])) - target.exact(flat[i], index)).upper()
+            found.append((math.nextafter(float(error), math.inf), tuple(flat[i].tolist())))
+    return found
