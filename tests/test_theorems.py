@@ -239,6 +239,9 @@ def test_a_bound_in_l1_is_held_against_the_estimate_and_says_so() -> None:
     assert held.interval[0] < held.measured < held.interval[1]
     net.about = dataclasses.replace(net.about, bounds={"everywhere": 1e-3})
     assert "exceeds the bound on every input" in str(check("faithful", net).reason)
+    net.certificate = dataclasses.replace(net.certificate, bound=1e-9)
+    object.__setattr__(net.certificate, "norm", 1.0)
+    assert "exceeds the bound 1e-09" in str(check("faithful", net).reason)
 
 
 def test_the_estimate_of_an_integral_has_it_in_its_interval() -> None:
@@ -248,6 +251,7 @@ def test_the_estimate_of_an_integral_has_it_in_its_interval() -> None:
     for power, exact in ((1, 1.0), (2, math.sqrt(2 / 3))):
         found = estimate(net, power, 4096)
         assert found.lo < exact < found.hi
+        assert found.lo < found.error < found.hi
         assert found.hi - found.lo < 0.1
 
 
@@ -274,7 +278,7 @@ def test_temperatures_part_where_the_error_leaves_the_theory() -> None:
 
 def test_places_are_searched_around() -> None:
     net = net_of(shift=1.0)
-    places = {"fault": 0.705, "far": 0.0}
+    places = {"fault": 0.72, "far": 0.0}
     series = at_places("UA-2", net, lambda s: s[:, None, None], places, reach=0.02)
     assert [point.measured > 0.9 for point in series.points] == [True, False]
     assert [point.label for point in series.points] == ["fault", "far"]
@@ -358,6 +362,7 @@ def test_a_curve_shows_its_token_alone() -> None:
     shown, second = curve({"n": net}, first), curve({"n": net}, dataclasses.replace(first, token=1))
     assert shown.errors["n"].max() <= (shown.bounds["n"] or 0)
     assert second.errors["n"].min() > 8
+    assert np.ptp(second.outputs["n"]) == 0 < np.ptp(shown.outputs["n"])
 
 
 def test_several_inputs_are_drawn_over_a_plane() -> None:

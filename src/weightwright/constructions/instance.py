@@ -43,13 +43,16 @@ def counted(
     paper: Mapping[str, tuple[str, float]] | None = None,
     name: str | None = None,
 ) -> tuple[Count, ...]:
-    """Counts of the network as it was built beside what the formula gives: by `Cost`'s names, or "registers".
+    """Counts of the network as it was built beside what the formula gives: by `Cost`'s names, "registers" or "width".
 
     paper: the paper's order in words and as a number, for those that it has. name: the network's, if not its method.
     """
     name = name or net.about.method
-    built = {**dataclasses.asdict(cost(net.network)), "registers": len(net.network.registers)}
-    built["width"] = len(net.network.embed.coordinates)
+    built = {
+        **dataclasses.asdict(cost(net.network)),
+        "registers": len(net.network.registers),
+        "width": len(net.network.embed.coordinates),
+    }
     return tuple(
         Count(f"{what}, {name}", formula, value, int(built[what]), *(paper or {}).get(what, ()))
         for what, value in values.items()
