@@ -19,10 +19,10 @@ from weightwright.certificates.checker import check
 from weightwright.certificates.claims import Certificate, Terms
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.grids import GridClaim
-from weightwright.constructions.bumps import bumps
+from weightwright.constructions.bump_network import bumps
 from weightwright.constructions.grid_network import Grid, attention_network, bump_network
-from weightwright.constructions.sequence_to_scalar import sequence_to_scalar, sequence_to_scalar_softmax
-from weightwright.constructions.sequence_to_sequence import sequence_to_sequence, sequence_to_sequence_softmax
+from weightwright.constructions.scalar_lookup import sequence_to_scalar, sequence_to_scalar_softmax
+from weightwright.constructions.sequence_lookup import sequence_to_sequence, sequence_to_sequence_softmax
 from weightwright.network import Attention, Network, Softmax
 from weightwright.runtime import AttentionNetwork
 

@@ -13,17 +13,17 @@ import torch
 
 import weightwright as ww
 from weightwright.certificates.claims import bound_in_words
-from weightwright.constructions.bumps import bumps, counts_bumps
+from weightwright.constructions.bump_network import bumps, counts_bumps
 from weightwright.constructions.grid_estimates import monte_carlo, run
 from weightwright.constructions.grid_network import Grid, attention_network
-from weightwright.constructions.sequence_to_scalar import (
+from weightwright.constructions.scalar_lookup import (
     counts_printed,
     counts_sequence_to_scalar,
     counts_sequence_to_scalar_softmax,
     sequence_to_scalar,
     sequence_to_scalar_softmax,
 )
-from weightwright.constructions.sequence_to_sequence import (
+from weightwright.constructions.sequence_lookup import (
     counts_sequence_to_sequence,
     counts_sequence_to_sequence_softmax,
     sequence_to_sequence,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.constructions.models import models, positive, reach
-from weightwright.constructions.truncated_linear import truncated_linear
+from weightwright.constructions.one_head import truncated_linear
 from weightwright.runtime import AttentionNetwork
 
 

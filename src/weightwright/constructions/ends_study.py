@@ -26,8 +26,8 @@ def studies() -> tuple[Study, ...]:
 
 
 def _study() -> Study:
-    from weightwright.constructions.truncated_linear import truncated_linear
-    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
+    from weightwright.constructions.one_head import truncated_linear
+    from weightwright.constructions.shared_anchors import truncated_linear_heads
 
     w, t, domain = np.ones((_N, 1)), np.zeros(_N), (-10, 11)
     nets = {

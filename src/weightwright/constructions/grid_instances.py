@@ -19,8 +19,8 @@ _N, _D = 2, 1  # tokens, features
 
 def bumps() -> Instance:
     """UA-4 with 9² cells: an odd number, so that the middle of the domain is a grid point."""
-    from weightwright.constructions.bumps import bumps as bump_network
-    from weightwright.constructions.bumps import counts_bumps
+    from weightwright.constructions.bump_network import bumps as bump_network
+    from weightwright.constructions.bump_network import counts_bumps
 
     net = bump_network(_F, _N, _D, g=9)
     return Instance((net,), counts=counted(net, "counts_bumps(n, d, g)", counts_bumps(_N, _D, 9)))
@@ -28,7 +28,7 @@ def bumps() -> Instance:
 
 def to_scalar() -> Instance:
     """UA-5 with 5² cells."""
-    from weightwright.constructions.sequence_to_scalar import counts_sequence_to_scalar, sequence_to_scalar
+    from weightwright.constructions.scalar_lookup import counts_sequence_to_scalar, sequence_to_scalar
 
     net = sequence_to_scalar(_F, _N, _D, g=5)
     values = counts_sequence_to_scalar(_N, _D, 5, int(net.about.chosen["p"]))
@@ -37,8 +37,8 @@ def to_scalar() -> Instance:
 
 def to_scalar_by_softmax() -> Instance:
     """UA-6 with 5² cells."""
-    from weightwright.constructions.sequence_to_scalar import counts_sequence_to_scalar_softmax as counts
-    from weightwright.constructions.sequence_to_scalar import sequence_to_scalar_softmax
+    from weightwright.constructions.scalar_lookup import counts_sequence_to_scalar_softmax as counts
+    from weightwright.constructions.scalar_lookup import sequence_to_scalar_softmax
 
     net = sequence_to_scalar_softmax(_F, _N, _D, g=5)
     values = counts(_N, _D, 5, int(net.about.chosen["p"]))
@@ -47,7 +47,7 @@ def to_scalar_by_softmax() -> Instance:
 
 def to_sequence() -> Instance:
     """UA-7: sorting two numbers with 5² cells, in two layers, and in one layer and a softmax."""
-    import weightwright.constructions.sequence_to_sequence as both
+    import weightwright.constructions.sequence_lookup as both
 
     two = both.sequence_to_sequence(_SORT, _N, _D, g=5)
     one = both.sequence_to_sequence_softmax(_SORT, _N, _D, g=5)
@@ -62,21 +62,21 @@ def to_sequence() -> Instance:
 
 def bumps_studies() -> tuple[Study, ...]:
     """UA-4: g = 4, 6, ..., 16."""
-    from weightwright.constructions.bumps import bumps as bump_network
+    from weightwright.constructions.bump_network import bumps as bump_network
 
     return (_study("UA-4", bump_network, (4, 6, 8, 11, 16)),)
 
 
 def to_scalar_studies() -> tuple[Study, ...]:
     """UA-5: g = 4, 6, ..., 16."""
-    from weightwright.constructions.sequence_to_scalar import sequence_to_scalar
+    from weightwright.constructions.scalar_lookup import sequence_to_scalar
 
     return (_study("UA-5", sequence_to_scalar, (4, 6, 8, 11, 16)),)
 
 
 def to_sequence_studies() -> tuple[Study, ...]:
     """UA-7: g = 4, 6, 8, 11; sorting."""
-    from weightwright.constructions.sequence_to_sequence import sequence_to_sequence
+    from weightwright.constructions.sequence_lookup import sequence_to_sequence
 
     def sort(f: str, n: int, d: int, g: int) -> AttentionNetwork:
         net: AttentionNetwork = sequence_to_sequence(_SORT, n, d, g=g)

@@ -21,7 +21,7 @@ _SHARED, _SHIFTS = np.array([1.5, 0.5]), np.linspace(-0.2, 0.2, 6)  # of UA-3: o
 
 def one_head() -> Instance:
     """UA-2: three tokens with a model each, 16 anchors; ours with as many; and anchors in two rows of the output."""
-    from weightwright.constructions.truncated_linear import truncated_linear
+    from weightwright.constructions.one_head import truncated_linear
 
     faithful = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P)
     spectral = truncated_linear(_W, _T, _A, _B, (-1, 1), p=_P, method="spectral")
@@ -38,7 +38,7 @@ def one_head() -> Instance:
 
 def shared_anchors() -> Instance:
     """UA-3: six tokens, four heads with four anchors each; ours."""
-    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
+    from weightwright.constructions.shared_anchors import truncated_linear_heads
 
     faithful = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=4)
     spectral = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), tol=1e-6, method="spectral")
@@ -64,7 +64,7 @@ def activations() -> Instance:
 
 def one_head_studies() -> tuple[Study, ...]:
     """UA-2: the error against p."""
-    from weightwright.constructions.truncated_linear import truncated_linear
+    from weightwright.constructions.one_head import truncated_linear
 
     def faithful(p: float) -> AttentionNetwork:
         net: AttentionNetwork = truncated_linear(_W, _T, _A, _B, (-1, 1), p=int(p))
@@ -80,7 +80,7 @@ def one_head_studies() -> tuple[Study, ...]:
 
 def shared_anchors_studies() -> tuple[Study, ...]:
     """UA-3: the error against H, with six tokens."""
-    from weightwright.constructions.truncated_linear_heads import truncated_linear_heads
+    from weightwright.constructions.shared_anchors import truncated_linear_heads
 
     def faithful(H: float) -> AttentionNetwork:
         net: AttentionNetwork = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=int(H))

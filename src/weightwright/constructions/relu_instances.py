@@ -17,7 +17,7 @@ _TOKENS, _FEATURES, _UNITS = 3, 2, 8
 
 def infinity_norm() -> Instance:
     """UA-8: sorting two numbers within 1e-6, and with the paper's anchors within 1e-1; a product along plane waves."""
-    from weightwright.constructions.relu_network import relu_network
+    from weightwright.constructions.emulated_relu import relu_network
 
     sort = relu_network(_SORT, 2, (-1, 1), tol=1e-6)
     faithful = relu_network(_SORT, 2, (-1, 1), tol=1e-1, method="faithful")
@@ -30,7 +30,7 @@ def infinity_norm() -> Instance:
 
 def mixing() -> Instance:
     """UA-9: random matrices of both signs."""
-    from weightwright.constructions.token_mixing import token_mixing
+    from weightwright.constructions.mixed_tokens import token_mixing
 
     rng = np.random.default_rng(9)
     net = token_mixing(rng.normal(size=(5, 5)), rng.normal(size=(3, 2)), (-1, 1))
@@ -40,7 +40,7 @@ def mixing() -> Instance:
 
 def native() -> Instance:
     """UA-10: a random ReLU network of eight units on three tokens of two features."""
-    from weightwright.constructions.native_relu import native_relu
+    from weightwright.constructions.plain_transformer import native_relu
 
     net = native_relu(_network(), _TOKENS, (-1, 1), tol=1e-6)
     hidden = _TOKENS * _UNITS  # the paper counts units for each token
@@ -57,7 +57,7 @@ def native() -> Instance:
 
 def native_studies() -> tuple[Study, ...]:
     """UA-10: the error against beta."""
-    from weightwright.constructions.native_relu import native_relu
+    from weightwright.constructions.plain_transformer import native_relu
 
     def build(beta: float) -> AttentionNetwork:
         return native_relu(_network(), _TOKENS, (-1, 1), beta=beta)

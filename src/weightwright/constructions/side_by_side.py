@@ -30,7 +30,7 @@ NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; form
 def spectral(id: str, asked: Asked, target: Target, *, sequence: bool) -> AttentionNetwork:
     """Within tol in L_p, by a bound in the infinity norm: tol / (outputs (2B)^N)^(1/p) for every output.
 
-    >>> from weightwright.constructions.sequence_to_scalar import sequence_to_scalar
+    >>> from weightwright.constructions.scalar_lookup import sequence_to_scalar
     >>> net = sequence_to_scalar("sin(x0)*x1", n=2, d=1, tol=1e-3, method="spectral")
     >>> net.certificate.status, net.certificate.norm, net.about.bounds["L1"] <= 1e-3
     ('PROVEN', inf, True)

@@ -250,7 +250,7 @@ def spectral_clip(a: float, b: float, lo: float, hi: float, tol: float | None, p
     if tol is not None:
         return spectral_part(text, lo, hi, 0.9 * tol, dtype)
     assert p is not None
-    for power in range(9 if p < 24 else 10, 1, -1):
+    for power in range(8 if p < 24 else 10, 1, -1):
         try:
             part = spectral_part(text, lo, hi, (b - a) * 10.0**-power, dtype, most=p)
         except (BudgetError, ToleranceError):

@@ -31,8 +31,8 @@ from weightwright.certificates.composites import Composite
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.certify import certified
 from weightwright.constructions.models import aimed, arguments_of, interval, models, positive, reach, target, whole
+from weightwright.constructions.one_head import SPACING, places, truncated_linear
 from weightwright.constructions.parts import Part, clip_text, faithful_part
-from weightwright.constructions.truncated_linear import SPACING, places, truncated_linear
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weightwright.constructions.about import Method
 from weightwright.constructions.grid_target import Function, sequence_target
 from weightwright.constructions.grids import Asked
-from weightwright.constructions.sequence_to_scalar import MAX_HEADS, by_method, counts_by_heads
+from weightwright.constructions.scalar_lookup import MAX_HEADS, by_method, counts_by_heads
 from weightwright.runtime import AttentionNetwork
 
 
