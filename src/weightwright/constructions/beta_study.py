@@ -21,8 +21,9 @@ from functools import partial
 import numpy as np
 
 from weightwright.constructions.about import About
-from weightwright.constructions.instance import Check, Instance
-from weightwright.constructions.rates import Series, Study, parting, temperatures
+from weightwright.constructions.instance import Check, Instance, Outcome
+from weightwright.constructions.one_head import truncated_linear
+from weightwright.constructions.rates import Series, Study, parting, sweep, temperatures
 from weightwright.heads.assemble import Design, Query, Table, assemble
 from weightwright.heads.lookup import softmax_error
 from weightwright.network.layers import Floats
@@ -31,18 +32,49 @@ from weightwright.runtime import AttentionNetwork
 _P, _WIDTH = 256, 2.0
 _SPACING = _WIDTH / _P  # a power of two
 _DTYPES = ("float64", "float32", "bfloat16")
+_SUMMARY = (1.0, 10.0, 50.0, 100.0, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8)  # the summary asks for 10 to 1000 and more
 _BETAS = tuple(2.0**k for k in range(28))  # 1 to 1.3e8; powers of two multiply exactly in every format
 
 
 def small() -> Instance:
-    """[-1, 1] with beta a power of eight: the best beta of each format, and where it leaves the theory."""
-    study = _study(0.0, _BETAS[::3])
-    return Instance(checks=tuple(_check(series) for series in study.series), studies=(study,))
+    """16 anchors, proven in every format from beta = 1 to 1e8; then 256, measured, with beta a power of eight."""
+    with_bounds, study = proven_study(_SUMMARY), _study(0.0, _BETAS[::3])
+    checks = (*map(_proven_check, with_bounds.series), *map(_check, study.series))
+    return Instance(checks=checks, studies=(with_bounds, study))
 
 
 def studies() -> tuple[Study, ...]:
-    """beta = 2, 8, 32, ..., 2^27 on [-1, 1] and on [15, 17]."""
-    return _study(0.0, _BETAS[1::2]), _study(16.0, _BETAS[1::2])
+    """16 anchors, proven; and 256 on [-1, 1] and on [15, 17], measured with beta = 2, 8, 32, ..., 2^27."""
+    return proven_study(_SUMMARY), _study(0.0, _BETAS[1::2]), _study(16.0, _BETAS[1::2])
+
+
+def proven_study(betas: tuple[float, ...]) -> Study:
+    """UA-2 for one number, p = 16, on [-1, 1] with s in [-2, 2]: error and proven bound in every format."""
+    series = tuple(sweep(dtype, partial(_proven, dtype=dtype), betas, count=512) for dtype in _DTYPES)
+    return Study("16 anchors on [-1, 1], proven", "beta", series)
+
+
+def _proven(beta: float, dtype: str) -> AttentionNetwork:
+    return truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-2, 2), p=16, beta=beta, dtype=dtype)
+
+
+def _proven_check(series: Series) -> Check:
+    """Every beta must keep its bound; the one with the smallest bound stands for all."""
+    best = min(series.points, key=lambda point: math.inf if point.bound is None else point.bound)
+    broken = [point for point in series.points if point.bound is None or not point.measured <= point.bound]
+    useful = [point.value for point in series.points if point.bound is not None and point.bound < _WIDTH]
+    said = f"the bound is below b - a for beta from {min(useful):g} to {max(useful):g}" if useful else "no bound helps"
+    status: Outcome = "FAILED" if broken else "PROVEN"
+    reason = f"beta = {broken[0].value:g}: error {broken[0].measured!r}, bound {broken[0].bound!r}" if broken else None
+    return Check(
+        f"{series.name}, p = 16",
+        status,
+        best.bound,
+        best.measured,
+        chosen={"best beta": best.value},
+        notes=(said,),
+        reason=reason,
+    )
 
 
 def head(beta: float, dtype: str, centre: float = 0.0) -> AttentionNetwork:

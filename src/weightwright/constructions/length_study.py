@@ -1,7 +1,8 @@
 """SU-3: a thousand and ten thousand tokens: error, seconds and memory.
 
 The head of UA-2 for Range(x_i) on [-1, 1], the same model for every token, with anchors on registers: n tokens and
-at least n + 1 anchors (the paper needs p > n), so n p scores; and ours, whose anchors do not grow with n.
+at least n + 1 anchors (the paper needs p > n), so n p scores; and ours, whose anchors do not grow with n. Then UA-3
+with one head, every token with a shift of its own: n tokens are its n keys, so n^2 scores.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from weightwright.compiler import approximate
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.instance import Check, Instance, Outcome
 from weightwright.constructions.rates import Series, Study, lengths
+from weightwright.constructions.shared_anchors import truncated_linear_heads
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -21,14 +23,24 @@ _TOKENS = (1_000, 10_000)
 
 
 def small() -> Instance:
-    """Both lengths, one sequence each."""
-    study = _study(_TOKENS)
-    return Instance(checks=tuple(_check(series) for series in study.series), studies=(study,))
+    """Both lengths, one sequence each; UA-3 with a thousand tokens, since ten thousand take a minute to prove."""
+    study, shared = _study(_TOKENS), _shared((1_000,))
+    return Instance(checks=tuple(_check(series) for series in (*study.series, *shared.series)), studies=(study, shared))
 
 
 def studies() -> tuple[Study, ...]:
-    """The same, with lengths between."""
-    return (_study((1_000, 3_000, 10_000)),)
+    """The same, with lengths between; UA-3 up to ten thousand tokens."""
+    return _study((1_000, 3_000, 10_000)), _shared((100, 1_000, 10_000))
+
+
+def _shared(tokens: tuple[int, ...]) -> Study:
+    series = (lengths("UA-3, H = 1", _tokens_as_keys, tokens, -1.0),)
+    return Study("UA-3 with one head: n tokens are its keys", "n, tokens", series)
+
+
+def _tokens_as_keys(n: float) -> AttentionNetwork:
+    shifts = np.random.default_rng(3).uniform(-0.5, 0.5, int(n))
+    return truncated_linear_heads([1.0], shifts, -1.0, 1.0, (-1, 1), H=1)
 
 
 def for_tokens(method: Method, n: float) -> AttentionNetwork:

@@ -5,6 +5,8 @@ Each instance imports its own construction only.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from weightwright.constructions.counts import counts_on_registers, counts_shared_anchors, counts_truncated_linear
@@ -75,7 +77,19 @@ def one_head_studies() -> tuple[Study, ...]:
         return net
 
     series = (sweep("faithful", faithful, (8, 16, 32, 64, 128), -1.0), sweep("spectral", spectral, (8, 16, 24, 32)))
-    return (Study("error against p", "p, anchors", series),)
+    return Study("error against p", "p, anchors", series), _formats()
+
+
+def _formats() -> Study:
+    """The faithful head in three formats: beta grows as p^2, and rounding with it."""
+    from weightwright.constructions.one_head import truncated_linear
+
+    def build(p: float, dtype: str) -> AttentionNetwork:
+        return truncated_linear(_W, _T, _A, _B, (-1, 1), p=int(p), dtype=dtype)
+
+    cases = (("float64", (8, 16, 32, 64, 128)), ("float32", (8, 16, 32, 64, 128)), ("bfloat16", (8, 16)))
+    series = tuple(sweep(dtype, partial(build, dtype=dtype), values, -1.0) for dtype, values in cases)
+    return Study("error against p in three formats", "p, anchors", series)
 
 
 def shared_anchors_studies() -> tuple[Study, ...]:
@@ -86,7 +100,12 @@ def shared_anchors_studies() -> tuple[Study, ...]:
         net: AttentionNetwork = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=int(H))
         return net
 
-    return (Study("error against H", "H, heads", (sweep("faithful", faithful, (1, 2, 4, 8, 16), -1.0),)),)
+    def tokens(n: float) -> AttentionNetwork:
+        return truncated_linear_heads(_SHARED, np.linspace(-0.2, 0.2, int(n)), _A, _B, (-1, 1), H=2)
+
+    heads = Study("error against H, six tokens", "H, heads", (sweep("faithful", faithful, (1, 2, 4, 8, 16), -1.0),))
+    lengths = sweep("faithful", tokens, (4, 6, 10, 18, 34), -1.0)
+    return heads, Study("error against n, two heads", "n, tokens", (lengths,))
 
 
 def _line(w: Floats, t: Floats, p: int, heads: tuple[tuple[int, int], ...] = ((0, 0),)) -> Line:
