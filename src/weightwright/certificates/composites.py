@@ -98,7 +98,7 @@ class TargetClaim(Frozen):
 class Composite:
     """A target, which heads compute which of its units, and the formulas that it stands for, if any.
 
-    Heads that no part and no gate names have constant scores: they mix tokens.
+    Heads that no part and no gate names have constant scores and mix tokens, or pick one key on the whole domain.
     """
 
     ridge: Ridge | Models

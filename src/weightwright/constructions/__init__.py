@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
     from weightwright.constructions.bump_network import bumps
     from weightwright.constructions.emulated_relu import relu_network
+    from weightwright.constructions.hardmax import nearly_hardmax
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
@@ -25,6 +26,7 @@ __all__ = [
     "clipped_relu",
     "hard_tanh",
     "native_relu",
+    "nearly_hardmax",
     "relu",
     "relu_network",
     "sequence_to_scalar",
@@ -42,6 +44,7 @@ _HOMES = {
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
     "bumps": "bump_network",
     "native_relu": "plain_transformer",
+    "nearly_hardmax": "hardmax",
     "relu_network": "emulated_relu",
     "token_mixing": "mixed_tokens",
     "truncated_linear": "one_head",

@@ -22,11 +22,16 @@ from weightwright.runtime import AttentionNetwork
 ROOM = (1.0, 16.0)
 
 
-def certified(network: Network, composite: Composite, domain: Box, tol: float | None = None) -> AttentionNetwork:
-    """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol."""
+def certified(
+    network: Network, composite: Composite, domain: Box, tol: float | None = None, proposed: Terms | None = None
+) -> AttentionNetwork:
+    """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol.
+
+    proposed: the terms, where the construction knows them better than the prover's walk.
+    """
     n, d = network.tokens or 1, len(network.inputs)
     largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))
-    proposed = propose(network, composite, largest)
+    proposed = propose(network, composite, largest) if proposed is None else proposed
     refusal = "no finite bound was proposed"
     for room in ROOM:
         terms = dataclasses.replace(proposed, rounding=proposed.rounding * room)

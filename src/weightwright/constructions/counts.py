@@ -10,6 +10,13 @@ from __future__ import annotations
 Counts = dict[str, int]
 
 
+def counts_hardmax(n: int) -> Counts:
+    """UA-1: one head with queries of size n + 1 and values of size n, a register for each score."""
+    D = 3 * n + 1
+    parameters = n * D + D + n * D + 2 * D * (n + 1) + 2 * D * n + D * n + n
+    return {"layers": 1, "heads": 1, "registers": n, "width": D, "parameters": parameters}
+
+
 def counts_truncated_linear(n: int, d: int, p: int, rows: int = 1) -> Counts:
     """UA-2 and UA-13, faithful: p tokens inside, the maps on the token axis and the scales per position included.
 

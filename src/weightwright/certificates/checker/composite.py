@@ -19,8 +19,18 @@ from weightwright.certificates.checker.declared import Affine, Declared
 from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two
 from weightwright.certificates.checker.mixing import Keys, Machine, constant_mixing, gate
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
+from weightwright.certificates.checker.picking import picking
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
-from weightwright.certificates.checker.stream import APPROXIMATION, LEAKAGE, ROUNDING, Basis, Row, Stream, linear
+from weightwright.certificates.checker.stream import (
+    APPROXIMATION,
+    LEAKAGE,
+    ROUNDING,
+    Basis,
+    Row,
+    Stream,
+    exact_numbers,
+    linear,
+)
 from weightwright.certificates.checker.targets import agree_target
 from weightwright.certificates.claims import Certificate
 from weightwright.certificates.composites import (
@@ -123,7 +133,8 @@ class _Walk:
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
             if not self.network.native:
                 self.masks = self.masks or head.sees.registers != (0, len(registers)) or head.sees.data != "all"
-            mixed = constant_mixing(head, keys)
+            constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
+            mixed = constant_mixing(head, keys) if constant else picking(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
         return sum_of.stream(self.machine)
 
