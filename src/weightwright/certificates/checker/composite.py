@@ -184,7 +184,8 @@ class _Walk:
         """The same heads with the same claim are examined once."""
         claim = part.claim
         numbers = tuple(
-            tuple(map(float, (*head.slopes, *head.offsets, *head.values, head.weight, head.hidden or 0.0)))
+            tuple(map(float, (*head.slopes, *head.offsets, *head.values, head.weight)))
+            + ((None if head.hidden is None else float(head.hidden)),)
             for head in place.stored.heads
         )
         same = (
@@ -200,7 +201,7 @@ class _Walk:
         stored = place.stored
         query = size * stored.scale + abs(stored.centre) * stored.scale
         sizes = stored.sizes(size, 1.01 * query)
-        require(all(bool(x < 2.0**100) for x in sizes), "a number may overflow")
+        require(all(bool(x < HUGE) for x in sizes), "a number may overflow")
 
     def _gate(self, sum_of: _Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
         found = gate(layer.heads[head], keys)
@@ -303,6 +304,7 @@ class _Sum:
         """Every addition rounds once, but for the first number of all."""
         additions = np.maximum(self.roundings - 1, 0)
         rounding = gamma(additions, machine.unit) * self.sizes + additions * machine.smallest
+        must(bool((self.sizes < HUGE).all()), "a number may overflow")
         self.err[ROUNDING] += rounding
         return Stream(self.rows, above(self.err, 64))
 
@@ -321,6 +323,7 @@ def _well_formed(composite: Composite, K: int) -> None:
     for part in composite.parts:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
+        require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), "a part's claim has no finite number")
