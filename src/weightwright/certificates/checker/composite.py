@@ -20,9 +20,10 @@ from weightwright.certificates.checker.midrad import Balls, above, gamma, power_
 from weightwright.certificates.checker.mixing import Keys, Machine, constant_mixing, gate
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
 from weightwright.certificates.checker.picking import picking
-from weightwright.certificates.checker.rounding import SMALLEST, UNIT
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.certificates.checker.stream import (
     APPROXIMATION,
+    HUGE,
     LEAKAGE,
     ROUNDING,
     Basis,
@@ -169,8 +170,8 @@ class _Walk:
             if unit == UNREAD:
                 row, error = Row.constant(np.zeros(1)), np.array([1.01 * largest, 0.0, 0.0])
             elif unit == IDENTITY:
-                row = _column(stream.rows[token], place.source).times(np.array([[1.0 - part.slope]]))
-                row = row.plus(Row.constant(np.array([-part.mean])))
+                row = _column(stream.rows[token], place.source)
+                row = row.plus(row.times(np.array([[-part.slope]]))).plus(Row.constant(np.array([-part.mean])))
                 error = own + (1.0 + abs(part.slope)) * incoming
             else:
                 row = Row((0, self._unit(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
@@ -184,8 +185,7 @@ class _Walk:
         """The same heads with the same claim are examined once."""
         claim = part.claim
         numbers = tuple(
-            tuple(map(float, (*head.slopes, *head.offsets, *head.values, head.weight)))
-            + ((None if head.hidden is None else float(head.hidden)),)
+            (None if head.hidden is None else float(head.hidden), *map(float, _numbers(head)))
             for head in place.stored.heads
         )
         same = (
@@ -269,6 +269,10 @@ class _Walk:
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
         worst[LEAKAGE] = max(worst[LEAKAGE], 0.0)
         return worst
+
+
+def _numbers(head: StoredHead) -> list[arb]:
+    return [*head.slopes, *head.offsets, *head.values, head.weight]
 
 
 def _column(row: Row, coordinate: int) -> Row:
