@@ -238,7 +238,7 @@ def _spectral(
     inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), Box(np.array([[a]]), np.array([[b]])), None, dtype)
     assert net.certificate is not None
     assert inner.certificate is not None
-    inside = inner.certificate.bound + net.certificate.terms.rounding
+    inside = min(inner.certificate.bound + net.certificate.terms.rounding, net.certificate.bound)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
     net.about = _about("spectral", net, chosen, {}, w, t, a, b, spots, [0], np.zeros(0), NO_ZONES, inside)
