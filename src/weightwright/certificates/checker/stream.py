@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.certificates.checker.complaints import LEAST, must
-from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.certificates.checker.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.network.layers import Floats
 
-#: No number of a stream may come near this: far below the largest float32 and bfloat16.
-HUGE = 2.0**100
 #: The three kinds of error, in this order.
 APPROXIMATION, LEAKAGE, ROUNDING = range(3)
+#: Nothing that is computed may be larger: far below the largest number of every dtype.
+LARGE = 2.0**100
 
 
 class Basis:
@@ -72,7 +72,9 @@ class Row:
         """Ends of an interval for each coordinate."""
         middle, radius = basis.over(self.ids)
         centre = product_of_balls(Balls.exact(middle[None]), self.forms)
-        half = above(radius @ self.forms.magnitude() + centre.rad[0], len(self.ids) + 2)
+        size = self.forms.magnitude()
+        varies = ((radius != 0).astype(float) @ (size != 0)) > 0
+        half = above(radius @ size + centre.rad[0] + np.where(varies, LOST, 0.0), len(self.ids) + 3)
         lo, hi = centre.mid[0] - half, centre.mid[0] + half
         exact = half == 0
         return np.where(exact, lo, np.nextafter(lo, -np.inf)), np.where(exact, hi, np.nextafter(hi, np.inf))
@@ -132,11 +134,10 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
         moved = _moved(stream.rows, term)
         rows = [old.plus(new) for old, new in zip(rows, moved, strict=True)]
-        err = err + np.stack([_on_tokens(R, above((S * e) @ A, A.shape[0] + 1)) for e in stream.err])
-        before = above((S * sizes) @ A, A.shape[0] + 1)
-        size = size + _on_tokens(R, before)
-        # what overflows becomes NaN where it meets a 0, whoever reads it
-        must(bool((S * sizes < HUGE).all() and (before < HUGE).all()), "a number may overflow")
+        err = err + np.stack([_on_tokens(R, _scaled(S, e, A)) for e in stream.err])
+        scaled = above((S * sizes) @ A, A.shape[0] + 1)
+        must(bool((S * sizes < LARGE).all() and (scaled < LARGE).all()), "a number of a linear map may overflow")
+        size = size + _on_tokens(R, scaled)
         in_column = (A != 0).sum(axis=0)
         in_row = np.ones((T, 1)) if R is None else (R != 0).sum(axis=1)[:, None]
         products = products + in_column * in_row
@@ -145,7 +146,7 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         factors_exact = factors_exact & (exact | (in_column * in_row == 0))
         reach = 1.0 if R is None else float(R.sum(axis=1).max())
         lost = lost + smallest * (in_column + in_row + 2) * (1 + reach) * (1 + A.sum(axis=0))
-    must(bool((size < HUGE).all()), "a number may overflow")
+    must(bool((size < LARGE).all()), "a number of a linear map may overflow")
     exact = (products <= 1) & factors_exact
     err[ROUNDING] = err[ROUNDING] + np.where(exact, 0.0, gamma(roundings + len(map.terms) + 1, unit) * size + lost)
     return Stream(rows, above(err, 4 + 2 * len(map.terms)))
@@ -189,5 +190,12 @@ def _moved(rows: list[Row], term: Term) -> list[Row]:
     return [mixed(Balls.exact(weights), new) for weights in term.R]
 
 
+def _scaled(S: Floats, errors: Floats, A: Floats) -> Floats:
+    """(S errors) A; what underflows is made up for."""
+    return above((S * errors) @ A + LOST * ((errors != 0).astype(float) @ (A != 0)), A.shape[0] + 2)
+
+
 def _on_tokens(R: Floats | None, per_token: Floats) -> Floats:
-    return per_token if R is None else above(R @ per_token, R.shape[1])
+    if R is None:
+        return per_token
+    return above(R @ per_token + LOST * ((R != 0).astype(float) @ (per_token != 0)), R.shape[1] + 1)
