@@ -1,5 +1,5 @@
-"""Forged certificates of several layers that a review got past the checker: PROVEN before the repairs, but for the last,
-which then said something else."""
+"""Forged certificates of several layers that a review got past the checker: PROVEN before the repairs, but for the
+last, which then said something else."""
 
 from __future__ import annotations
 
