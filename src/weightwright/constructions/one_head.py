@@ -234,10 +234,16 @@ def _spectral(
     lo, hi = reach(w, t, box, dtype)
     part = spectral_clip(a, b, lo, hi, tol, p, dtype)
     net = on_registers(part, w, t, box, tol, dtype)
-    inner = on_registers(part, np.ones((1, 1)), np.zeros(1), Box(np.array([[a]]), np.array([[b]])), None, dtype)
     assert net.certificate is not None
-    assert inner.certificate is not None
-    inside = inner.certificate.bound + net.certificate.terms.rounding
+    inside = net.certificate.bound
+    least, most = reach(w, t, box, dtype, room=32)  # a little less far than the part reaches
+    start, end = max(a, least), min(b, most)
+    if start < end:
+        inner = on_registers(
+            part, np.ones((1, 1)), np.zeros(1), Box(np.full((1, 1), start), np.full((1, 1), end)), None, dtype
+        )
+        assert inner.certificate is not None
+        inside = min(inside, inner.certificate.bound + net.certificate.terms.rounding)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
     net.about = _about("spectral", net, chosen, {}, w, t, a, b, spots, [0], np.zeros(0), NO_ZONES, inside)
