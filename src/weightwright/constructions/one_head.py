@@ -38,7 +38,7 @@ from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
 #: The share of the tolerance that goes to the spacing of the anchors; the rest is for leakage and rounding.
@@ -284,14 +284,18 @@ def _about(
     def reference(x: Floats) -> Floats:
         s = arguments_of(x, w, t)
         row = np.array([rows[0], *np.array(rows)[np.flatnonzero(np.diff(rows)) + 1]])[np.searchsorted(jumps, s)]
-        return np.where(row[:, :, None] == np.arange(max(rows) + 1), np.clip(s, a, b)[:, :, None], 0.0)
+        y = np.where(row[:, :, None] == np.arange(max(rows) + 1), np.clip(s, a, b)[:, :, None], 0.0)
+        return np.where(in_zone(s)[:, :, None], np.nan, y)  # nothing is claimed there
+
+    def in_zone(s: Floats) -> Bools:
+        s = s[:, :, None]
+        return np.asarray(((s > zones[:, 0]) & (s < zones[:, 1])).any(axis=2))
 
     probe = aimed(w, t, net.certificate.domain, np.concatenate([spots, zones.ravel()]))  # type: ignore[union-attr]
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
         x = probe(rng, count)
-        s = arguments_of(x, w, t)[:, :, None]
-        return x[~((s > zones[:, 0]) & (s < zones[:, 1])).any(axis=(1, 2))]
+        return x[~in_zone(arguments_of(x, w, t)).any(axis=1)]
 
     assert net.certificate is not None
     bounds = {"inside": net.certificate.bound if inside is None else inside, "everywhere": net.certificate.bound}
