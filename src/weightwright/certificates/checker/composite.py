@@ -23,6 +23,7 @@ from weightwright.certificates.checker.picking import picking
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.stream import (
     APPROXIMATION,
+    LARGE,
     LEAKAGE,
     ROUNDING,
     Basis,
@@ -167,7 +168,7 @@ class _Walk:
         for token, unit in enumerate(part.units):
             incoming = stream.err[:, token, place.source]
             if unit == UNREAD:
-                row, error = Row.constant(np.zeros(1)), np.array([1.01 * largest, 0.0, 0.0])
+                row, error = Row.constant(np.zeros(1)), np.array([largest, 0.0, 0.0])
             elif unit == IDENTITY:
                 row = _column(stream.rows[token], place.source).times(np.array([[1.0 - part.slope]]))
                 row = row.plus(Row.constant(np.array([-part.mean])))
@@ -211,7 +212,10 @@ class _Walk:
         apart = max(self._difference(row, found.source, unit) for row in stream.rows)
         incoming = stream.err[:, :, found.source].max(axis=1)
         incoming[ROUNDING] += apart
-        size = 1.01 * float(stream.sizes(self.basis)[:, found.source].max())
+        roundings = 2 * (len(stream.rows) + len(keys.registers)) + 8  # of a mean of all values
+        size = (1.01 + float(gamma(roundings, self.machine.unit))) * float(
+            stream.sizes(self.basis)[:, found.source].max()
+        )
         own = 2.01 * incoming + np.array([found.approximation, 0.0, found.rounding])
         for target in np.flatnonzero(found.weights).tolist():
             weight = float(found.weights[target])
@@ -263,6 +267,7 @@ class _Walk:
         for index in range(count):
             row, column = outputs.rows[index // width], index % width
             apart = self._apart(_column(row, column), self._form(self.declared.output(index)))
+            require(math.isfinite(apart), f"output {index} is not bounded")
             rounding = outputs.err[ROUNDING, index // width, column] + apart
             worst[ROUNDING] = max(worst[ROUNDING], float(above(np.array(rounding), 2)))
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
@@ -290,7 +295,7 @@ class _Sum:
         place[0, target] = 1.0
         self.rows[token] = self.rows[token].plus(form.times(place))
         self.err[:, token, target] += error
-        self.sizes[token, target] += 1.01 * size
+        self.sizes[token, target] += size
         self.roundings[token, target] += count + 2 * inexact
 
     def add_all(self, other: Stream, written: Bools) -> None:
@@ -301,10 +306,11 @@ class _Sum:
 
     def stream(self, machine: Machine) -> Stream:
         """Every addition rounds once, but for the first number of all."""
+        require(bool((self.sizes < LARGE).all()), "a number of the stream may overflow")
         additions = np.maximum(self.roundings - 1, 0)
         rounding = gamma(additions, machine.unit) * self.sizes + additions * machine.smallest
         self.err[ROUNDING] += rounding
-        return Stream(self.rows, above(self.err, 64))
+        return Stream(self.rows, above(self.err, 64 + int(self.roundings.max())))
 
 
 def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int]) -> None:

@@ -89,7 +89,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
         must(total < 0.25, "the weights of a mixing head round too much")
         moved = (growth + total) / (1 - total) + gamma(2 * len(chosen) + 8, m.unit) * 2
         lost = (4 * len(chosen) + 10) * m.smallest * (1 + sizes[chosen].max(axis=0))
-        err[:, i] = np.einsum("k,ekv->ev", upper[chosen] * (1 + growth + total) * 1.01, values_off[:, chosen])
+        err[:, i] = np.einsum("k,ekv->ev", upper[chosen] * (1 + moved), values_off[:, chosen])
         err[ROUNDING, i] += (upper[chosen] * moved) @ sizes[chosen] + lost
         err[LEAKAGE, i] += 2 * leak * sizes.max(axis=0)
         rows.append(mixed(p, V.rows))

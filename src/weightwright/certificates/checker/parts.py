@@ -14,8 +14,8 @@ from flint import arb
 
 from weightwright.certificates.checker.complaints import LEAST, must, parsed, require
 from weightwright.certificates.checker.layer import Hole, Target, covers, layer_holds
-from weightwright.certificates.checker.midrad import above
-from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.certificates.checker.midrad import above, gamma
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead, underflow
 from weightwright.certificates.checker.stored import OneLayer
 from weightwright.certificates.checker.stream import exact_numbers
 from weightwright.certificates.claims import LARGEST_KEY, local_formula
@@ -34,8 +34,15 @@ class Place:
     stored: OneLayer
 
     def largest_output(self) -> float:
-        """What the weighted values of all heads come to at most."""
-        total = sum((abs(head.weight) * self.stored.largest_value(head, 0.0) for head in self.stored.heads), arb(0))
+        """What the weighted values of all heads come to at most, as computed: each head's is a mean, and rounds."""
+        total = arb(0)
+        for head in self.stored.heads:
+            count, value = len(head.values), self.stored.largest_value(head, 0.0)
+            u = float(UNIT[head.dtype])
+            few = float(gamma(2 * count + 8, u))
+            # where that says nothing: a computed sum of weights is no less than the largest, so no weight exceeds 1
+            factor = 1 + few if math.isfinite(few) else count * (1 + u) ** (count + 8)
+            total += abs(head.weight) * (value * factor + underflow(count, value, head.dtype))
         return math.nextafter(float(total.upper()), math.inf)
 
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.certificates.checker.complaints import LEAST
+from weightwright.certificates.checker.complaints import LEAST, must
 from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.network.layers import Floats
 
 #: The three kinds of error, in this order.
 APPROXIMATION, LEAKAGE, ROUNDING = range(3)
+#: Nothing that is computed may be larger: far below the largest number of every dtype.
+LARGE = 2.0**100
 
 
 class Basis:
@@ -131,7 +133,9 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         moved = _moved(stream.rows, term)
         rows = [old.plus(new) for old, new in zip(rows, moved, strict=True)]
         err = err + np.stack([_on_tokens(R, above((S * e) @ A, A.shape[0] + 1)) for e in stream.err])
-        size = size + _on_tokens(R, above((S * sizes) @ A, A.shape[0] + 1))
+        scaled = above((S * sizes) @ A, A.shape[0] + 1)
+        must(bool((S * sizes < LARGE).all() and (scaled < LARGE).all()), "a number of a linear map may overflow")
+        size = size + _on_tokens(R, scaled)
         in_column = (A != 0).sum(axis=0)
         in_row = np.ones((T, 1)) if R is None else (R != 0).sum(axis=1)[:, None]
         products = products + in_column * in_row
@@ -140,6 +144,7 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         factors_exact = factors_exact & (exact | (in_column * in_row == 0))
         reach = 1.0 if R is None else float(R.sum(axis=1).max())
         lost = lost + smallest * (in_column + in_row + 2) * (1 + reach) * (1 + A.sum(axis=0))
+    must(bool((size < LARGE).all()), "a number of a linear map may overflow")
     exact = (products <= 1) & factors_exact
     err[ROUNDING] = err[ROUNDING] + np.where(exact, 0.0, gamma(roundings + len(map.terms) + 1, unit) * size + lost)
     return Stream(rows, above(err, 4 + 2 * len(map.terms)))
