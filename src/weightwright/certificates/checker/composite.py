@@ -133,7 +133,8 @@ class _Walk:
             self._gate(sum_of, layer, claim.head, claim.unit, keys)
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
             if not self.network.native:
-                self.masks = self.masks or head.sees.registers != (0, len(registers)) or head.sees.data != "all"
+                sees_all = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
+                self.masks = self.masks or not sees_all
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
             mixed = constant_mixing(head, keys) if constant else picking(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
