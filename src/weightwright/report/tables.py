@@ -287,7 +287,9 @@ def _head_rows(heads: Sequence[Facts], indent: str) -> Iterator[tuple[str, str]]
 
 
 def _seen(head: Facts) -> str:
-    data = {"none": "no data token", "self": "itself"}.get(head["data_tokens_seen"])
+    data = {"none": "no data token", "self": "itself", "block": "its block of data tokens"}.get(
+        head["data_tokens_seen"]
+    )
     data = data or f"{head['data_tokens_seen']} data tokens"
     anchors = f"{head['anchors']:,} anchor{'' if head['anchors'] == 1 else 's'} and " if head["anchors"] else ""
     return f"beta {_number(head['beta'])}; sees {anchors}{data}"
