@@ -17,7 +17,7 @@ from weightwright.certificates.composites import Composite, Ridge
 from weightwright.constructions.about import About
 from weightwright.constructions.certify import certified
 from weightwright.constructions.counts import counts_hardmax
-from weightwright.constructions.instance import Check, Instance, counted
+from weightwright.constructions.instance import Instance, counted
 from weightwright.constructions.models import positive, whole
 from weightwright.constructions.parts import split_beta
 from weightwright.constructions.rates import Point, Series, Study
@@ -98,53 +98,30 @@ _N, _GAP, _ERROR = 100, 0.5, 1e-6  # of the small instance
 
 
 def small() -> Instance:
-    """n = 100 scores, a gap of 1/2, an error of 1e-6 asked for: beta, and the largest error of many score vectors."""
-    checks = tuple(_check(case, norm) for case in get_args(Case) for norm in get_args(VectorNorm))
+    """n = 100 scores, a gap of 1/2, an error of 1e-6 asked for: the head; and both cases in both norms as a study."""
     net = nearly_hardmax(_N, _GAP, error=_ERROR)
-    return Instance((net,), ("one head",), checks, counts=counted(net, "counts_hardmax", counts_hardmax(_N)))
+    counts = counted(net, "counts_hardmax", counts_hardmax(_N))
+    return Instance((net,), counts=counts, studies=(_study((16.0, 32.0, 48.0)),))
 
 
 def studies() -> tuple[Study, ...]:
     """The error against beta, at a gap of 1/2 among 100 scores."""
-    betas = np.linspace(4.0, 64.0, 16).tolist()
-    series = (_series(f"{case}, {norm}-norm", case, norm, betas) for case in get_args(Case) for norm in ("1",))
-    return (Study("softmax against hardmax", "beta", tuple(series), axis="linear"),)
+    return (_study(tuple(np.linspace(4.0, 64.0, 16).tolist())),)
+
+
+def _study(betas: tuple[float, ...]) -> Study:
+    """Both cases in both norms: the largest distance found, and softmax_error's bound."""
+    kinds = [(case, norm) for case in get_args(Case) for norm in get_args(VectorNorm)]
+    names = {"inf": "infinity norm", "1": "1-norm"}
+    series = (_series(f"{case}, {names[norm]}", case, norm, list(betas)) for case, norm in kinds)
+    said = "bound by the inequality in heads/lookup.py, rounded up"
+    return Study("softmax against hardmax", "beta", tuple(series), axis="linear", bound_is=said)
 
 
 def largest(beta: float, gap: float, n: int, case: Case, norm: VectorNorm, seed: int = 0, count: int = 24) -> float:
     """The largest distance to hardmax among score vectors whose gap is just that, in 256 bits, rounded to a float."""
     distances = [_distance(scores, beta, case, norm) for scores in _scores(gap, n, case, seed, count)]
     return max(float(distance.mid()) for distance in distances)
-
-
-def _check(case: Case, norm: VectorNorm) -> Check:
-    beta = beta_for(_ERROR, _GAP, _N, case, norm)
-    bound, found = softmax_error(beta, _GAP, _N, case, norm), largest(beta, _GAP, _N, case, norm)
-    others, parts = _N - (1 if case == "unique" else 2), 1 if norm == "inf" else 2
-    sure = bool(_worst_case(beta, others, parts) <= arb(bound))  # the same formula in balls
-    reason = None if sure and found <= bound else f"found {found!r}, bound {bound!r}, confirmed in balls: {sure}"
-    return Check(
-        name=f"{case}, {'1-norm' if norm == '1' else 'infinity norm'}",
-        status="FAILED" if reason else "MEASURED",
-        bound=bound,
-        measured=found,
-        norm=norm,
-        inputs=24,
-        chosen={"beta": beta, "n": _N, "gap": _GAP, "error asked for": _ERROR},
-        printed={"beta": (math.log(others) - math.log(_ERROR)) / _GAP} if norm == "inf" else {},
-        notes=("a bound by the inequality in heads/lookup.py, rounded up; no network that a certificate is about",),
-        reason=reason,
-    )
-
-
-def _worst_case(beta: float, others: int, parts: int) -> arb:
-    """parts m q / (1 + (n-1) q), q = e^(-beta gap)."""
-    old, ctx.prec = ctx.prec, _BITS
-    try:
-        q = (-arb(beta) * arb(_GAP)).exp()
-        return parts * others * q / (1 + (_N - 1) * q)
-    finally:
-        ctx.prec = old
 
 
 def _series(name: str, case: Case, norm: Literal["inf", "1"], betas: list[float]) -> Series:

@@ -32,7 +32,7 @@ from weightwright.certificates.composites import NO_ZONES, UNREAD, Composite
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.certify import certified
 from weightwright.constructions.models import aimed, arguments_of, interval, models, positive, reach, target, whole
-from weightwright.constructions.parts import Part, clip_text, faithful_part, spectral_part
+from weightwright.constructions.parts import Part, clip_text, faithful_part, on_interval, spectral_part
 from weightwright.constructions.registers import on_registers
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
@@ -234,10 +234,11 @@ def _spectral(
     lo, hi = reach(w, t, box, dtype)
     part = spectral_clip(a, b, lo, hi, tol, p, dtype)
     net = on_registers(part, w, t, box, tol, dtype)
-    inner = on_registers(part, np.ones((1, 1)), np.zeros(1), Box(np.array([[a]]), np.array([[b]])), None, dtype)
+    alone = on_interval(part, "x", a, b, dtype)  # the same heads, for one number inside [a, b]
+    inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), Box(np.array([[a]]), np.array([[b]])), None, dtype)
     assert net.certificate is not None
     assert inner.certificate is not None
-    inside = inner.certificate.bound + net.certificate.terms.rounding
+    inside = min(inner.certificate.bound + net.certificate.terms.rounding, net.certificate.bound)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
     net.about = _about("spectral", net, chosen, {}, w, t, a, b, spots, [0], np.zeros(0), NO_ZONES, inside)
@@ -248,7 +249,8 @@ def spectral_clip(a: float, b: float, lo: float, hi: float, tol: float | None, p
     """clip as `approximate` builds it: within tol (a little is kept for rounding), or the best on p keys."""
     text = clip_text(a, b)
     if tol is not None:
-        return spectral_part(text, lo, hi, 0.9 * tol, dtype)
+        share = 0.9 if dtype == "float64" else 0.7  # the rest is for rounding around the heads
+        return spectral_part(text, lo, hi, share * tol, dtype)
     assert p is not None
     for power in range(8 if p < 24 else 10, 1, -1):
         try:

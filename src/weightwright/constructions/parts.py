@@ -18,9 +18,11 @@ from weightwright.certificates.claims import LayerClaim, constant, local_formula
 from weightwright.certificates.composites import NO_ZONES, PartClaim
 from weightwright.certificates.prover import Anchors, Sum, first_edges, prove
 from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.jets import jet
+from weightwright.certificates.prover.jets import jet, values
+from weightwright.certificates.prover.rounding import UNIT
 from weightwright.certificates.prover.selection import Lines, propose_nearest
 from weightwright.compiler import approximate
+from weightwright.compiler.certify import evaluate
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.heads.assemble import HIDDEN, Query, Table
@@ -84,6 +86,22 @@ def spectral_part(profile: str, lo: float, hi: float, tol: float, dtype: str = "
     assert isinstance(claim, LayerClaim)
     text = to_text(parse(profile, ("x",)))
     return Part(text, tuple(tables), query, mean, slope, _with_slope(claim))
+
+
+def on_interval(part: Part, profile: str, lo: float, hi: float, dtype: str = "float64") -> Part:
+    """The same heads for another profile, proven anew on an interval: inside [a, b] a truncated model is s itself."""
+    text = to_text(parse(profile, ("x",)))
+    formula = local_formula(parse(text, ("x",)), part.query.centre, part.query.scale, part.mean)
+    local = parse(to_text(formula), ("s",))
+    layer = Sum(tuple(table.anchors(part.query) for table in part.tables), part.slope / part.query.scale)
+    room = 64 * UNIT[dtype] * max(abs(lo), abs(hi))  # the checker's ranges are rounded outward
+    first, last = part.query.reach(lo - room, hi + room, dtype)
+    s = np.linspace(first, last, 2049)
+    measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
+    edges = np.unique(np.clip(first_edges(layer, first, last), first, last))
+    proof = prove(layer, local, edges, dtype, max(1.03 * measured, 2.0**-44 * (hi - lo)))
+    claim = LayerClaim(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)
+    return dataclasses.replace(part, profile=text, claim=_with_slope(claim))
 
 
 def _with_slope(claim: LayerClaim) -> LayerClaim:

@@ -202,7 +202,7 @@ SUMMARY = (
         source="the summary, next check 1",
         repaired="Nothing; the summary asks for beta = 10 to 1000, the study goes to 1e8 in three formats.",
         rate="beta^(-1/2) at the ends, then flat at dL; in coarse formats flat above it",
-        expects="MEASURED",
+        expects="PROVEN",
         home=f"{_HERE}.beta_study",
         small=f"{_HERE}.beta_study:small",
         studies=f"{_HERE}.beta_study:studies",

@@ -284,7 +284,7 @@ def obstacles(network: Network) -> Iterator[str]:
         written |= {
             int(c)
             for head in layer.heads
-            if not (first and _spares_registers(network, head))
+            if not (first and spares_registers(network, head))
             for c in np.flatnonzero(head.W_O.any(axis=0))
         }
 
@@ -293,17 +293,21 @@ def obstacles(network: Network) -> Iterator[str]:
 BELOW = 800.0
 
 
-def _spares_registers(network: Network, head: Head) -> bool:
-    """Whether a head of the first layer writes exactly 0 to every register: all that a register sees has the value 0,
-    or lies so far below what has that it weighs nothing. Keys of data tokens must be constants."""
+def spares_registers(network: Network, head: Head) -> bool:
+    """Whether a head of the first layer writes exactly 0 to every register: each has the value 0 itself, and everything
+    that has another value lies so far below it, as the register sees it, that it weighs nothing. Keys of data tokens
+    must be constants. (Its own key is what a register sees also in a causal Transformer.)"""
     embed, registers = network.embed, network.registers
     used = head.W_K.any(axis=1)
     if any(term.A[:, used].any() for term in embed.terms) or not len(registers):
         return False
     K = np.concatenate([registers, embed.C]) @ head.W_K
-    silent = np.concatenate([~(registers @ head.W_V).any(axis=1), np.zeros(len(embed.C), dtype=bool)])
+    values = (registers != 0).astype(float) @ (head.W_V != 0)  # 0 where every product is
+    silent = np.concatenate([~values.any(axis=1), np.zeros(len(embed.C), dtype=bool)])
     scores = head.beta * (registers @ head.W_Q) @ K.T  # (registers, keys)
-    if not silent.any():
-        return False
-    best = scores[:, silent].max(axis=1)
-    return bool((silent.all() or (best - scores[:, ~silent].max(axis=1)) > BELOW).all())
+    own = np.diagonal(scores)
+    others = np.where(silent, -np.inf, scores).max(axis=1)
+    held = np.abs(np.concatenate([registers, embed.C]))
+    size = head.beta * float(((np.abs(registers) @ np.abs(head.W_Q)) @ (held @ np.abs(head.W_K)).T).max())
+    rounds = 2.0 ** (3 - PRECISION[network.dtype][0]) * (2 * held.shape[1] + 4) * size
+    return bool(silent[: len(registers)].all() and (own - others > BELOW + rounds).all())

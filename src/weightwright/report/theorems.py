@@ -45,12 +45,14 @@ def study_facts(study: Study) -> Facts:
 
 
 def theorem_list(theorems: Sequence[Theorem]) -> Table:
-    """Every id with its title, source, file and what it should come out as; nothing is built."""
-    grid = _table("id", "title", "source", "file", "status")
+    """Every id with its statement, source, file and what it comes out as when it is run; nothing is built here."""
+    grid = _table("id", "title and statement", "source and file", "status when run")
     for theorem in theorems:
         status = theorem.expects if theorem.built else "not built"
         file = theorem.file.removeprefix("src/weightwright/")
-        grid.add_row(theorem.id, theorem.title, theorem.source, file, _status(status))
+        words = Text.assemble((theorem.title, "bold"), "\n", theorem.statement)
+        grid.add_row(theorem.id, words, Text(f"{theorem.source}\n{file}"), _status(status))
+        grid.add_row()
     return grid
 
 

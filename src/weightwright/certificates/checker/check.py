@@ -68,7 +68,8 @@ def _agree(network: Network, certificate: Certificate) -> None:
             return
         require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
         if certificate.composite is not None:
-            agree_composite(network, certificate, certificate.composite)
+            with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
+                agree_composite(network, certificate, certificate.composite)
             return
         if certificate.parts:
             for part in split(network, certificate):

@@ -13,14 +13,15 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
+from weightwright.certificates.checker.adding import Sum, no_overflow, scales_exactly
 from weightwright.certificates.checker.balls import series
 from weightwright.certificates.checker.complaints import must, parsed, require
 from weightwright.certificates.checker.declared import Affine, Declared
-from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two
+from weightwright.certificates.checker.midrad import Balls, above, gamma
 from weightwright.certificates.checker.mixing import Keys, Machine, constant_mixing, gate
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
 from weightwright.certificates.checker.picking import picking
-from weightwright.certificates.checker.rounding import SMALLEST, UNIT
+from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.certificates.checker.stream import (
     APPROXIMATION,
     LARGE,
@@ -39,13 +40,15 @@ from weightwright.certificates.composites import (
     MASKED,
     UNREAD,
     Composite,
+    Models,
     PartClaim,
     Ridge,
     assumed,
     in_words,
 )
-from weightwright.network import Attention, Linear, Network
-from weightwright.network.layers import Bools, Floats
+from weightwright.network import Attention, Head, Linear, Network
+from weightwright.network.laws import spares_registers
+from weightwright.network.layers import Floats
 
 #: A profile's range over an interval is enclosed on so many parts of it.
 PARTS_OF_A_RANGE = 16
@@ -90,9 +93,13 @@ class _Walk:
         self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
         self.basis, self.N = Basis(lo, hi), len(lo)
         self.declared = Declared(composite.ridge, self.N)
+        if isinstance(composite.ridge, Models):
+            shape = (network.tokens, len(network.inputs))
+            require(composite.ridge.weights.shape == shape, f"the target has other tokens than {shape}")
         self.unit_ids: dict[int, int] = {}  # units whose basis function is known
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.masks = False
+        self.written: set[int] = set()  # coordinates that heads have written, on registers too in a plain Transformer
         _well_formed(self.composite, self.declared.units)
 
     def run(self) -> Stream:
@@ -121,7 +128,11 @@ class _Walk:
         registers = self.network.registers if self.network.registers.shape[1] == held else np.zeros((0, held))
         keys = Keys(registers, stream, self.basis, self.machine, self.network.native)
         zero = Stream([Row.constant(np.zeros(width))] * T, np.zeros((3, T, width)))
-        sum_of = _Sum(stream if layer.residual else zero, self.basis)
+        sum_of = Sum(stream if layer.residual else zero, self.basis)
+        sizes = np.concatenate([np.abs(registers), stream.sizes(self.basis)])
+        for head in layer.heads:
+            no_overflow(head, sizes)
+            self._registers_as_stored(head, len(registers))
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
         named = [head for part in parts for head in part.heads] + [claim.head for claim in gates]
@@ -133,14 +144,26 @@ class _Walk:
             self._gate(sum_of, layer, claim.head, claim.unit, keys)
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
             if not self.network.native:
-                sees_all = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
-                self.masks = self.masks or not sees_all
+                whole = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
+                self.masks = self.masks or not whole
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
             mixed = constant_mixing(head, keys) if constant else picking(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
+        self.written |= {
+            int(c)
+            for head in layer.heads
+            if not (index == 0 and spares_registers(self.network, head))
+            for c in np.flatnonzero(head.W_O.any(axis=0))
+        }
         return sum_of.stream(self.machine)
 
-    def _part(self, sum_of: _Sum, layer: Attention, part: PartClaim, keys: Keys) -> None:
+    def _registers_as_stored(self, head: Head, registers: int) -> None:
+        """A plain Transformer writes to registers too, and shows them to heads that should not see them."""
+        reads = set(np.flatnonzero(head.W_K.any(axis=1) | head.W_V.any(axis=1)).tolist())
+        if registers and reads & self.written and head.sees.registers != (0, registers):
+            self.masks = True
+
+    def _part(self, sum_of: Sum, layer: Attention, part: PartClaim, keys: Keys) -> None:
         stream, dtype = keys.stream, self.machine.dtype
         require(len(part.units) == len(stream.rows), f"a part names {len(part.units)} tokens of {len(stream.rows)}")
         place = read_part(layer, part, stream.constants, keys.registers, dtype)
@@ -158,6 +181,8 @@ class _Walk:
             if unit != IDENTITY:
                 differences[token] = self._difference(stream.rows[token], place.source, unit)
                 away += 1.01 * differences[token]
+            require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
+            _leaves_something(part.zones, row_lo, row_hi)
             lo, hi, off = min(lo, row_lo - away), max(hi, row_hi + away), max(off, away)
         lo, hi = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)
         self._examine(place, part, profiles.pop(), lo, hi, off)
@@ -165,14 +190,14 @@ class _Walk:
         slope = (part.claim.lipschitz * place.stored.scale + abs(part.slope)) * 1.0001
         slip, largest, terms = query_slip(place, part, dtype), place.largest_output(), part.claim.terms
         own = np.array([terms.approximation, terms.leakage, terms.rounding + slip])
-        inexact = sum(not power_of_two(np.array(float(head.weight))) for head in place.stored.heads)
+        inexact = sum(not scales_exactly(float(head.weight)) for head in place.stored.heads)
         for token, unit in enumerate(part.units):
             incoming = stream.err[:, token, place.source]
             if unit == UNREAD:
                 row, error = Row.constant(np.zeros(1)), np.array([largest, 0.0, 0.0])
             elif unit == IDENTITY:
-                row = _column(stream.rows[token], place.source).times(np.array([[1.0 - part.slope]]))
-                row = row.plus(Row.constant(np.array([-part.mean])))
+                row = _column(stream.rows[token], place.source)
+                row = row.plus(row.times(np.array([[-part.slope]]))).plus(Row.constant(np.array([-part.mean])))
                 error = own + (1.0 + abs(part.slope)) * incoming
             else:
                 row = Row((0, self._unit(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
@@ -186,7 +211,7 @@ class _Walk:
         """The same heads with the same claim are examined once."""
         claim = part.claim
         numbers = tuple(
-            tuple(map(float, (*head.slopes, *head.offsets, *head.values, head.weight, head.hidden or 0.0)))
+            (None if head.hidden is None else float(head.hidden), *map(float, _numbers(head)))
             for head in place.stored.heads
         )
         same = (
@@ -202,9 +227,9 @@ class _Walk:
         stored = place.stored
         query = size * stored.scale + abs(stored.centre) * stored.scale
         sizes = stored.sizes(size, 1.01 * query)
-        require(all(bool(x < 2.0**100) for x in sizes), "a number may overflow")
+        require(all(bool(x < LARGE) for x in sizes), "a number may overflow")
 
-    def _gate(self, sum_of: _Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
+    def _gate(self, sum_of: Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
         found = gate(layer.heads[head], keys)
         profile = self.declared.profile(unit)
         require(profile == "relu(x)", f"a gate computes relu(x), not {profile!r}")
@@ -221,7 +246,7 @@ class _Walk:
         for target in np.flatnonzero(found.weights).tolist():
             weight = float(found.weights[target])
             row = Row((0, self._unit(unit)), Balls.exact(np.array([[0.0], [weight]])))
-            nothing, inexact = Row.constant(np.zeros(1)), int(not power_of_two(np.array(weight)))
+            nothing, inexact = Row.constant(np.zeros(1)), int(not scales_exactly(weight))
             for token, active in enumerate(found.active.tolist()):
                 error = own if active else np.array([0.0, found.silent, 0.0])
                 form, error = row if active else nothing, above(abs(weight) * error, 8)
@@ -233,7 +258,9 @@ class _Walk:
 
     def _apart(self, form: Row, declared: Row) -> float:
         lo, hi = form.plus(Row(declared.ids, Balls(-declared.forms.mid, declared.forms.rad))).range(self.basis)
-        return float(np.maximum(np.abs(lo), np.abs(hi))[0])
+        apart = float(np.maximum(np.abs(lo), np.abs(hi))[0])
+        require(math.isfinite(apart), "how far a form is from the declared one is not bounded")
+        return apart
 
     def _form(self, affine: Affine) -> Row:
         """An affine combination of inputs and units that are known by now."""
@@ -265,53 +292,33 @@ class _Walk:
         width = outputs.rows[0].forms.mid.shape[1]
         count = len(outputs.rows) * width
         require(self.declared.outputs == count, f"the target has {self.declared.outputs} outputs, not {count}")
+        target = self.composite.ridge
+        if isinstance(target, Models):
+            require(width == len(target.profiles), f"the target has {len(target.profiles)} rows, not {width}")
         for index in range(count):
             row, column = outputs.rows[index // width], index % width
             apart = self._apart(_column(row, column), self._form(self.declared.output(index)))
-            require(math.isfinite(apart), f"output {index} is not bounded")
             rounding = outputs.err[ROUNDING, index // width, column] + apart
-            worst[ROUNDING] = max(worst[ROUNDING], float(above(np.array(rounding), 2)))
+            worst[ROUNDING] = np.maximum(worst[ROUNDING], above(np.array(rounding), 2))  # a NaN stays one
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
         worst[LEAKAGE] = max(worst[LEAKAGE], 0.0)
         return worst
 
 
+def _leaves_something(zones: Floats, lo: float, hi: float) -> None:
+    """The dead zones do not cover all that a token's argument can be."""
+    reached = lo
+    for start, end in sorted(zones.tolist()):
+        reached = max(reached, end) if start <= reached else reached
+    require(not len(zones) or reached < hi, "the dead zones leave nothing of the domain")
+
+
+def _numbers(head: StoredHead) -> list[arb]:
+    return [*head.slopes, *head.offsets, *head.values, head.weight]
+
+
 def _column(row: Row, coordinate: int) -> Row:
     return Row(row.ids, Balls(row.forms.mid[:, [coordinate]], row.forms.rad[:, [coordinate]]))
-
-
-class _Sum:
-    """What the heads of a layer add to the stream, or to nothing."""
-
-    def __init__(self, start: Stream, basis: Basis) -> None:
-        self.basis, self.rows, self.err = basis, list(start.rows), start.err.copy()
-        self.sizes = start.sizes(basis)
-        constants = start.constants
-        self.roundings = (constants != 0).astype(float)  # a 0 that is known adds nothing; NaN is no 0
-
-    def add(self, token: int, target: int, form: Row, error: Floats, size: float, count: int, inexact: int) -> None:
-        """`count` numbers that add up to a form of one coordinate, together at most of this size."""
-        width = self.rows[token].forms.mid.shape[1]
-        place = np.zeros((1, width))
-        place[0, target] = 1.0
-        self.rows[token] = self.rows[token].plus(form.times(place))
-        self.err[:, token, target] += error
-        self.sizes[token, target] += size
-        self.roundings[token, target] += count + 2 * inexact
-
-    def add_all(self, other: Stream, written: Bools) -> None:
-        self.rows = [mine.plus(row) for mine, row in zip(self.rows, other.rows, strict=True)]
-        self.err = self.err + other.err
-        self.sizes = self.sizes + other.sizes(self.basis)
-        self.roundings = self.roundings + written
-
-    def stream(self, machine: Machine) -> Stream:
-        """Every addition rounds once, but for the first number of all."""
-        require(bool((self.sizes < LARGE).all()), "a number of the stream may overflow")
-        additions = np.maximum(self.roundings - 1, 0)
-        rounding = gamma(additions, machine.unit) * self.sizes + additions * machine.smallest
-        self.err[ROUNDING] += rounding
-        return Stream(self.rows, above(self.err, 64 + int(self.roundings.max())))
 
 
 def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int]) -> None:
@@ -328,6 +335,7 @@ def _well_formed(composite: Composite, K: int) -> None:
     for part in composite.parts:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
+        require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), "a part's claim has no finite number")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 
 U = 2.0**-53
 #: More than anything that products and sums of this length can lose below the normal range.
@@ -64,12 +64,21 @@ def _sum_of_radii(*parts: Floats) -> Floats:
 
 
 def product_of_balls(A: Balls, X: Balls) -> Balls:
-    """A @ X. Every entry is a sum of `count` products that are not 0, in any order."""
-    count = (A.mid != 0).astype(np.float64) @ (X.mid != 0)
-    inexact = ((A.mid != 0) & ~power_of_two(A.mid)).astype(np.float64) @ ((X.mid != 0) & ~power_of_two(X.mid))
+    """A @ X. Every entry is a sum of `count` products of numbers that are not 0, in any order. What underflows is
+    made up for by LOST, wherever a product is not 0."""
+    count = _products(A.mid != 0, X.mid != 0)
+    inexact = _products((A.mid != 0) & ~power_of_two(A.mid), (X.mid != 0) & ~power_of_two(X.mid))
+    uncertain = _products(A.mid != 0, X.rad != 0) + _products(A.rad != 0, (X.mid != 0) | (X.rad != 0))
     with np.errstate(over="ignore", invalid="ignore"):
         mid = A.mid @ X.mid
         size = np.abs(A.mid) @ np.abs(X.mid)
-        own = np.where((count <= 1) & (inexact == 0) & ((size == 0) | (size > LOST)), 0.0, gamma(count) * size + LOST)
-        rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own
+        exact = (count == 0) | ((count == 1) & (inexact == 0) & (size > LOST))
+        own = np.where(exact, 0.0, gamma(count) * size + LOST)
+        rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own + np.where(uncertain > 0, LOST, 0.0)
     return Balls(mid, np.where(rad == 0, 0.0, above(rad, A.mid.shape[1] + 4)))
+
+
+def _products(a: Bools, b: Bools) -> Floats:
+    """How many products of the sum in every entry are of this kind."""
+    count: Floats = a.astype(np.float64) @ b.astype(np.float64)
+    return count

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.certificates.checker.complaints import LEAST, must
-from weightwright.certificates.checker.midrad import Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.certificates.checker.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.network.layers import Floats
 
@@ -72,7 +72,9 @@ class Row:
         """Ends of an interval for each coordinate."""
         middle, radius = basis.over(self.ids)
         centre = product_of_balls(Balls.exact(middle[None]), self.forms)
-        half = above(radius @ self.forms.magnitude() + centre.rad[0], len(self.ids) + 2)
+        size = self.forms.magnitude()
+        varies = ((radius != 0).astype(float) @ (size != 0)) > 0
+        half = above(radius @ size + centre.rad[0] + np.where(varies, LOST, 0.0), len(self.ids) + 3)
         lo, hi = centre.mid[0] - half, centre.mid[0] + half
         exact = half == 0
         return np.where(exact, lo, np.nextafter(lo, -np.inf)), np.where(exact, hi, np.nextafter(hi, np.inf))
@@ -132,7 +134,7 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
         moved = _moved(stream.rows, term)
         rows = [old.plus(new) for old, new in zip(rows, moved, strict=True)]
-        err = err + np.stack([_on_tokens(R, above((S * e) @ A, A.shape[0] + 1)) for e in stream.err])
+        err = err + np.stack([_on_tokens(R, _scaled(S, e, A)) for e in stream.err])
         scaled = above((S * sizes) @ A, A.shape[0] + 1)
         must(bool((S * sizes < LARGE).all() and (scaled < LARGE).all()), "a number of a linear map may overflow")
         size = size + _on_tokens(R, scaled)
@@ -188,5 +190,12 @@ def _moved(rows: list[Row], term: Term) -> list[Row]:
     return [mixed(Balls.exact(weights), new) for weights in term.R]
 
 
+def _scaled(S: Floats, errors: Floats, A: Floats) -> Floats:
+    """(S errors) A; what underflows is made up for."""
+    return above((S * errors) @ A + LOST * ((errors != 0).astype(float) @ (A != 0)), A.shape[0] + 2)
+
+
 def _on_tokens(R: Floats | None, per_token: Floats) -> Floats:
-    return per_token if R is None else above(R @ per_token, R.shape[1])
+    if R is None:
+        return per_token
+    return above(R @ per_token + LOST * ((R != 0).astype(float) @ (per_token != 0)), R.shape[1] + 1)
