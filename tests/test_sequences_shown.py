@@ -1,4 +1,4 @@
-"""Networks of several tokens as users see them: reprs, tables, `run`, `check --search`, `info`."""
+"""Networks of several tokens as users see them: reprs, tables, `run`, `check --search`, `info`, figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from typer.testing import CliRunner, Result
 
 import weightwright as ww
 from weightwright.cli import app
+from weightwright.constructions.instance import Line, Matrices
+from weightwright.constructions.pictures import Curve, curve, pictures
+from weightwright.constructions.relu_instances import mixing, native
+from weightwright.report.theorem_plots import plot_theorem
 
 W, T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.125, 0.0, -0.25])
 BUILT = {
@@ -94,3 +98,27 @@ def test_what_cannot_be_searched_is_checked_all_the_same(files: dict[str, Path])
     assert "PROVEN" in said.stdout
     assert "L_p norm" in said.stderr
     assert "error" in weightwright("check", files["gates"], "--search", "0").stdout
+
+
+def test_the_figure_of_mixing_compares_matrices(tmp_path: Path) -> None:
+    instance = mixing()
+    assert instance.matrices is not None
+    asked, attended = instance.matrices.shown.values()
+    assert np.abs(asked - attended).max() < 1e-14
+    assert any(isinstance(picture, Matrices) for picture in pictures(instance))
+    plot_theorem("UA-9", pictures(instance), tmp_path / "mixing.png")
+
+
+def test_the_figure_of_gates_shows_where_they_are_wrong() -> None:
+    """Away from kinks gates are exact to rounding, and a figure there shows nothing."""
+    drawn = next(picture for picture in pictures(native()) if isinstance(picture, Curve))
+    (bound,), (errors,) = drawn.bounds.values(), drawn.errors.values()
+    assert bound is not None
+    assert 0.1 * bound < errors.max() <= bound
+
+
+def test_a_figure_has_a_target_for_each_variant() -> None:
+    nets = {name: BUILT[name]() for name in ("one head", "two rows")}
+    line = Line(-0.5, 0.5, lambda x: np.repeat(x, 6).reshape(-1, 3, 2), "x")
+    assert len(curve(nets, line).targets) == 2
+    assert len(curve({"a": nets["one head"], "b": nets["one head"]}, line).targets) == 1
