@@ -95,7 +95,7 @@ def test_every_network_can_be_told(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("sees its block", "sees 0 anchors and block data tokens"),
+        ("sees its block", "sees its block of data tokens"),
         ("sees itself", "sees 4 anchors and itself"),
         ("compiled", "sees 3 anchors and no data token"),
         ("feed-forward", "FeedForward, residual: no, hidden: 5"),

@@ -23,6 +23,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
+    from weightwright import constructions
     from weightwright.adversary import search
     from weightwright.certificates.checker import check
     from weightwright.compiler import approximate
@@ -44,6 +45,7 @@ __all__ = [
     "WeightwrightError",
     "approximate",
     "check",
+    "constructions",
     "load",
     "search",
 ]
@@ -58,6 +60,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "constructions":
+        return import_module("weightwright.constructions")
     if name not in _HOMES:
         raise AttributeError(f"module 'weightwright' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

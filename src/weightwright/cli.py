@@ -13,16 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
 import weightwright as ww
-
-if TYPE_CHECKING:
-    from weightwright.runtime import AttentionNetwork
 
 REFUSED, FAILED = 1, 2  # exit codes
 
@@ -158,28 +155,36 @@ def run(
 ) -> None:
     """Check the network, run it, and print x, network(x) and the proven bound, a line each.
 
-    A network of several inputs takes as many values at a time. The bound is - outside the domain, where nothing is
-    proven, and where it was only measured.
+    A network of several inputs takes as many values at a time; one of sequences all numbers of a sequence, token by
+    token, and prints a line for each token. The bound is - where nothing is proven: outside the domain, in a dead zone,
+    and where it was only measured or bounds a norm.
     """
     with _progress("checking the certificate"):
         import torch
 
         from weightwright import report
+        from weightwright.adversary import excepted
 
         net = ww.load(_file(path), on_domain=on_domain)
-    count = _inputs(net)
+    tokens, features = net.network.tokens, len(net.network.inputs)
+    sequences = tokens not in (None, 1) or len(net.network.outputs) > 1
+    count = (tokens or 1) * features
     numbers = _numbers(values or _from_stdin())
     if len(numbers) % count:
-        raise ValueError(f"the network takes {count} numbers at a time, and {len(numbers)} were given")
-    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, count)  # shown as the network takes them
+        what = f" ({tokens} tokens of {features})" if sequences else ""
+        raise ValueError(f"the network takes {count} numbers at a time{what}, and {len(numbers)} were given")
+    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, tokens or 1, features)  # shown as the network takes them
     with torch.no_grad():
-        y = net(x)[:, 0]
-    rows = report.value_facts(net, x.tolist(), y.tolist())
+        y = net(x)
+    if sequences:
+        rows = report.value_facts(net, x.tolist(), y.tolist(), excepted(net, x))
+    else:
+        rows = report.value_facts(net, x[:, 0].tolist(), y[:, 0, 0].tolist(), excepted(net, x))
     if json:
         said = net.certificate
         typer.echo(report.to_json({"file": str(path), "status": said.status if said else None, "values": rows}))
     else:
-        typer.echo("\n".join(report.value_lines(rows, heading=sys.stdout.isatty())))
+        typer.echo("\n".join(report.value_lines(net, rows, heading=sys.stdout.isatty())))
 
 
 @app.command()
@@ -198,12 +203,18 @@ def check(
         certificate = ww.check(_file(path))
         seconds = time.perf_counter() - start
         facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}
+        worst, unsearched = None, None
         if search is not None:
             progress("looking for the worst input")
-            worst = ww.search(ww.load(path, verify=False), search)
-            facts["search"] = dataclasses.asdict(worst)
+            try:
+                worst = ww.search(ww.load(path, verify=False), search)
+                facts["search"] = dataclasses.asdict(worst)
+            except ww.WeightwrightError as error:  # what was checked is shown all the same
+                unsearched = error
     _show(facts, json)
-    if search is not None and worst.violated:
+    if unsearched is not None:
+        raise unsearched
+    if worst is not None and worst.violated:
         raise ww.CertificateError(f"at x = {worst.x!r} the error is {worst.error!r}, above the bound {worst.bound!r}")
 
 
@@ -297,14 +308,6 @@ def _from_stdin() -> list[str]:
     if not texts:
         raise ValueError("no values: give them after the file, or on standard input")
     return texts
-
-
-def _inputs(net: AttentionNetwork) -> int:
-    """How many numbers a token has; one must come out."""
-    inputs, outputs = net.network.inputs, net.network.outputs
-    if len(outputs) != 1 or net.network.tokens not in (None, 1):
-        raise ValueError(f"run takes networks of numbers to one number, not of {len(inputs)} to {len(outputs)}")
-    return len(inputs)
 
 
 def _file(path: Path) -> Path:

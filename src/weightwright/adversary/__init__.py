@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weightwright.adversary.points import search_points
-from weightwright.adversary.sequences import search_sequences
+from weightwright.adversary.sequences import excepted, search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.errors import WeightwrightError
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
-__all__ = ["Worst", "search"]
+__all__ = ["Worst", "excepted", "search"]
 
 
 def search(
@@ -30,6 +30,8 @@ def search(
         if reference is not None:
             raise ValueError("reference does nothing for a network whose certificate has its target")
         return search_sequences(net, net.certificate.composite, seconds, seed)
-    if net.certificate is not None and (net.certificate.grid is not None or net.certificate.parts):
-        raise WeightwrightError("search takes bounds at every input of one target; this one is of another kind")
+    if net.certificate is not None and net.certificate.grid is not None:
+        raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")
+    if net.certificate is not None and net.certificate.parts:
+        raise WeightwrightError("search takes one target, and this network is several side by side")
     return search_points(net, seconds, seed, reference=reference)

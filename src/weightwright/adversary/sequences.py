@@ -63,6 +63,16 @@ def search_sequences(net: AttentionNetwork, composite: Composite, seconds: float
     return Worst(at if len(at) > 1 else at[0], error, net.certificate.bound, tried, time.perf_counter() - start)
 
 
+def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
+    """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
+    composite = None if net.certificate is None else net.certificate.composite
+    flat = x.double().reshape(len(x), -1).cpu().numpy()
+    if composite is None:
+        return [False] * len(flat)
+    found: list[bool] = _Target(composite, flat.shape[1]).in_zones(flat).tolist()
+    return found
+
+
 @dataclass(frozen=True)
 class _Target:
     composite: Composite
@@ -104,13 +114,18 @@ class _Target:
 
     def in_zones(self, x: Floats) -> Bools:
         """Which inputs have a unit's argument in a dead zone, as far as floats can tell."""
-        inside, declared = np.zeros(len(x), dtype=bool), self.declared
-        for part in self.composite.parts:
-            for unit in {unit for unit in part.units if unit >= 0} if len(part.zones) else ():
-                s = _affine(declared.argument(unit), x)
-                room = 1e-12 * (1 + np.abs(s))
-                for start, end in part.zones.tolist():
-                    inside |= (s > start - room) & (s < end + room)
+        inside, declared, known = np.zeros(len(x), dtype=bool), self.declared, x
+        parts = [part for part in self.composite.parts if len(part.zones)]
+        zones = [(unit, part.zones) for part in parts for unit in sorted({unit for unit in part.units if unit >= 0})]
+        deep = any(max(declared.argument(unit).places, default=0) >= self.N for unit, _ in zones)
+        for unit in range(declared.units) if deep else ():
+            argument = _affine(declared.argument(unit), known)
+            known = np.column_stack([known, values(parse(declared.profile(unit), ("x",)), argument)])
+        for unit, found in zones:
+            s = _affine(declared.argument(unit), known)
+            room = 1e-12 * (1 + np.abs(s))
+            for start, end in found.tolist():
+                inside |= (s > start - room) & (s < end + room)
         return inside
 
     def aimed(self, rng: np.random.Generator, x: Floats, lo: Floats, hi: Floats, places: Floats) -> Floats:

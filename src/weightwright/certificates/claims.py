@@ -83,6 +83,11 @@ class Certificate:
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
 
+    def __repr__(self) -> str:
+        if self.measured is not None:
+            return f"Certificate({self.status}, {self.formula}, largest error found {self.measured.error:.3g})"
+        return f"Certificate({self.status}, {self.formula}, bound {bound_in_words(self)})"
+
 
 @dataclass(frozen=True)
 class Part:

@@ -106,6 +106,9 @@ class Composite:
     gates: tuple[GateClaim, ...] = ()
     target: TargetClaim | None = None
 
+    def __repr__(self) -> str:
+        return f"Composite({in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
+
 
 def in_words(composite: Composite) -> str:
     """What the network computes: the formulas, or what kind of target there is."""

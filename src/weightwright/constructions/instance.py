@@ -104,6 +104,14 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Matrices:
+    """Matrices to be compared, by name."""
+
+    title: str
+    shown: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
 class Instance:
     """A small instance of a theorem. The first network or check is the one whose bound stands for the theorem.
 
@@ -117,6 +125,7 @@ class Instance:
     counts: tuple[Count, ...] = ()
     line: Line | None = None
     studies: tuple[Study, ...] = ()
+    matrices: Matrices | None = None  # where the theorem is about one
 
     @property
     def variants(self) -> dict[str, AttentionNetwork]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weightwright.constructions.instance import Instance, Line
+from weightwright.constructions.instance import Instance, Line, Matrices
 from weightwright.constructions.measure import outputs, pointwise_bound, taken, worst_errors
 from weightwright.constructions.rates import Study
 from weightwright.network import Attention
@@ -21,15 +21,16 @@ from weightwright.runtime.interpreter import attention_weights
 _POINTS = 1201  # along a line
 _QUERIES = 161  # rows of a heat map along a line
 _SIDE = 61  # of a plane
+_OFF_CENTRE = 0.15  # of the range of an input
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Target and outputs along a line, and the error of the line's token under the bound (None: not proven)."""
+    """Targets and outputs along a line, and the error of the line's token under the bound (None: not proven)."""
 
     label: str
     x: Floats
-    target: Floats
+    targets: Floats  # (number of different ones, points)
     outputs: Mapping[str, Floats]
     errors: Mapping[str, Floats]
     bounds: Mapping[str, float | None]
@@ -59,17 +60,20 @@ class Plane:
     bound: float | None
 
 
-Picture = Curve | HeatMap | Plane | Study
+Picture = Curve | HeatMap | Plane | Matrices | Study
 
 
 def pictures(instance: Instance) -> tuple[Picture, ...]:
-    """Along the instance's line; without one, along the first entry of the input, and over the first two."""
+    """Along the instance's line; without one, along the first entry of the input, and over the first two. Matrices
+    stand for the attention and the plane."""
     if not instance.nets:
         return instance.studies
     net = instance.nets[0]
     line = instance.line or _first_entry(net)
     name = next(iter(instance.variants))
     drawn: list[Picture] = [curve(instance.variants, line)]
+    if instance.matrices is not None:
+        return (*drawn, instance.matrices, *instance.studies)
     drawn += [heat_map(name, net, line)] if line.heads else []
     if instance.line is None and len(_centre(net).ravel()) > 1:
         drawn.append(plane(name, net))
@@ -82,14 +86,17 @@ def curve(nets: Mapping[str, AttentionNetwork], line: Line) -> Curve:
     found: dict[str, Floats] = {}
     errors: dict[str, Floats] = {}
     bounds: dict[str, float | None] = {}
+    aims: list[Floats] = []
     for name, net in nets.items():
         X = taken(net, line.at(x))
         y = outputs(net, X)[:, line.token]
         found[name] = y[:, line.output]
-        errors[name] = np.abs(y - net.about.reference(X)[:, line.token]).max(axis=1)
+        aim = net.about.reference(X)[:, line.token]
+        errors[name] = np.abs(y - aim).max(axis=1)
+        aims.append(aim[:, line.output])
         bounds[name] = pointwise_bound(net)
-    target = next(iter(nets.values())).about.reference(line.at(x))[:, line.token, line.output]
-    return Curve(line.label, x, target, found, errors, bounds, np.array(line.anchors), line.marks)
+    different = [aims[i] for i in range(len(aims)) if not any(np.allclose(aims[i], other) for other in aims[:i])]
+    return Curve(line.label, x, np.array(different), found, errors, bounds, np.array(line.anchors), line.marks)
 
 
 def heat_map(name: str, net: AttentionNetwork, line: Line) -> HeatMap:
@@ -132,16 +139,20 @@ def plane(name: str, net: AttentionNetwork) -> Plane:
 
 
 def _first_entry(net: AttentionNetwork) -> Line:
-    """The first feature of the first token over its domain, the others in the middle; the last layer's first head."""
-    centre, (lo, hi) = _centre(net), _ends(net)
+    """The first feature of the first token over its domain, the others fixed; the last layer's first head. They are
+    fixed off the middle, where products are often 0."""
+    lo, hi = _ends(net)
+    fixed = _centre(net) + _OFF_CENTRE * (hi - lo)
 
     def at(x: Floats) -> Floats:
-        X = np.broadcast_to(centre, (len(x), *centre.shape)).copy()
+        X = np.broadcast_to(fixed, (len(x), *fixed.shape)).copy()
         X[:, 0, 0] = x
         return X
 
     name = net.network.inputs[0]
-    label = name if centre.size == 1 else f"{name} of token 0, the other inputs in the middle"
+    same = np.ptp(fixed) == 0
+    label = f"{name} of token 0, the other inputs {f'at {fixed[0, 0]:.3g}' if same else 'fixed'}"
+    label = name if fixed.size == 1 else label
     last = sum(isinstance(step, Attention) for step in net.network.flat_layers) - 1
     return Line(float(lo[0, 0]), float(hi[0, 0]), at, label, heads=((last, 0),) if last >= 0 else ())
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from weightwright.constructions import paper_counts
 from weightwright.constructions.counts import counts_native_relu, counts_relu_network, counts_token_mixing
-from weightwright.constructions.instance import Instance, counted
+from weightwright.constructions.instance import Instance, Line, Matrices, counted
 from weightwright.constructions.rates import Study, sweep
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.interpreter import attention_weights
 
 _SORT = ("min(x0, x1)", "max(x0, x1)")
 _TOKENS, _FEATURES, _UNITS = 3, 2, 8
@@ -33,16 +34,31 @@ def mixing() -> Instance:
     from weightwright.constructions.mixed_tokens import token_mixing
 
     rng = np.random.default_rng(9)
-    net = token_mixing(rng.normal(size=(5, 5)), rng.normal(size=(3, 2)), (-1, 1))
+    R = rng.normal(size=(5, 5))
+    net = token_mixing(R, rng.normal(size=(3, 2)), (-1, 1))
     orders = {"heads": ("2", 2.0)}
-    return Instance((net,), counts=counted(net, "counts_token_mixing", counts_token_mixing(5, 3, 2), orders))
+    counts = counted(net, "counts_token_mixing", counts_token_mixing(5, 3, 2), orders)
+    return Instance((net,), counts=counts, matrices=_mixed(net, R))
+
+
+def _mixed(net: AttentionNetwork, R: Floats) -> Matrices:
+    """R beside what the two heads' weights on the tokens add up to, each times the factor of its output map."""
+    zero = np.zeros((1, len(R), len(net.network.inputs)))  # the weights are the same for every input
+    factors = [float(head.W_O[0].max() + head.W_O[0].min()) for head in net.network.heads]
+    weights = [attention_weights(net.network, zero, 0, head)[0][:, 1:] for head in range(2)]  # 0 is the register
+    total: Floats = factors[0] * weights[0] + factors[1] * weights[1]
+    name = f"{factors[0]:.2f} * attention of head 0 - {-factors[1]:.2f} * attention of head 1"
+    apart = float(np.abs(total - R).max())
+    title = f"what the tokens are mixed by; largest difference {apart:.1g}"
+    return Matrices(title, {"R, as asked for": R, name: total})
 
 
 def native() -> Instance:
     """UA-10: a random ReLU network of eight units on three tokens of two features."""
     from weightwright.constructions.plain_transformer import native_relu
 
-    net = native_relu(_network(), _TOKENS, (-1, 1), tol=1e-6)
+    W = _network()
+    net = native_relu(W, _TOKENS, (-1, 1), tol=1e-6)
     hidden = _TOKENS * _UNITS  # the paper counts units for each token
     orders = {
         "heads": ("N", float(paper_counts.heads_native(hidden))),
@@ -52,7 +68,22 @@ def native() -> Instance:
         ),
     }
     counts = counts_native_relu(_TOKENS, _FEATURES, _FEATURES, _UNITS)
-    return Instance((net,), counts=counted(net, "counts_native_relu", counts, orders))
+    line = _through_a_kink(W[0], W[1], net.about.chosen["beta"])
+    return Instance((net,), counts=counted(net, "counts_native_relu", counts, orders), line=line)
+
+
+def _through_a_kink(W: Floats, b: Floats, beta: float) -> Line:
+    """Along the weights of the unit whose kink comes nearest to the middle of the domain, so near that it looks round:
+    elsewhere a gate is exact to rounding."""
+    sizes = (W * W).sum(axis=1)
+    unit = int(np.abs(b / np.sqrt(sizes)).argmin())
+    kink, along = -b[unit] * W[unit] / sizes[unit], W[unit] / sizes[unit]
+
+    def at(s: Floats) -> Floats:
+        return (kink + s[:, None] / beta * along).reshape(len(s), _TOKENS, _FEATURES)
+
+    label = f"beta * (preactivation of unit {unit}), beta = {beta:.3g}"
+    return Line(-24.0, 24.0, at, label, marks={"kink": 0.0}, heads=((1, unit * _TOKENS),))
 
 
 def native_studies() -> tuple[Study, ...]:

@@ -18,7 +18,13 @@ Names = tuple[str, ...]
 
 
 class Frozen:
-    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values."""
+    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. The repr names
+    arrays by their shapes."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            setattr(cls, "__repr__", _shapes)  # noqa: B010  # a dataclass keeps a repr that is there
 
     def __post_init__(self) -> None:
         for part in fields(self):  # type: ignore[arg-type]
@@ -28,6 +34,16 @@ class Frozen:
                 own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
                 own.flags.writeable = False
                 object.__setattr__(self, part.name, own)
+
+
+def _shapes(self: Frozen) -> str:
+    def short(value: Any) -> str:
+        if isinstance(value, np.ndarray):
+            return f"array of {' x '.join(map(str, value.shape))}"
+        return f"{len(value)} of them" if isinstance(value, tuple) and len(value) > 4 else repr(value)
+
+    told = (f"{part.name}={short(getattr(self, part.name))}" for part in fields(self))  # type: ignore[arg-type]
+    return f"{type(self).__name__}({', '.join(told)})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,12 @@ class Network(Frozen):
         super().__post_init__()
         enforce(self)
 
+    def __repr__(self) -> str:
+        tokens = "any number of tokens" if self.tokens is None else _counted(self.tokens, "token")
+        sizes = f"{_counted(len(self.inputs), 'input')}, {_counted(len(self.outputs), 'output')}"
+        built = (len(self.layers), "layer"), (len(list(self.heads)), "head"), (len(self.registers), "register")
+        return f"Network({tokens}, {sizes}, {', '.join(_counted(*part) for part in built)}, {self.dtype})"
+
     @property
     def outputs(self) -> Names:
         return self.read.coordinates
@@ -72,3 +78,7 @@ class Network(Frozen):
         for layer in self.flat_layers:
             if isinstance(layer, Attention):
                 yield from layer.heads
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -61,6 +61,11 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
     said = net.certificate
     if said is None:
         raise WeightwrightError("a network without a certificate states no formula, so there is nothing to plot")
+    if said.domain.lo.ndim == 2:
+        raise WeightwrightError(
+            f"plots show functions of one token; this network takes sequences of {net.network.tokens}"
+            " (weightwright theorems ID --plot draws the theorems)"
+        )
     if said.domain.lo.shape not in ((1,), (2,)):
         raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")
     if said.formula.startswith(OPAQUE):

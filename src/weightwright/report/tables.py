@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,11 @@ _LABELS = {
     "plot": "drawn to",
     "check_with": "to check it, run",
     "native": "fits a plain Transformer",
+    "parts": "groups of heads with a claim",
 }
-_ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error"}
+_ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error", "exceptional_volume"}
+#: Names and heads that are listed before the rest is only counted.
+_MOST_NAMES, _MOST_HEADS = 24, 6
 _STYLES = {"PROVEN": "bold green", "UNCHECKED": "bold yellow", "MEASURED": "bold yellow"}
 
 
@@ -54,10 +58,34 @@ def certificate_facts(certificate: Certificate) -> Facts:
         "bound": certificate.bound if proven else None,
         "terms": dataclasses.asdict(certificate.terms) if proven else None,
         **_measured(certificate),
-        "boxes": sum(len(claim.boxes) for claim in certificate.layers),
-        "rules": sorted({claim.rule for claim in certificate.layers}),
+        **_how(certificate),
         "assumptions": list(certificate.assumptions),
     }
+
+
+def _how(certificate: Certificate) -> Facts:
+    """What the proof stands on: rules and boxes of the claims about heads, and what they are part of."""
+    claims: list[Any] = list(certificate.layers)
+    facts: Facts = {}
+    rules: set[str] = set()
+    if certificate.composite is not None:
+        composite = certificate.composite
+        claims += [part.claim for part in composite.parts]
+        zones = dict.fromkeys((float(lo), float(hi)) for part in composite.parts for lo, hi in part.zones)
+        facts |= {"dead_zones_of_arguments": [list(zone) for zone in zones]} if zones else {}
+        facts |= {"parts": len(composite.parts)} if composite.parts else {}
+        facts |= {"gates": len(composite.gates)} if composite.gates else {}
+        rules |= {"forms", "gate"} if composite.gates else {"forms"}
+    if certificate.grid is not None:
+        grid = certificate.grid
+        claims += [] if grid.head is None else [grid.head]
+        facts |= {"cells": grid.core.shape[1], "delta": grid.delta, "exceptional_volume": grid.exceptional}
+        rules.add("grid")
+    for part in certificate.parts:
+        claims += part.certificate.layers
+    facts |= {"networks_side_by_side": len(certificate.parts)} if certificate.parts else {}
+    boxes = sum(len(claim.boxes) for claim in claims)
+    return {**facts, "boxes": boxes, "rules": sorted(rules | {claim.rule for claim in claims})}
 
 
 def _measured(certificate: Certificate) -> Facts:
@@ -100,32 +128,51 @@ def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
     }
 
 
-def value_facts(net: AttentionNetwork, x: Sequence[Sequence[float]], y: Sequence[float]) -> list[Facts]:
-    """Inputs (a number, or a list of several) and outputs; the bound is None where none holds."""
+def value_facts(
+    net: AttentionNetwork, x: Sequence[Any], y: Sequence[Any], excepted: Sequence[bool] = ()
+) -> list[Facts]:
+    """Inputs (a number, a list of several, or a list for each token) and outputs; the bound is None where none holds.
+
+    excepted: the inputs about which nothing is claimed though they lie in the domain.
+    """
     said = net.certificate
 
-    def bound(values: Sequence[float]) -> float | None:
+    def bound(values: Any) -> float | None:
         if said is None or said.measured is not None or math.isfinite(said.norm):  # a norm bounds no single input
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None
 
-    return [{"x": a[0] if len(a) == 1 else list(a), "y": b, "bound": bound(a)} for a, b in zip(x, y, strict=True)]
-
-
-def value_lines(values: Sequence[Facts], heading: bool) -> Iterator[str]:
-    """A column for each input, one for the output, one for the bound, with every digit that a float has; "-" where no
-    bound holds."""
-    inputs = [row["x"] if isinstance(row["x"], list) else [row["x"]] for row in values]
-    rows = [
-        [f"{number:.17g}" for number in (*x, row["y"])] + ["-" if row["bound"] is None else f"{row['bound']:.17g}"]
-        for x, row in zip(inputs, values, strict=True)
+    none = [False] * len(x)
+    return [
+        {"x": a[0] if len(a) == 1 and not isinstance(a[0], list) else a, "y": b, "bound": None if left else bound(a)}
+        for a, b, left in zip(x, y, excepted or none, strict=True)
     ]
-    if heading and rows:
-        count = len(inputs[0])
-        names = VARIABLES[:count] if count <= len(VARIABLES) else tuple(f"x[{i}]" for i in range(count))
-        rows.insert(0, [*names, f"network({', '.join(names)})", "bound"])
-    return (" ".join([*(f"{cell:<24}" for cell in row[:-1]), row[-1]]) for row in rows)
+
+
+def value_lines(net: AttentionNetwork, values: Sequence[Facts], heading: bool) -> Iterator[str]:
+    """A column for each input, one for each output, one for the bound, with every digit that a float has; "-" where no
+    bound holds. Of sequences a line for each token, where as many tokens come out as go in; else a line for each."""
+    inputs, outputs = net.network.inputs, net.network.outputs
+    if heading and values:
+        names = VARIABLES[: len(inputs)] if len(inputs) <= len(VARIABLES) and len(outputs) == 1 else inputs
+        plain = not isinstance(values[0]["y"], list)
+        yield _line([*names, *([f"network({', '.join(names)})"] if plain else outputs)], "bound")
+    for index, row in enumerate(values):
+        bound = "-" if row["bound"] is None else f"{row['bound']:.17g}"
+        if not isinstance(row["y"], list):
+            yield _line([row["x"]] if not isinstance(row["x"], list) else row["x"], bound, [row["y"]])
+        elif len(row["x"]) == len(row["y"]):
+            if index:
+                yield ""
+            yield from (_line(a, bound, b) for a, b in zip(row["x"], row["y"], strict=True))
+        else:
+            yield _line([c for a in row["x"] for c in a], bound, [c for b in row["y"] for c in b])
+
+
+def _line(x: Sequence[Any], bound: str, y: Sequence[Any] = ()) -> str:
+    cells = [cell if isinstance(cell, str) else f"{cell:.17g}" for cell in (*x, *y)]
+    return " ".join([*(f"{cell:<24}" for cell in cells), bound])
 
 
 def to_json(facts: Any) -> str:
@@ -158,8 +205,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def interval(lo: Sequence[float], hi: Sequence[float]) -> str:
-    return " x ".join(f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True))
+def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
+    """A product of intervals; of a box per token one interval for all numbers, or a product for each token."""
+    if not isinstance(lo[0], list):
+        return " x ".join(f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True))
+    tokens = [interval(a, b) for a, b in zip(lo, hi, strict=True)]
+    ends = {(a, b) for row in zip(lo, hi, strict=True) for a, b in zip(*row, strict=True)}
+    if len(ends) == 1:
+        return f"{interval(*([end] for end in ends.pop()))} for each of {len(lo):,} x {len(lo[0]):,} numbers"
+    return f"{tokens[0]} for each of {len(tokens):,} tokens" if len(set(tokens)) == 1 else "; ".join(_few(tokens))
 
 
 def _said(net: AttentionNetwork) -> Facts:
@@ -192,16 +246,20 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
         label = indent + _LABELS.get(key, key.replace("_", " "))
         if key == "domain" and value is not None:
             yield label, interval(value["lo"], value["hi"])
-        elif key == "dead_zones":
+        elif key.startswith("dead_zones"):
             yield label, ", ".join(interval([lo], [hi]) for lo, hi in value)
         elif key == "layers" and isinstance(value, list):
             yield label, str(len(value))
             yield from _layer_rows(value, indent + "  ")
         elif isinstance(value, dict):
             yield label, ""
-            yield from _rows(value, indent + "  ")
+            inner = {"anchors_on_registers" if name == "anchors" else name: fact for name, fact in value.items()}
+            yield from _rows(inner, indent + "  ")
         elif isinstance(value, list) and key in ("assumptions", "obstacles"):  # sentences: one a line
-            yield from ((label if i == 0 else "", text) for i, text in enumerate(value))
+            shown = value if key == "assumptions" or len(value) <= _MOST_HEADS else value[: _MOST_HEADS - 1]
+            yield from ((label if i == 0 else "", text) for i, text in enumerate(shown))
+            if len(shown) < len(value):
+                yield "", f"... {len(value) - len(shown):,} more ..."
         else:
             yield label, _worded(key, value)
 
@@ -211,11 +269,37 @@ def _layer_rows(layers: Sequence[Facts], indent: str) -> Iterator[tuple[str, str
         rest = {key: value for key, value in layer.items() if key not in ("type", "heads", "layers")}
         worded = ", ".join(f"{key.replace('_', ' ')}: {_worded(key, value)}" for key, value in rest.items())
         yield f"{indent}layer {index}", f"{layer['type']}, {worded}"
-        for number, head in enumerate(layer.get("heads", [])):
-            seen = {"none": "no data token", "self": "itself"}.get(head["data_tokens_seen"])
-            sees = f"{head['anchors']:,} anchors and {seen or head['data_tokens_seen'] + ' data tokens'}"
-            yield f"{indent}  head {number}", f"{head['role']}; beta {_number(head['beta'])}; sees {sees}"
+        yield from _head_rows(layer.get("heads", []), indent + "  ")
         yield from _layer_rows(layer.get("layers", []), indent + "  ")
+
+
+def _head_rows(heads: Sequence[Facts], indent: str) -> Iterator[tuple[str, str]]:
+    """A line each; of many that differ in the numbers of their roles alone the first two and the last."""
+    kinds: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for index, head in enumerate(heads):
+        kind = re.sub(r"[-\d.]+", "#", head["role"]), _seen(head)
+        kinds.setdefault(kind, []).append((f"{indent}head {index}", f"{head['role']}; {_seen(head)}"))
+    for rows in kinds.values():
+        if len(rows) <= _MOST_HEADS:
+            yield from rows
+        else:
+            yield from (*rows[:2], ("", f"... {len(rows) - 3:,} more like these ..."), rows[-1])
+
+
+def _seen(head: Facts) -> str:
+    data = {"none": "no data token", "self": "itself", "block": "its block of data tokens"}.get(
+        head["data_tokens_seen"]
+    )
+    data = data or f"{head['data_tokens_seen']} data tokens"
+    anchors = f"{head['anchors']:,} anchor{'' if head['anchors'] == 1 else 's'} and " if head["anchors"] else ""
+    return f"beta {_number(head['beta'])}; sees {anchors}{data}"
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """The names; of many the first and the last, and how many there are between."""
+    if len(names) <= _MOST_NAMES:
+        return list(names)
+    return [*names[: _MOST_NAMES // 2], f"... {len(names) - _MOST_NAMES // 2 - 2:,} more ...", *names[-2:]]
 
 
 def _worded(key: str, value: Any) -> str:
@@ -232,7 +316,7 @@ def _worded(key: str, value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
-        return ", ".join(_worded(key, item) for item in value)
+        return ", ".join(_few([_worded(key, item) for item in value])) or "-"
     return str(value)
 
 

@@ -12,6 +12,7 @@ from weightwright.certificates.claims import rounded_up
 from weightwright.report.plot import check_plottable, write_figure
 
 if TYPE_CHECKING:
+    from weightwright.constructions.instance import Matrices
     from weightwright.constructions.pictures import Curve, HeatMap, Picture, Plane
     from weightwright.constructions.rates import Series, Study
 
@@ -45,6 +46,7 @@ def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
         "Curve": _curve,
         "HeatMap": _heat_map,
         "Plane": _plane,
+        "Matrices": _matrices,
         "Study": _study,
     }
     strips: list[Any] = list(np.atleast_1d(np.asarray(figure.subfigures(rows, 1), dtype=object)))
@@ -58,7 +60,9 @@ def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
 def _curve(part: Any, curve: Curve) -> None:
     """Target, outputs and anchors above, errors and their bounds below."""
     top, bottom = part.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    top.plot(curve.x, curve.target, color="0.78", linewidth=5, solid_capstyle="butt", label="target")
+    for index, target in enumerate(curve.targets):
+        label = ("target" if len(curve.targets) == 1 else "targets") if index == 0 else None
+        top.plot(curve.x, target, color="0.78", linewidth=5, solid_capstyle="butt", label=label)
     for colour, width, (name, y) in zip(_COLOURS, _WIDTHS, curve.outputs.items(), strict=False):
         top.plot(curve.x, y, color=colour, linewidth=width if len(curve.outputs) > 1 else 1.3, label=name)
     if len(curve.anchors):
@@ -143,6 +147,24 @@ def _plane(part: Any, plane: Plane) -> None:
     largest = f"largest drawn {float(np.nanmax(plane.errors)):.2g}"
     axes.set_title(f"{plane.title}\n{largest}, {bound}", fontsize=10, parse_math=False)
     part.colorbar(picture, ax=axes, label="|network − target|")
+
+
+def _matrices(part: Any, matrices: Matrices) -> None:
+    """Side by side on one scale, every entry written in."""
+    panels = part.subplots(len(matrices.shown), 1)
+    largest = max(float(np.abs(matrix).max()) for matrix in matrices.shown.values())
+    for axes, (name, matrix) in zip(np.atleast_1d(panels), matrices.shown.items(), strict=True):
+        axes.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+        for (row, column), value in np.ndenumerate(matrix):
+            dark = abs(value) > 0.6 * largest
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if dark else "k")
+        axes.grid(False)
+        axes.set_title(name, fontsize=10, parse_math=False)
+        axes.set_ylabel("token")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_major_locator().set_params(integer=True)
+    np.atleast_1d(panels)[-1].set_xlabel("token that is looked at")
+    part.suptitle(matrices.title, fontsize=10)
 
 
 def _study(part: Any, study: Study) -> None:

@@ -144,7 +144,8 @@ def _variants(shown: Shown) -> Columns:
         rows.append([check.name, check.status, bound, found, check.norm, inputs, *native])
         rows[-1] += [_number(check.cost.get(name)) for name in costs]
     fits = ["plain Transformer"] if any(check.native is not None for check in shown.checks) else []
-    return "", ("variant", "status", "bound", "error found", "norm", "inputs", *fits, *costs), rows
+    headings = ["anchors on registers" if name == "anchors" else name for name in costs]
+    return "", ("variant", "status", "bound", "error found", "norm", "inputs", *fits, *headings), rows
 
 
 def _study(study: Study) -> Columns:

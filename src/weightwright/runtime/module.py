@@ -126,6 +126,10 @@ class AttentionNetwork(nn.Module):
 
         return to_torch(self, path)
 
+    def __repr__(self) -> str:
+        """One line; the modules inside are `net.children()`."""
+        return f"{type(self).__name__}({self.extra_repr()})"
+
     def extra_repr(self) -> str:
         claim = self.certificate
         if claim is None:
