@@ -25,7 +25,7 @@ from weightwright.compiler import approximate
 from weightwright.compiler.certify import evaluate
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
-from weightwright.heads.assemble import HIDDEN, Query, Table
+from weightwright.heads.assemble import Query, Table
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime.module import DTYPES
@@ -166,9 +166,9 @@ def _inner_half(zones: Floats) -> Floats:
 
 
 def _taylor(tables: Sequence[Table], local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> LayerClaim:
-    """Soft anchors: boxes, and Taylor models on each."""
+    """Soft anchors: boxes, and Taylor models on each. No key is hidden in the theorems' own networks."""
     heads = tuple(
-        Anchors(t.beta * t.keys, t.beta * t.offsets, t.values, np.zeros(len(t.keys)), False, HIDDEN, t.weight)
+        Anchors(t.beta * t.keys, t.beta * t.offsets, t.values, np.zeros(len(t.keys)), False, -math.inf, t.weight)
         for t in tables
     )
     layer = Sum(heads)
