@@ -30,7 +30,9 @@ def relu(
     highest = reach(weights, shifts, box, dtype)[1]
     if highest <= 0:
         raise ValueError(f"w . x + t is at most {highest:g} on the domain: its relu is 0 everywhere")
-    return _as(truncated_linear(weights, shifts, 0.0, highest, box, dtype=dtype, **parameters))
+    spectral = parameters.get("method") == "spectral"
+    b = 1.25 * highest if spectral else highest  # a fit of a kink at the very end would be poor
+    return _as(truncated_linear(weights, shifts, 0.0, b, box, dtype=dtype, **parameters))
 
 
 def hard_tanh(

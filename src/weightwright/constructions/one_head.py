@@ -38,7 +38,7 @@ from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
 #: The share of the tolerance that goes to the spacing of the anchors; the rest is for leakage and rounding.
@@ -234,11 +234,16 @@ def _spectral(
     lo, hi = reach(w, t, box, dtype)
     part = spectral_clip(a, b, lo, hi, tol, p, dtype)
     net = on_registers(part, w, t, box, tol, dtype)
-    alone = on_interval(part, "x", a, b, dtype)  # the same heads, for one number inside [a, b]
-    inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), Box(np.array([[a]]), np.array([[b]])), None, dtype)
     assert net.certificate is not None
-    assert inner.certificate is not None
-    inside = min(inner.certificate.bound + net.certificate.terms.rounding, net.certificate.bound)
+    inside = net.certificate.bound
+    least, most = reach(w, t, box, dtype, room=32)  # a little less far than the part reaches
+    start, end = max(a, least), min(b, most)
+    if start < end:
+        alone = on_interval(part, "x", start, end, dtype)  # the same heads, for one number inside [a, b]
+        one = Box(np.full((1, 1), start), np.full((1, 1), end))
+        inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), one, None, dtype)
+        assert inner.certificate is not None
+        inside = min(inside, inner.certificate.bound + net.certificate.terms.rounding)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
     net.about = _about("spectral", net, chosen, {}, w, t, a, b, spots, [0], np.zeros(0), NO_ZONES, inside)
@@ -280,14 +285,18 @@ def _about(
     def reference(x: Floats) -> Floats:
         s = arguments_of(x, w, t)
         row = np.array([rows[0], *np.array(rows)[np.flatnonzero(np.diff(rows)) + 1]])[np.searchsorted(jumps, s)]
-        return np.where(row[:, :, None] == np.arange(max(rows) + 1), np.clip(s, a, b)[:, :, None], 0.0)
+        y = np.where(row[:, :, None] == np.arange(max(rows) + 1), np.clip(s, a, b)[:, :, None], 0.0)
+        return np.where(in_zone(s)[:, :, None], np.nan, y)  # nothing is claimed there
+
+    def in_zone(s: Floats) -> Bools:
+        s = s[:, :, None]
+        return np.asarray(((s > zones[:, 0]) & (s < zones[:, 1])).any(axis=2))
 
     probe = aimed(w, t, net.certificate.domain, np.concatenate([spots, zones.ravel()]))  # type: ignore[union-attr]
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
         x = probe(rng, count)
-        s = arguments_of(x, w, t)[:, :, None]
-        return x[~((s > zones[:, 0]) & (s < zones[:, 1])).any(axis=(1, 2))]
+        return x[~in_zone(arguments_of(x, w, t)).any(axis=1)]
 
     assert net.certificate is not None
     bounds = {"inside": net.certificate.bound if inside is None else inside, "everywhere": net.certificate.bound}

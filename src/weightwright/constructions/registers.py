@@ -29,7 +29,7 @@ def on_registers(
     A, C = np.zeros((d, len(names))), np.zeros((n, len(names)))
     A[:, 0] = rounded(w[0], dtype) if shared else 1.0
     C[:, 0], C[:, 1] = rounded(t, dtype), 1.0
-    A[:, -1], C[:, -1] = part.slope * A[:, 0], part.mean + part.slope * C[:, 0]
+    A[:, -1], C[:, -1] = rounded(part.slope * A[:, 0], dtype), rounded(part.mean + part.slope * C[:, 0], dtype)
     registers, heads = part_heads(part, names, 0, 1, 2, len(names) - 1)
     network = Network(
         inputs=inputs,
