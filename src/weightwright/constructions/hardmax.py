@@ -17,7 +17,7 @@ from weightwright.certificates.composites import Composite, Ridge
 from weightwright.constructions.about import About
 from weightwright.constructions.certify import certified
 from weightwright.constructions.counts import counts_hardmax
-from weightwright.constructions.instance import Instance, counted
+from weightwright.constructions.instance import Instance, Line, counted
 from weightwright.constructions.models import positive, whole
 from weightwright.constructions.parts import split_beta
 from weightwright.constructions.rates import Point, Series, Study
@@ -101,7 +101,18 @@ def small() -> Instance:
     """n = 100 scores, a gap of 1/2, an error of 1e-6 asked for: the head; and both cases in both norms as a study."""
     net = nearly_hardmax(_N, _GAP, error=_ERROR)
     counts = counted(net, "counts_hardmax", counts_hardmax(_N))
-    return Instance((net,), counts=counts, studies=(_study((16.0, 32.0, 48.0)),))
+    return Instance((net,), counts=counts, line=_line(), studies=(_study((16.0, 32.0, 48.0)),))
+
+
+def _line() -> Line:
+    """The largest score against all others at 0, where they weigh most."""
+
+    def at(x: Floats) -> Floats:
+        X = np.zeros((len(x), 1, _N))
+        X[:, 0, 0] = x
+        return X
+
+    return Line(_GAP, _GAP + 1.0, at, f"the largest score, {_N - 1} others at 0", heads=())
 
 
 def studies() -> tuple[Study, ...]:

@@ -23,6 +23,7 @@ _MARKERS = tuple(
 )
 #: The first lines are thick, so that those which lie on them do not hide them.
 _WIDTHS = (2.6, 1.2, 0.9, 0.7, 0.7, 0.7)
+_LONG = 36  # characters of a label, more than which two do not fit beside each other
 _WIDTH = 11.0  # inches, of a figure with two columns; half for one
 
 
@@ -176,7 +177,9 @@ def _study(part: Any, study: Study) -> None:
     axes.set_yscale("log")
     axes.set_ylabel(study.error_is)
     axes.set_title(study.title, fontsize=10, parse_math=False)
-    part.legend(loc="outside lower center", ncols=2, frameon=False)
+    labels = axes.get_legend_handles_labels()[1]
+    narrow = max(map(len, labels), default=0) <= _LONG
+    part.legend(loc="outside lower center", ncols=2 if narrow else 1, frameon=False, fontsize=None if narrow else 8)
 
 
 def _rates(axes: Any, study: Study) -> None:
