@@ -138,7 +138,7 @@ def _pieces(a: arb, b: arb, holes: Sequence[Hole]) -> Iterator[tuple[arb, arb]]:
         if start < b and end > a:
             if not start < a:
                 yield from _pieces(a, start.max(a), holes[1:])
-            if end < b:
+            if not end > b:
                 yield from _pieces(end, b, holes[1:])
             return
         holes = holes[1:]
