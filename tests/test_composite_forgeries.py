@@ -152,7 +152,7 @@ def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 
 
 def test_keys_that_are_masked_must_be_told(tmp_path: Path) -> None:
-    """Values that tokens hold too are not hidden in a plain Transformer: the certificate says that it leans on a mask."""
+    """Values that tokens hold too are not hidden in a plain Transformer: the certificate has to say so."""
     net = made("registers")
     network = on_heads(net.network, lambda heads: tuple(replace(h, W_V=moved(h.W_V, 1.0, (0, 0))) for h in heads))
     told = replace(net.certificate, network=network_digest(network))
