@@ -38,7 +38,7 @@ from weightwright.network import Attention, Network
 from weightwright.runtime import AttentionNetwork
 
 NETS: dict[str, Callable[[], AttentionNetwork]] = {
-    "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=6),
+    "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),
     "soft": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=4, beta=20.0),
     "rows": lambda: truncated_linear(
         normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=6, G=[0, 0, 1, 1, 1, 0], dead_zone=0.02
