@@ -28,7 +28,7 @@ def token_mixing(
     Error: rounding only. Cost: 1 layer, 2 heads, 1 register.
 
     >>> net = token_mixing([[1, -2], [0, 3]], [[1], [10]], (-1, 1))
-    >>> net.certificate.status, net.certificate.bound < 1e-12, net.network.native
+    >>> net.certificate.status, net.certificate.bound < 1e-11, net.network.native
     ('PROVEN', True, True)
     """
     R, A = finite_matrix("R", R), finite_matrix("A", A)
