@@ -146,13 +146,7 @@ def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     worst = ww.search(net, 0.0, seed=4)
     assert not worst.violated
     assert worst.inputs > 0
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_reference_is_the_declared_target(name: str) -> None:
-    """What is measured against in floats, and what the certificate is about: the search computes it exactly."""
-    net = made(name)
-    worst = ww.search(net, 0.0, seed=5)
+    # what is measured against in floats is what the certificate is about, which the search computes exactly
     x = np.reshape(worst.x, (1, net.network.tokens, -1))
     error = np.abs(outputs(net, x) - net.about.reference(x)).max()
     assert abs(error - worst.error) <= {"float64": 1e-13, "float32": 1e-6, "bfloat16": 0.1}[net.network.dtype]
