@@ -81,7 +81,7 @@ def test_a_measured_error_is_never_shown_as_a_bound(measured: ww.AttentionNetwor
     assert json.loads(weightwright("run", path, "0.5", "1", "--json").stdout)["values"][0]["bound"] is None
     assert weightwright("check", path).exit_code == 1
     assert "largest error found" in repr(measured)
-    assert "bound" not in repr(measured).splitlines()[1]
+    assert "bound" not in repr(measured)
     asked = json.loads(weightwright("approximate", "x*y", *SQUARE, "--proof", "measured", "--json").stdout)
     assert (asked["status"], asked["bound"]) == ("MEASURED", None)
 

@@ -37,7 +37,7 @@ def propose(network: Network, composite: Composite, largest_input: Floats) -> Te
     if composite.target is not None:
         approximation += composite.target.error
     slack = 1 + 1e-6
-    return Terms(approximation * slack, leakage * slack + 1e-250, rounding * slack + 1e-250)
+    return Terms(approximation * slack + 1e-250, leakage * slack + 1e-250, rounding * slack + 1e-250)
 
 
 def _linear(map: Linear, size: Floats, err: Floats, unit: float) -> tuple[Floats, Floats]:
