@@ -55,6 +55,8 @@ MODELS = ["one head", "soft", "rows", "heads", "registers"]
 PARTS = [*MODELS, "emulated"]
 RIDGES = ["emulated", "mixing", "native"]
 NAN, INF = math.nan, math.inf
+NO_INTERVAL, MUST_COMPUTE = "no interval|dead zones are about", "a part must compute|dead zones are about"
+NO_RULE = "must be constant|no key leads"
 Forge = Callable[[Certificate], Certificate]
 
 
@@ -186,7 +188,7 @@ PART: dict[str, tuple[Forge, str]] = {
     "an earlier end": (lambda c: with_claims(c, hi=0.1), "the claim covers|cover"),
     "no range": (lambda c: with_claims(c, lo=NAN), "no finite number"),
     "a gap between boxes": (lambda c: with_claims(c, boxes=gap(of(c).parts[0].claim.boxes)), "no box covers"),
-    "boxes turned round": (lambda c: with_claims(c, boxes=of(c).parts[0].claim.boxes[:, ::-1]), "no interval|dead zones are about"),
+    "boxes turned round": (lambda c: with_claims(c, boxes=of(c).parts[0].claim.boxes[:, ::-1]), NO_INTERVAL),
     "boxes that are none": (lambda c: with_claims(c, boxes=np.zeros((0, 2))), "boxes of shape"),
     "boxes without numbers": (
         lambda c: with_claims(c, boxes=NAN * of(c).parts[0].claim.boxes), "a box is no interval",
@@ -196,9 +198,9 @@ PART: dict[str, tuple[Forge, str]] = {
         "the boxes cover",
     ),
     "another rule": (lambda c: with_claims(c, rule="linear"), "no rule 'linear'"),
-    "another formula of heads": (lambda c: with_claims(c, formula="s + 1"), "a part must compute|dead zones are about"),
-    "a formula that is none": (lambda c: with_claims(c, formula="f("), "a part must compute|dead zones are about"),
-    "another mean": (lambda c: with_parts(c, mean=of(c).parts[0].mean + 0.25), "a part must compute|dead zones are about"),
+    "another formula of heads": (lambda c: with_claims(c, formula="s + 1"), MUST_COMPUTE),
+    "a formula that is none": (lambda c: with_claims(c, formula="f("), MUST_COMPUTE),
+    "another mean": (lambda c: with_parts(c, mean=of(c).parts[0].mean + 0.25), MUST_COMPUTE),
     "another slope of parts": (lambda c: with_parts(c, slope=of(c).parts[0].slope + 0.25), "."),
     "units that nobody reads": (
         lambda c: with_parts(c, units=(UNREAD,) * len(of(c).parts[0].units)), "one profile",
@@ -212,11 +214,11 @@ PART: dict[str, tuple[Forge, str]] = {
     "a negative head": (lambda c: with_parts(c, heads=(-1,)), "a head that layer . lacks"),
     "another column": (lambda c: with_parts(c, column=1), "."),
     "another layer": (lambda c: with_parts(c, layer=1), "."),
-    "no parts": (lambda c: with_composite(c, parts=()), "must be constant|no key leads"),
+    "no parts": (lambda c: with_composite(c, parts=()), NO_RULE),
     "the first part twice": (lambda c: with_composite(c, parts=(of(c).parts[0], *of(c).parts)), "the same head"),
     "a zone that is silent": (lambda c: with_parts(c, zones=np.array([[-0.5, 0.5]])), "hides a dead zone"),
-    "a zone that is no interval": (lambda c: said(with_parts(c, zones=np.array([[0.5, -0.5]]))), "no interval|dead zones are about"),
-    "a zone without end": (lambda c: said(with_parts(c, zones=np.array([[0.0, INF]]))), "no interval|dead zones are about"),
+    "a zone that is no interval": (lambda c: said(with_parts(c, zones=np.array([[0.5, -0.5]]))), NO_INTERVAL),
+    "a zone without end": (lambda c: said(with_parts(c, zones=np.array([[0.0, INF]]))), NO_INTERVAL),
     "a zone that is a number": (lambda c: with_parts(c, zones=np.array([0.5])), "."),
 }  # fmt: skip
 
@@ -254,7 +256,7 @@ MODEL: dict[str, tuple[Forge, str]] = {
         "rounding: |the claim covers",
     ),
     "another range": (
-        lambda c: with_target(c, profiles=("clip(x, -1, 0.25)",) * len(of(c).ridge.profiles)), "a part must compute|dead zones are about",
+        lambda c: with_target(c, profiles=("clip(x, -1, 0.25)",) * len(of(c).ridge.profiles)), MUST_COMPUTE,
     ),
     "a profile that is none": (lambda c: with_target(c, profiles=("clip(",) * len(of(c).ridge.profiles)), "a profile"),
     "no profiles": (lambda c: with_target(c, profiles=()), "do not fit together"),
@@ -268,7 +270,7 @@ MODEL: dict[str, tuple[Forge, str]] = {
     "shifts too many": (lambda c: with_target(c, shifts=np.append(of(c).ridge.shifts, 0.0)), "do not fit together"),
     "tokens claim each other's units": (switched, "the claim covers"),
     "the result stands for s itself": (
-        lambda c: with_parts(c, units=(IDENTITY,) * len(of(c).parts[0].units)), "a part must compute|dead zones are about",
+        lambda c: with_parts(c, units=(IDENTITY,) * len(of(c).parts[0].units)), MUST_COMPUTE,
     ),
 }  # fmt: skip
 
@@ -319,7 +321,7 @@ NATIVE: dict[str, tuple[Forge, str]] = {
     ),
     "gates of one unit": (lambda c: with_gates(c, unit=0), "rounding: |before they are computed"),
     # the gate of a unit that is not always 0; without one of those the rule for picking heads shows the same
-    "a gate too few": (lambda c: with_composite(c, gates=(*of(c).gates[:2], *of(c).gates[3:])), "must be constant|no key leads"),
+    "a gate too few": (lambda c: with_composite(c, gates=(*of(c).gates[:2], *of(c).gates[3:])), NO_RULE),
     "a gate twice": (lambda c: with_composite(c, gates=(of(c).gates[0], *of(c).gates)), "claimed twice"),
     "gates of the copies": (lambda c: with_gates(c, layer=0), "."),
     "a unit that is not there": (

@@ -155,7 +155,9 @@ def test_bad_arguments_are_refused() -> None:
     assert 1e-3 < caught.value.best < 0.1
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "soft" else []) for name in SMOOTH]
+)
 def test_smooth_formulas_stay_within_the_claim(name: str) -> None:
     ridge, claim, lo, hi = built(name)
     formulas, _, _, tol, most = SMOOTH[name]
