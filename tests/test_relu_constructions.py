@@ -230,3 +230,8 @@ def test_a_linear_layer_without_bias() -> None:
     target = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False)).double()
     for net in (native_relu(target, 2, (-1, 1)), relu_network(target, 2, (-1, 1), tol=1e-5)):
         assert apart(net, target, 79) <= net.certificate.bound
+
+
+def test_kinks_and_smooth_formulas_are_two_networks() -> None:
+    with pytest.raises(ww.ToleranceError, match=r"'max\(x0, x1\)' has a kink.*two networks"):
+        relu_network(["max(x0, x1)", "exp(-x0**2)*x1"], 2, (-1, 1), tol=3e-2)

@@ -37,7 +37,7 @@ from weightwright.constructions.parts import Part, faithful_part, spectral_part
 from weightwright.constructions.registers import part_heads
 from weightwright.constructions.relu_target import from_module, piecewise_linear, plane_waves
 from weightwright.constructions.ridges import evaluate, ridge_probes
-from weightwright.errors import BudgetError, FormulaError
+from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import parse
 from weightwright.heads.assemble import HIDDEN
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
@@ -118,8 +118,26 @@ def _target(
     try:
         ridge, claim = piecewise_linear(list(target), len(lo), Box(lo, hi))
     except FormulaError:
-        ridge, claim = plane_waves(list(target), lo, hi, 0.8 * tol)
+        try:
+            ridge, claim = plane_waves(list(target), lo, hi, 0.8 * tol)
+        except ToleranceError as error:
+            kinked = [f for f in target if _kinked(f, len(lo))]
+            if not kinked:
+                raise
+            raise ToleranceError(
+                f"{error}; {kinked[0]!r} has a kink, which plane waves do not follow: build the outputs with kinks and"
+                " the smooth ones as two networks",
+                error.best,
+            ) from error
     return ridge, claim, box
+
+
+def _kinked(formula: Any, N: int) -> bool:
+    """Whether a formula by itself is piecewise linear, with kinks."""
+    try:
+        return bool(piecewise_linear([formula], N)[0].profiles)
+    except (FormulaError, UnsupportedOperation):
+        return False
 
 
 def _divides(n: int, count: int, what: str) -> None:
