@@ -288,3 +288,24 @@ def test_models_of_other_tokens(tmp_path: Path) -> None:
     composite = dataclasses.replace(certificate.composite, ridge=models)
     terms = dataclasses.astuple(certificate.terms)
     refused(forged(honest.network, composite, certificate.domain, terms, masked=True), tmp_path, "other tokens")
+
+
+def test_dead_zones_of_units_that_share_inputs(tmp_path: Path) -> None:
+    """Each leaves something of the domain, both together nothing."""
+    anchors, names = np.linspace(-1, 1, 65), ("s", "one", "kA", "oA", "vA", "kB", "oB", "vB", "out")
+    parts, registers, heads = [], [], []
+    for index, (first, zone) in enumerate(((2, (-1.5, 0.5)), (5, (-0.5, 1.5)))):
+        wrong = np.where(anchors < 0.25 if index == 0 else anchors > -0.25, 100.0, anchors)
+        part = faithful_part("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
+        terms = dataclasses.replace(part.claim.terms, approximation=0.04)
+        part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
+        rows, own = part_heads(part, names, 0, 1, first, 8)
+        rows[:, 6 if index == 0 else 3] = -(2.0**20)
+        registers.append(rows)
+        heads += [dataclasses.replace(head, sees=Sees((65 * index, 65 * index + 65), "none")) for head in own]
+        parts.append(part.at(0, [index], [index]))
+    net = one_head(names, np.concatenate(registers), (Attention(names, tuple(heads)),))
+    arguments = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    ridge = Ridge(("x", "x"), arguments, np.zeros(2), np.array([[0.0, 1.0, 1.0]]), np.zeros(1))
+    case = forged(net, Composite(ridge, tuple(parts)), HALF_OPEN, (0.081, 1e-9, 1e-6), masked=True)
+    refused(case, tmp_path, "models of single tokens")

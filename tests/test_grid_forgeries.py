@@ -433,3 +433,38 @@ def test_a_function_that_states_nothing_is_refused(tmp_path: Path) -> None:
     refused(net.network, with_grid(said, core=0.9 * said.grid.core), tmp_path, "on the cores")
     refused(net.network, with_grid(said, shell=0.9 * said.grid.shell), tmp_path, "on cell")
     assert isinstance(said.grid, GridClaim)
+
+
+@pytest.mark.parametrize("make", [sequence_to_scalar, sequence_to_scalar_softmax])
+def test_a_query_that_overflows_before_it_meets_a_key(make: Any, tmp_path: Path) -> None:
+    """Powers of two moved from the keys of the bump heads to beta: scores are the same, beta times a query is not."""
+    honest = make("x0 + abs(x1)", 2, 1, g=2, delta=0.25)
+    network, certificate = honest.network, honest.certificate
+    first = network.layers[0]
+    step = 2.0**1023 / first.heads[0].beta
+    p = first.heads[0].sees.registers[1]
+    registers = network.registers.copy()
+    registers[:p, 3:5] /= step
+    heads = tuple(dataclasses.replace(head, beta=2.0**1023) for head in first.heads)
+    layers = (dataclasses.replace(first, heads=heads), *network.layers[1:])
+    forged = dataclasses.replace(network, registers=registers, layers=layers)
+    path = tmp_path / "forged.safetensors"
+    write(path, forged, dataclasses.replace(certificate, network=network_digest(forged)))
+    with pytest.raises(ww.CertificateError, match="a query may overflow"):
+        ww.check(path)
+
+
+@pytest.mark.parametrize("norm", [2.0**140, 1e4])
+def test_a_root_is_taken_of_every_norm(norm: float, tmp_path: Path) -> None:
+    """Powers of errors below 1 vanish in large norms; their roots do not."""
+    honest = bumps("0.1*x0 + 0.1*abs(x1)", 2, 1, g=2, delta=0.25)
+    certificate = honest.certificate
+    assert certificate is not None
+    grid = certificate.grid
+    assert grid is not None
+    terms = Terms(5e-324, grid.leakage * 1.01, grid.rounding * 1.01 + 1e-300)
+    forged = dataclasses.replace(certificate, norm=norm, terms=terms, bound=2 * (terms.leakage + terms.rounding))
+    path = tmp_path / "forged.safetensors"
+    write(path, honest.network, forged)
+    with pytest.raises(ww.CertificateError, match=r"no rule for the norm|approximation in the norm"):
+        ww.check(path)

@@ -182,7 +182,7 @@ class _Walk:
                 differences[token] = self._difference(stream.rows[token], place.source, unit)
                 away += 1.01 * differences[token]
             require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
-            _leaves_something(part.zones, row_lo, row_hi)
+            _leaves_something(self._zones(token), row_lo, row_hi)
             lo, hi, off = min(lo, row_lo - away), max(hi, row_hi + away), max(off, away)
         lo, hi = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)
         self._examine(place, part, profiles.pop(), lo, hi, off)
@@ -206,6 +206,11 @@ class _Walk:
                 error = own + slope * incoming
                 error[ROUNDING] += slope * differences[token]
             sum_of.add(token, place.target, row, above(error, 8), largest, len(part.heads), inexact)
+
+    def _zones(self, token: int) -> Floats:
+        """The dead zones of all rows of a token together; with units of another kind there are none."""
+        zones = [part.zones for part in self.composite.parts if token < len(part.units) and part.units[token] != UNREAD]
+        return np.concatenate([*zones, np.zeros((0, 2))])
 
     def _examine(self, place: Place, part: PartClaim, profile: str, lo: float, hi: float, off: float) -> None:
         """The same heads with the same claim are examined once."""
@@ -336,6 +341,8 @@ def _well_formed(composite: Composite, K: int) -> None:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
         require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
+        fits = isinstance(composite.ridge, Models) or not len(part.zones)
+        require(fits, "dead zones are about models of single tokens")
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), "a part's claim has no finite number")

@@ -19,6 +19,7 @@ from weightwright.network import Network
 from weightwright.network.layers import Floats
 
 RAMP = "clip(s, 0, 1)"
+LARGEST_NORM = 2.0**20
 MOST_NUMBERS = 64  # in an input; more than one cell along each of so many is more than any file holds
 
 
@@ -108,7 +109,7 @@ def _pick_errors(stored: StoredGrid, claim: GridClaim, size: arb, ramp: arb) -> 
     assert stored.head is not None
     assert claim.head is not None
     N, d, n, u = claim.tokens * claim.features, claim.features, claim.tokens, UNIT["float64"]
-    e = _head_error(stored.head, claim.head, size) + ramp
+    e = _head_error(stored.head, stored.bump_beta, claim.head, size) + ramp
     bumps = 2 * N * e + _gamma(2 * d + n) * 2 * N * (1 + e) + (2 * d + n + 4) * SMALLEST["float64"]
     gap = 1 - 2 * bumps
     require(gap > 0, f"the errors of the bumps leave no gap: {short(gap)}")
@@ -129,7 +130,7 @@ def _pick_errors(stored: StoredGrid, claim: GridClaim, size: arb, ramp: arb) -> 
     return leakage, rounding
 
 
-def _head_error(head: StoredHead, leaf: LayerClaim, size: arb) -> arb:
+def _head_error(head: StoredHead, beta: float, leaf: LayerClaim, size: arb) -> arb:
     """A bump head is within this of clip(s, 0, 1) for every s that an input can lead to."""
     require(leaf.layer == 0 and leaf.formula == RAMP, f"a bump head must compute {RAMP!r}, not {leaf.formula!r}")
     require(leaf.rule == "nearest", f"no rule {leaf.rule!r} for bump heads")
@@ -141,6 +142,8 @@ def _head_error(head: StoredHead, leaf: LayerClaim, size: arb) -> arb:
         abs(k) * leaf.hi + abs(k) * abs(arb(leaf.lo)) + abs(c) for k, c in zip(head.slopes, head.offsets, strict=True)
     ]
     require(all(score < LARGEST["float64"] for score in scores), "a score may overflow")
+    query = arb(beta) * (1 + abs(arb(leaf.lo)).max(abs(arb(leaf.hi))))
+    require(query < LARGEST["float64"], "a query may overflow")
     found = examine_nearest([head], parsed(RAMP, ("s",), "a ramp"), arb(leaf.lo), arb(leaf.hi))
     total = arb(0)
     for name in ("approximation", "leakage", "rounding"):
@@ -198,7 +201,10 @@ def _norm(certificate: Certificate, claim: GridClaim) -> None:
     require(exceptional <= claim.exceptional, f"the shells take {short(exceptional)}, {claim.exceptional:.6g} is said")
     total = _powers(claim.core, p) * core + _powers(claim.shell, p) * (cell - core)
     everywhere = (len(claim.formulas) * width**N) ** (1 / p)
-    shown = (total ** (1 / p) if total > 0 else total, claim.leakage * everywhere, claim.rounding * everywhere)
+    require(total.is_finite() and p <= LARGEST_NORM, f"no rule for the norm L_{certificate.norm:g}")
+    total = total.upper()  # exact, so that its sign is known
+    root = total ** (1 / p) if total > 0 else arb(0)
+    shown = (root, claim.leakage * everywhere, claim.rounding * everywhere)
     terms = certificate.terms
     for name, number in zip(("approximation", "leakage", "rounding"), shown, strict=True):
         limit = getattr(terms, name)

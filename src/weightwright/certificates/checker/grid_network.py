@@ -33,6 +33,7 @@ class StoredGrid:
     values: Floats  # (outputs, G)
     head: StoredHead | None = None  # the bump heads, all alike but for their query
     beta: float = 1.0  # of what picks the largest bump
+    bump_beta: float = 1.0  # of the bump heads; it is multiplied with the query before the keys are
 
 
 def read_grid(network: Network, claim: GridClaim) -> StoredGrid:
@@ -157,7 +158,7 @@ def _attention(network: Network, claim: GridClaim) -> StoredGrid:
         [scale * k for k in keys], [scale * c for c in offsets], held, none, True, (arb(0), arb(0)),
         arb(UNSEEN), arb(1), network.dtype,
     )  # fmt: skip
-    return StoredGrid(slope, shifts, values, head, min(betas))
+    return StoredGrid(slope, shifts, values, head, min(betas), beta)
 
 
 def _bump_heads(

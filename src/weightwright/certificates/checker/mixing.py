@@ -71,7 +71,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
     scores = product_of_balls(Balls.exact(Q), Balls.exact(K.T))
     size = np.abs(Q) @ np.abs(K.T)
     off = np.where(scores.rad == 0, 0.0, gamma(np.full(size.shape, Q.shape[1]), m.unit) * size)
-    lost = np.where(size > 0, (1 + head.beta) * m.smallest, 0.0)  # a product may underflow
+    lost = np.where(size > 0, (1 + head.beta) * (1 + np.abs(K).sum(axis=1)) * m.smallest, 0.0)  # products may underflow
     off, scores = head.beta * off + lost, Balls(head.beta * scores.mid, head.beta * scores.rad)
     must(bool((above(head.beta * size, Q.shape[1]) < 2.0**100).all()), "a score may overflow")
     V = keys.through(head.W_V)

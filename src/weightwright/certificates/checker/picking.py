@@ -36,7 +36,7 @@ def picking(head: Head, keys: Keys) -> Stream:
         own = K[shown]
         size = above(np.abs(own) @ Q_sizes[i], own.shape[1])
         off = head.beta * above(np.abs(own) @ Q_off[i] + gamma(own.shape[1] + 1, m.unit) * size, own.shape[1] + 2)
-        off = off + m.smallest * head.beta * (1 + np.abs(own).sum(axis=1))
+        off = off + m.smallest * max(1.0, head.beta) * (1 + np.abs(own).sum(axis=1))
         must(bool((head.beta * size < 2.0**100).all()), "a score may overflow")
         scores = Q.rows[i].times(own.T)
         top, gaps = _gaps(scores, keys, seen[i, shown], head.beta)
