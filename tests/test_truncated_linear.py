@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -250,3 +251,17 @@ def test_activations_are_what_torch_has(make: Callable[[], AttentionNetwork], wa
     X = np.random.default_rng(52).uniform(-1, 1, (300, 3, 2))
     assert net.about.id == "UA-13"
     assert np.abs(outputs(net, X)[:, :, 0] - wanted(arguments_of(X, W, T))).max() <= net.certificate.bound < 0.15
+
+
+def test_the_bound_inside_counts_what_s_is_off_by() -> None:
+    """s is a difference of large numbers: rounding it costs more than the heads are off by inside [a, b]."""
+    large = 2.0**26
+    net = truncated_linear([[large, -large]], [0.1], -1.0, 1.0, (1, 2), tol=1e-4, method="spectral")
+    rng = np.random.default_rng(5)
+    first = rng.uniform(1.2, 1.8, 4000)
+    x = np.stack([first, first - rng.uniform(-1.1, 0.9, 4000) / large], axis=1)[:, None]
+    s = [Fraction(large) * (Fraction(a) - Fraction(b)) + Fraction(0.1) for a, b in x[:, 0].tolist()]
+    y = net(torch.tensor(x))[:, 0, 0].tolist()
+    errors = [abs(Fraction(out) - exact) for out, exact in zip(y, s, strict=True) if abs(exact) <= 1]
+    assert len(errors) > 1000
+    assert max(errors) <= net.about.bounds["inside"]

@@ -51,12 +51,12 @@ def whole(name: str, value: int | None, least: int, why: str = "") -> None:
         raise ValueError(f"{name} must be a whole number of at least {least}{why}, not {value!r}")
 
 
-def reach(w: Floats, t: Floats, box: Box, dtype: str, room: int = 64) -> tuple[float, float]:
-    """An interval for all w_i . x_i + t_i, as computed in the dtype. room: roundings allowed for each number."""
+def reach(w: Floats, t: Floats, box: Box, dtype: str) -> tuple[float, float]:
+    """An interval for all w_i . x_i + t_i, as computed in the dtype."""
     middle, half = box.lo / 2 + box.hi / 2, box.hi / 2 - box.lo / 2
     centre, radius = (w * middle).sum(axis=1) + t, (np.abs(w) * half).sum(axis=1)
     largest = float((np.abs(w) * np.maximum(np.abs(box.lo), np.abs(box.hi))).sum(axis=1).max() + np.abs(t).max())
-    slack = room * (w.shape[1] + 4) * UNIT[dtype] * largest
+    slack = 64 * (w.shape[1] + 4) * UNIT[dtype] * largest
     return float((centre - radius).min()) - slack, float((centre + radius).max()) + slack
 
 

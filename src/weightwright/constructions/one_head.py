@@ -29,6 +29,7 @@ import numpy.typing as npt
 from weightwright.box import Box
 from weightwright.certificates.claims import constant
 from weightwright.certificates.composites import NO_ZONES, UNREAD, Composite
+from weightwright.compiler.task import outward
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.certify import certified
 from weightwright.constructions.models import aimed, arguments_of, interval, models, positive, reach, target, whole
@@ -234,20 +235,33 @@ def _spectral(
     lo, hi = reach(w, t, box, dtype)
     part = spectral_clip(a, b, lo, hi, tol, p, dtype)
     net = on_registers(part, w, t, box, tol, dtype)
-    assert net.certificate is not None
-    inside = net.certificate.bound
-    least, most = reach(w, t, box, dtype, room=32)  # a little less far than the part reaches
-    start, end = max(a, least), min(b, most)
-    if start < end:
-        alone = on_interval(part, "x", start, end, dtype)  # the same heads, for one number inside [a, b]
-        one = Box(np.full((1, 1), start), np.full((1, 1), end))
-        inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), one, None, dtype)
-        assert inner.certificate is not None
-        inside = min(inside, inner.certificate.bound + net.certificate.terms.rounding)
+    inside = _inside(net, part, w, t, a, b, dtype)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
     net.about = _about("spectral", net, chosen, {}, w, t, a, b, spots, [0], np.zeros(0), NO_ZONES, inside)
     return net
+
+
+def _inside(net: AttentionNetwork, part: Part, w: Floats, t: Floats, a: float, b: float, dtype: str) -> float:
+    """The error where every w_i . x_i + t_i lies in [a, b], proven for the same heads on one number s.
+
+    A computed s is off by at most the network's rounding term, so the heads are examined that far beyond [a, b], where
+    they return s itself; what s is off by is that term again.
+    """
+    assert net.certificate is not None
+    everywhere, off = net.certificate.bound, net.certificate.terms.rounding
+    least, most = reach(w, t, net.certificate.domain, dtype)
+    start, end = max(a, least) - off, min(b, most) + off
+    if not start < end:
+        return everywhere  # no input has its argument in [a, b]
+    one = outward(Box(np.full((1, 1), start), np.full((1, 1), end)), dtype)
+    alone = on_interval(part, "x", float(one.lo[0, 0]), float(one.hi[0, 0]), dtype)
+    try:
+        inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), one, None, dtype).certificate
+    except ToleranceError:
+        return everywhere
+    assert inner is not None
+    return min(everywhere, math.nextafter(inner.bound + off, math.inf))
 
 
 def spectral_clip(a: float, b: float, lo: float, hi: float, tol: float | None, p: int | None, dtype: str) -> Part:
