@@ -253,15 +253,16 @@ def test_activations_are_what_torch_has(make: Callable[[], AttentionNetwork], wa
     assert np.abs(outputs(net, X)[:, :, 0] - wanted(arguments_of(X, W, T))).max() <= net.certificate.bound < 0.15
 
 
-def test_the_bound_inside_counts_what_s_is_off_by() -> None:
-    """s is a difference of large numbers: rounding it costs more than the heads are off by inside [a, b]."""
-    large = 2.0**26
+def test_the_bound_inside_holds_up_to_the_ends() -> None:
+    """s is a difference of large numbers, so that it rounds; the heads are worst inside beside a and b."""
+    large, near = 2.0**26, np.geomspace(1e-9, 1, 500)
     net = truncated_linear([[large, -large]], [0.1], -1.0, 1.0, (1, 2), tol=1e-4, method="spectral")
     rng = np.random.default_rng(5)
-    first = rng.uniform(1.2, 1.8, 4000)
-    x = np.stack([first, first - rng.uniform(-1.1, 0.9, 4000) / large], axis=1)[:, None]
+    wanted = np.concatenate([rng.uniform(-1, 1, 1000), 1 - near, near - 1])
+    first = rng.uniform(1.2, 1.8, len(wanted))
+    x = np.stack([first, first - (wanted - 0.1) / large], axis=1)[:, None]
     s = [Fraction(large) * (Fraction(a) - Fraction(b)) + Fraction(0.1) for a, b in x[:, 0].tolist()]
     y = net(torch.tensor(x))[:, 0, 0].tolist()
     errors = [abs(Fraction(out) - exact) for out, exact in zip(y, s, strict=True) if abs(exact) <= 1]
     assert len(errors) > 1000
-    assert max(errors) <= net.about.bounds["inside"]
+    assert net.about.bounds["inside"] / 4 < max(errors) <= net.about.bounds["inside"] < net.about.bounds["everywhere"]
