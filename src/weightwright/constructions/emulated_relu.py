@@ -104,9 +104,8 @@ def _target(
 ) -> tuple[Ridge, TargetClaim | None, Box]:
     """The ReLU network, what it has to do with the formulas, and the domain token by token."""
     if isinstance(target, nn.Module):
-        first = next((part for part in target.modules() if isinstance(part, nn.Linear)), None)
-        inputs = first.in_features if first is not None else 0
-        ridge = from_module(target, inputs)
+        ridge = from_module(target)
+        inputs = ridge.arguments.shape[1] - len(ridge.profiles)
         _divides(n, inputs, "inputs")
         _divides(n, len(ridge.constants), "outputs")
         return ridge, None, token_box(domain, n, inputs // n)

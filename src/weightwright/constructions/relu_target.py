@@ -123,10 +123,11 @@ def plane_waves(
     raise _out_of_reach(expressions, closest, box, tol, where, max_units, float(np.ptp(held_out, axis=0).max()))
 
 
-def from_module(module: nn.Module, N: int) -> Ridge:
+def from_module(module: nn.Module, N: int | None = None) -> Ridge:
     """The ReLU network that a torch module is: nn.Sequential(Linear(N, K), ReLU(), Linear(K, M)), taken exactly.
 
     Nothing is claimed beside: the network itself is the target. float32 and float64 weights, with or without bias.
+    N: the number of inputs that it must have; None for as many as it has.
 
     >>> ridge = from_module(nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2)), 6)
     >>> ridge.arguments.shape, ridge.outputs.shape
@@ -148,6 +149,7 @@ def from_module(module: nn.Module, N: int) -> Ridge:
                 raise ValueError(f"the {name} layer has a weight or bias that is not finite")
             arrays.append(tensor.detach().cpu().to(torch.float64).numpy())
     A, a, B, b = arrays
+    N = A.shape[1] if N is None else N
     if A.shape[1] != N or B.shape[1] != len(A):
         raise ValueError(f"the module takes {A.shape[1]} numbers and has layers {A.shape}, {B.shape}; N is {N}")
     return _ridge(A, a, np.column_stack([np.zeros((len(B), N)), B]), b)

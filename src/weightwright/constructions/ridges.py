@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from weightwright.box import Box
 from weightwright.certificates.composites import Ridge
 from weightwright.certificates.prover.jets import values
+from weightwright.constructions.relu_target import from_module
 from weightwright.expressions import parse
 from weightwright.heads.arguments import finite_matrix
 from weightwright.network.layers import Floats
@@ -17,14 +19,10 @@ from weightwright.network.layers import Floats
 
 def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
     """(W_1, b_1, W_2, b_2) of a torch Sequential(Linear, ReLU, Linear), or of four arrays shaped as torch has them."""
-    from torch import nn
-
     if isinstance(target, nn.Module):
-        kinds = tuple(type(module).__name__ for module in target.children())
-        if kinds != ("Linear", "ReLU", "Linear"):
-            raise ValueError(f"target must be a Sequential(Linear, ReLU, Linear), not one of {kinds}")
-        first, _, second = target.children()
-        target = (*_arrays(first), *_arrays(second))
+        ridge = from_module(target)
+        N = ridge.arguments.shape[1] - len(ridge.profiles)
+        return ridge.arguments[:, :N], ridge.shifts, ridge.outputs[:, N:], ridge.constants
     try:
         W_1, b_1, W_2, b_2 = target
     except (TypeError, ValueError):
@@ -35,12 +33,6 @@ def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
         shapes = ", ".join(str(np.shape(x)) for x in (W_1, b_1, W_2, b_2))
         raise ValueError(f"target: W_1, b_1, W_2, b_2 of shapes {shapes} do not fit together")
     return W_1, b_1, W_2, b_2
-
-
-def _arrays(linear: Any) -> tuple[Floats, Floats]:
-    weight, bias = (None if x is None else x.detach().double().cpu().numpy() for x in (linear.weight, linear.bias))
-    assert weight is not None
-    return weight, np.zeros(len(weight)) if bias is None else bias
 
 
 def evaluate(ridge: Ridge, x: Floats) -> Floats:
