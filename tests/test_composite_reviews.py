@@ -23,9 +23,9 @@ from weightwright.certificates.composites import (
     in_words,
 )
 from weightwright.certificates.files import network_digest, write
+from weightwright.compiler.parts import part_heads
 from weightwright.constructions import truncated_linear
 from weightwright.constructions.parts import faithful_part
-from weightwright.constructions.registers import part_heads
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.layers import Floats

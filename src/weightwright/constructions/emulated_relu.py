@@ -30,11 +30,11 @@ from weightwright.box import Box
 from weightwright.certificates.composites import IDENTITY, Composite, PartClaim, Ridge, TargetClaim
 from weightwright.certificates.prover.jets import values_at
 from weightwright.certificates.prover.rounding import UNIT
+from weightwright.compiler.composed import certified
+from weightwright.compiler.parts import Part, part_heads, spectral_part
 from weightwright.constructions.about import About, Method
-from weightwright.constructions.certify import certified
 from weightwright.constructions.models import positive, token_box, whole
-from weightwright.constructions.parts import Part, faithful_part, spectral_part
-from weightwright.constructions.registers import part_heads
+from weightwright.constructions.parts import faithful_part
 from weightwright.constructions.relu_target import from_module, piecewise_linear, plane_waves
 from weightwright.constructions.ridges import evaluate, ridge_probes
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation

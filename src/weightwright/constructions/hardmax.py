@@ -14,8 +14,8 @@ from flint import arb, ctx
 from weightwright.box import Box
 from weightwright.certificates.claims import Terms
 from weightwright.certificates.composites import Composite, Ridge
+from weightwright.compiler.composed import certified
 from weightwright.constructions.about import About
-from weightwright.constructions.certify import certified
 from weightwright.constructions.counts import counts_hardmax
 from weightwright.constructions.instance import Instance, Line, counted
 from weightwright.constructions.models import positive, whole

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.certificates.composites import Composite, Ridge
+from weightwright.compiler.composed import certified
 from weightwright.constructions.about import About
-from weightwright.constructions.certify import certified
 from weightwright.constructions.models import token_box
 from weightwright.heads.arguments import finite_matrix
 from weightwright.heads.mix import mix

@@ -29,11 +29,12 @@ import numpy.typing as npt
 from weightwright.box import Box
 from weightwright.certificates.claims import constant
 from weightwright.certificates.composites import NO_ZONES, UNREAD, Composite
+from weightwright.compiler.composed import certified
+from weightwright.compiler.parts import Part, spectral_part
 from weightwright.compiler.task import outward
 from weightwright.constructions.about import About, Method
-from weightwright.constructions.certify import certified
 from weightwright.constructions.models import aimed, arguments_of, interval, models, positive, reach, target, whole
-from weightwright.constructions.parts import Part, clip_text, faithful_part, on_interval, spectral_part
+from weightwright.constructions.parts import clip_text, faithful_part, on_interval
 from weightwright.constructions.registers import on_registers
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text

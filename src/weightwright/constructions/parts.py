@@ -1,91 +1,35 @@
-"""Functions of one number, ready to be built into larger networks: tables of keys and values with what is claimed.
-
-A `Part` is faithful (anchors so sharp that softmax picks the nearest, as the papers have it) or spectral (ours, from
-`approximate`).
-"""
+"""Parts as the papers have them: anchors so sharp that softmax picks the nearest."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from weightwright.certificates.claims import LayerClaim, constant, local_formula
-from weightwright.certificates.composites import NO_ZONES, PartClaim
+from weightwright.certificates.composites import NO_ZONES
 from weightwright.certificates.prover import Anchors, Sum, first_edges, prove
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.jets import jet, values
+from weightwright.certificates.prover.jets import values
 from weightwright.certificates.prover.rounding import UNIT
 from weightwright.certificates.prover.selection import Lines, propose_nearest
-from weightwright.compiler import approximate
 from weightwright.compiler.certify import evaluate
+from weightwright.compiler.parts import Part, with_slope
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.heads.assemble import Query, Table
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
-from weightwright.runtime.module import DTYPES
 
 #: Where the anchors that are not nearest would weigh more than this together, the rule "nearest" says nothing useful.
 SHARP = 2.0**-6
 
 
-@dataclass(frozen=True)
-class Part:
-    """profile(s) = mean + slope s + the heads of the tables, within the claim's terms."""
-
-    profile: str
-    tables: tuple[Table, ...]
-    query: Query
-    mean: float
-    slope: float
-    claim: LayerClaim
-    zones: Floats = dataclasses.field(default_factory=lambda: NO_ZONES)
-
-    @property
-    def keys(self) -> int:
-        return sum(table.size for table in self.tables)
-
-    @property
-    def bound(self) -> float:
-        terms = self.claim.terms
-        return terms.approximation + terms.leakage + terms.rounding
-
-    def at(self, layer: int, heads: Sequence[int], units: Sequence[int], column: int = 0) -> PartClaim:
-        """What is claimed where these heads of this layer are the part."""
-        return PartClaim(
-            layer, tuple(heads), column, tuple(units), self.mean, self.slope, self.claim, np.asarray(self.zones)
-        )
-
-
 def clip_text(a: float, b: float) -> str:
     """Range[a, b] as a formula, with exactly these ends."""
     return to_text(Apply("clip", (Variable("x"), constant(Fraction(a)), constant(Fraction(b)))))
-
-
-def spectral_part(profile: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512) -> Part:
-    """The function as `approximate` builds it on registers; ToleranceError where it cannot be proven."""
-    net = approximate(profile, (lo, hi), tol, dtype=DTYPES[dtype], max_anchors=most)
-    network, certificate = net.network, net.certificate
-    assert certificate is not None
-    tables = []
-    for head in network.heads:
-        rows = network.registers[slice(*head.sees.registers)]
-        keys, offsets = (rows @ head.W_K).T
-        weight = float(head.W_O[0, -1])
-        tables.append(Table(keys, offsets, (rows @ head.W_V)[:, 0], head.beta, weight))
-    first = next(iter(network.heads))
-    scale = float(first.W_Q[0, 0])
-    query = Query(-float(first.W_Q[1, 0]) / scale if first.W_Q[1, 0] else 0.0, scale)
-    mean, slope = float(network.embed.C[0, -1]), float(network.embed.terms[0].A[0, -1])
-    claim = certificate.layers[0]
-    assert isinstance(claim, LayerClaim)
-    text = to_text(parse(profile, ("x",)))
-    return Part(text, tuple(tables), query, mean, slope, _with_slope(claim))
 
 
 def on_interval(part: Part, profile: str, lo: float, hi: float, dtype: str = "float64") -> Part:
@@ -101,13 +45,7 @@ def on_interval(part: Part, profile: str, lo: float, hi: float, dtype: str = "fl
     edges = np.unique(np.clip(first_edges(layer, first, last), first, last))
     proof = prove(layer, local, edges, dtype, max(1.03 * measured, 2.0**-44 * (hi - lo)))
     claim = LayerClaim(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)
-    return dataclasses.replace(part, profile=text, claim=_with_slope(claim))
-
-
-def _with_slope(claim: LayerClaim) -> LayerClaim:
-    """The claim with a bound on the formula's slope, which a network of one layer may not need."""
-    steepest = jet(parse(claim.formula, ("s",)), Interval(claim.boxes[:, 0], claim.boxes[:, 1]), 1)[1].magnitude()
-    return dataclasses.replace(claim, lipschitz=(1 + 2.0**-20) * float(np.max(steepest)))
+    return dataclasses.replace(part, profile=text, claim=with_slope(claim))
 
 
 def split_beta(beta: float, dtype: str) -> tuple[float, float]:
@@ -157,7 +95,7 @@ def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Float
     middle = boxes.mean(axis=1)
     boxes = boxes[~((middle[:, None] > half[:, 0]) & (middle[:, None] < half[:, 1])).any(axis=1)]
     claim = LayerClaim(0, to_text(local), lo, hi, "nearest", boxes, terms, 0.0)
-    return _with_slope(claim)
+    return with_slope(claim)
 
 
 def _inner_half(zones: Floats) -> Floats:
@@ -178,4 +116,4 @@ def _taylor(tables: Sequence[Table], local: Expression, lo: float, hi: float, zo
     if not math.isfinite(proof.terms.approximation + proof.terms.leakage + proof.terms.rounding):
         raise ToleranceError(f"no bound could be proven for {to_text(local)} with these anchors in {dtype}")
     claim = LayerClaim(0, to_text(local), lo, hi, "taylor", proof.boxes, proof.terms, proof.lipschitz)
-    return _with_slope(claim)
+    return with_slope(claim)

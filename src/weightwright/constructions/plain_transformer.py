@@ -25,8 +25,8 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certificates.composites import Composite, GateClaim, Ridge
+from weightwright.compiler.composed import certified
 from weightwright.constructions.about import About
-from weightwright.constructions.certify import certified
 from weightwright.constructions.models import positive, token_box, whole
 from weightwright.constructions.ridges import as_relu_network, evaluate, ridge_probes
 from weightwright.heads.copy import GAP

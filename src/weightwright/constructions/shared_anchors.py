@@ -28,11 +28,12 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.certificates.composites import Composite
+from weightwright.compiler.composed import certified
+from weightwright.compiler.parts import Part
 from weightwright.constructions.about import About, Method
-from weightwright.constructions.certify import certified
 from weightwright.constructions.models import aimed, arguments_of, interval, models, positive, reach, target, whole
 from weightwright.constructions.one_head import SPACING, places, truncated_linear
-from weightwright.constructions.parts import Part, clip_text, faithful_part
+from weightwright.constructions.parts import clip_text, faithful_part
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
