@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from weightwright.certificates.graphs import Fused, Graph, ProductClaim, SoftmaxClaim
 from weightwright.certificates.leaves import LayerClaim
 from weightwright.network.layers import Floats, Frozen
 
@@ -52,6 +53,7 @@ class PartClaim(Frozen):
     itself, UNREAD where nobody reads it.
     claim: what the heads compute of their query, as in a network of one layer.
     zones: open intervals of s where nothing is claimed.
+    spread: the result, times the weights of one row of W_O that all the heads share, goes to several coordinates.
     """
 
     layer: int
@@ -62,6 +64,7 @@ class PartClaim(Frozen):
     slope: float
     claim: LayerClaim
     zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
+    spread: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,19 @@ class TargetClaim(Frozen):
 class Composite:
     """A target, which heads compute which of its units, and the formulas that it stands for, if any.
 
-    Heads that no part and no gate names have constant scores and mix tokens, or pick one key on the whole domain.
+    Heads that no claim names have constant scores and mix tokens, or pick one key on the whole domain.
+    With a graph a unit is a column on a token: see `graphs.units`, `graphs.square_units`.
+    splits: where ranges of columns are found part by part, the number of equal parts along each input of a token.
     """
 
-    ridge: Ridge | Models
+    ridge: Ridge | Models | Graph
     parts: tuple[PartClaim, ...]
     gates: tuple[GateClaim, ...] = ()
     target: TargetClaim | None = None
+    fused: tuple[Fused, ...] = ()
+    products: tuple[ProductClaim, ...] = ()
+    softmaxes: tuple[SoftmaxClaim, ...] = ()
+    splits: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"Composite({in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
@@ -115,6 +124,8 @@ def in_words(composite: Composite) -> str:
     if composite.target is not None:
         return ", ".join(composite.target.formulas)
     ridge = composite.ridge
+    if isinstance(ridge, Graph):
+        return ridge.name
     if isinstance(ridge, Models):
         return f"{', '.join(ridge.profiles)} of w_i . x_i + t_i for each of {len(ridge.weights)} tokens"
     kinds = ", ".join(f"{ridge.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(ridge.profiles))

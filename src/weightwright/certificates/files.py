@@ -28,16 +28,18 @@ from weightwright.certificates.claims import (
     VectorClaim,
 )
 from weightwright.certificates.composites import Composite, GateClaim, Models, PartClaim, Ridge, TargetClaim
+from weightwright.certificates.graphs import Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.certificates.grids import GridClaim
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
-FORMAT = 3
+FORMAT = 4
 _KEY = "weightwright"
 _LEAVES = (LayerClaim, Samples, Terms, VectorClaim)
 _COMPOSITES = (Composite, GateClaim, GridClaim, Models, PartClaim, Ridge, TargetClaim)
-_CLAIMS = (Box, Certificate, Measured, Part, *_LEAVES, *_COMPOSITES)
+_GRAPHS = (Fused, Graph, Node, ProductClaim, SoftmaxClaim)
+_CLAIMS = (Box, Certificate, Measured, Part, *_LEAVES, *_COMPOSITES, *_GRAPHS)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
 
 

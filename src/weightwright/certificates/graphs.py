@@ -1,0 +1,103 @@
+"""What a compiled network computes, and how its heads do it, as data. Nothing is computed here.
+
+The target is a `Graph` of columns. A column holds one number for every token, and is defined by earlier columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weightwright.network.layers import Floats, Frozen
+
+#: The kinds of column that are no function of one number.
+INPUT, AFFINE, PRODUCT, SOFTMAX, MIX = "input", "affine", "product", "softmax", "mix"
+KINDS = (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX)
+SQUARE = "x**2"
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Frozen):
+    """One column. Every stored number is meant exactly.
+
+    "input": feature `index` of the input.
+    "affine": the sum of weights_i times column of_i, plus the constants: one for all tokens, or one for each.
+    "product": column of_0 times column of_1, token by token.
+    "softmax": entry `index` of the softmax over the columns `of`, token by token.
+    "mix": on token i the sum over j of matrices[index][i, j] times column of_0 on token j.
+    Any other op is a formula in x: the function of column of_0, token by token.
+    """
+
+    op: str
+    of: tuple[int, ...] = ()
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
+    constants: Floats = field(default_factory=lambda: np.zeros(1))
+    index: int = 0
+    label: str = ""  # for people: what the column is, in words
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(Frozen):
+    """The target: a column takes earlier columns only. Output feature m is column outputs_m."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    matrices: tuple[Floats, ...] = ()  # (tokens, tokens) each
+    tokens: int | None = None  # None: any number, each token by itself
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name}: {len(self.nodes)} columns, {len(self.outputs)} outputs)"
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Column `node` is computed as a function of the single earlier column `base`, all between them being done at
+    once."""
+
+    node: int
+    base: int
+
+
+@dataclass(frozen=True)
+class ProductClaim:
+    """Column `node`, the product of a and b, is computed by two squares:
+
+    q+ and q- = (scale (balance (a - x) +- (b - y) / balance))^2, so that
+    a b = (q+ - q-) / (4 scale^2) + x b + y a - x y. balance and scale are powers of two.
+
+    lemma 0 or 1 (-1: none): this factor is a function g(V) of a column V = e + c f^2 + (what is at least 0), c > 0,
+    f being the other factor. Then |f| <= sqrt((V - e) / c), so that errors of V count with
+    sup sqrt((V - e) / c) |g'(V)|, and not with the largest |f| times the largest |g'|.
+    """
+
+    node: int
+    balance: float
+    scale: float
+    x: float
+    y: float
+    lemma: int = -1
+
+
+@dataclass(frozen=True)
+class SoftmaxClaim:
+    """A head whose scores are numbers of the stream and whose values are one-hot: its weights are the result. nodes:
+    the columns in the order of the values."""
+
+    layer: int
+    head: int
+    nodes: tuple[int, ...]
+
+
+def square_units(graph: Graph, product: int, token: int) -> tuple[int, int]:
+    """What `PartClaim.units` calls the two squares of a product on a token."""
+    n, K = graph.tokens or 1, len(graph.nodes)
+    return (K + 2 * product) * n + token, (K + 2 * product + 1) * n + token
+
+
+def units(graph: Graph, node: int) -> Sequence[int]:
+    """What `PartClaim.units` calls a column, token by token."""
+    n = graph.tokens or 1
+    return range(node * n, (node + 1) * n)
