@@ -119,6 +119,7 @@ class GraphUnits:
         return unit // self.n in self._waiting
 
     def wait(self, unit: int, errors: Floats) -> None:
+        require(unit not in self._late, "a unit that waits is computed twice, from numbers that may differ")
         self._late[unit] = errors
 
     def declared(self, node: int, token: int) -> Row:
