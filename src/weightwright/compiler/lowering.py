@@ -19,7 +19,7 @@ from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
 from weightwright.compiler.ranges import Ranges
-from weightwright.compiler.shared_parts import Wish, shared_parts
+from weightwright.compiler.shared_parts import Wish, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Network
@@ -120,18 +120,16 @@ class _Attempt:
         """Find all parts; returns the chains that must be taken step by step."""
         for _ in range(ROUNDS):
             self.products = {unit: self._product(unit) for unit in self.multiplied}
-            wishes = [self._wish(unit) for unit in self.plan.functions] + self._square_wish()
+            wishes = [self._wish(unit) for unit in self.plan.functions]
             found = shared_parts(wishes, self.dtype, MOST, self.progress)
-            failed = self._failed(found[: len(self.plan.functions)])
+            failed = self._failed(found)
             if failed:
                 return failed
-            for unit, part in zip([*self.plan.functions, -1], found, strict=False):
+            for unit, part in zip(self.plan.functions, found, strict=True):
                 if isinstance(part, ToleranceError):
-                    raise self._refused(unit, part)
-                if unit < 0:
-                    self.square = part
-                else:
-                    self.parts[unit] = part
+                    raise ToleranceError(f"{self._label(unit)}: {part}", part.best)
+                self.parts[unit] = part
+            self.square = self._squares()
             self.errors = Errors(self.ranges, self.slopes, self._own(), self.dtype)
             if self._covered():
                 return set()
@@ -143,12 +141,12 @@ class _Attempt:
         off = float(self.errors.of(function.base).max())
         return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit])
 
-    def _square_wish(self) -> list[Wish]:
-        """All products share the squares of numbers in [-1, 1]: at the smallest tolerance of any."""
-        if not self.multiplied:
-            return []
-        tol = min(self.asked[unit] * 4 * self.products[unit].scale ** 2 for unit in self.multiplied)
-        return [Wish(SQUARE, -1.0, 1.0, 0.0, tol)]
+    def _squares(self) -> Part | None:
+        """All products share the squares of numbers in [-1, 1], at the smallest tolerance of any."""
+        if not self.products:
+            return None
+        tol = min(self.asked[unit] * 4 * claim.scale**2 for unit, claim in self.products.items())
+        return table(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress)
 
     def _product(self, unit: int) -> ProductClaim:
         off = [2 * float(self.errors.of(c).max()) for c in self.graph.nodes[unit].of]
@@ -195,10 +193,6 @@ class _Attempt:
     def _label(self, unit: int) -> str:
         node = self.graph.nodes[unit]
         return f"{node.label or node.op}[{unit}]"
-
-    def _refused(self, unit: int, error: ToleranceError) -> ToleranceError:
-        where = "the squares of products" if unit < 0 else self._label(unit)
-        return ToleranceError(f"{where}: {error}", error.best)
 
     def result(self) -> Lowered:
         self.progress("writing the weights")

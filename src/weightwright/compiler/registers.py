@@ -49,7 +49,7 @@ class Registers:
         row = 0
         for part in parts:
             for index, table in enumerate(part.tables):
-                assert table.weight == 1.0 and table.own is None and table.window is None
+                assert (table.weight, table.own, table.window) == (1.0, None, None)  # as `spectral_part` makes them
                 key = id(part), index
                 self._columns[key] = names.add(f"key of {part.profile}")
                 names.add(f"offset of {part.profile}")
@@ -131,10 +131,14 @@ class _Names:
 
     def __init__(self) -> None:
         self.all: list[str] = []
-        self._seen: dict[str, int] = {}
+        self._seen: set[str] = set()
 
     def add(self, name: str) -> int:
         """The number of the coordinate."""
-        count = self._seen[name] = self._seen.get(name, 0) + 1
-        self.all.append(name if count == 1 else f"{name} ({count})")
+        different, number = name, 1
+        while different in self._seen:
+            number += 1
+            different = f"{name} ({number})"
+        self._seen.add(different)
+        self.all.append(different)
         return len(self.all) - 1

@@ -19,6 +19,8 @@ from weightwright.heads.sigmoid import two_keys
 
 #: No error below so much of a function's size is asked for: rounding rules there.
 FLOOR = {"float64": 2.0**-43, "float32": 2.0**-18, "bfloat16": 2.0**-4}
+#: Two keys that are exact are as good as can be: they must not be refused for what they round.
+EXACT = 16.0
 #: Intervals are made wider by so much of their width, so that errors of the argument stay inside.
 WIDER = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 2.0**-5}
 #: Bits of an interval's ends, counted from its width; equal things become equal.
@@ -73,19 +75,27 @@ def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
 
 
 def _for_all(wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]) -> Part | ToleranceError:
-    formula, off = wishes[0].formula, max(wish.off for wish in wishes)
+    formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
     lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
     lo, hi = cover(formula, lo, hi, off, dtype)
-    size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
-    tol = max(min(wish.tol for wish in wishes), FLOOR[dtype] * size)
-    tol = min(tol, size / 16) if size > 0 else tol
-    progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
     try:
-        return proven(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
+        return table(formula, lo, hi, tol, dtype, most, progress)
     except ToleranceError as error:
         return error
     except FormulaError as error:
         return ToleranceError(f"{formula} is needed on [{lo:g}, {hi:g}], errors of its argument included: {error}")
+
+
+def table(
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, progress: Callable[[str], None]
+) -> Part:
+    """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
+    size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
+    exact = two_keys(parse(formula, ("x",))) is not None
+    tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
+    tol = min(tol, size / 16) if size > 0 else tol
+    progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
+    return proven(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:
