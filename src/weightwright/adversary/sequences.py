@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from flint import arb
 
+from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.worst import Worst
 from weightwright.certificates.checker.balls import series, series_along, working_precision
 from weightwright.certificates.checker.declared import Affine, Declared
 from weightwright.certificates.composites import Composite
+from weightwright.certificates.graphs import Graph
 from weightwright.certificates.prover.jets import values, values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import parse
@@ -39,7 +41,7 @@ def search_sequences(net: AttentionNetwork, composite: Composite, seconds: float
     assert net.certificate is not None
     n, d = net.network.tokens or 1, len(net.network.inputs)
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (net.certificate.domain.lo, net.certificate.domain.hi))
-    target, rng = _Target(composite, n * d), np.random.default_rng(seed)
+    target, rng = _target(composite, n, d), np.random.default_rng(seed)
     places = _places(net.network, composite)
     start, tried, rounds, reach = time.perf_counter(), 0, 0, 0.1
     worst: list[tuple[float, tuple[float, ...]]] = []
@@ -67,10 +69,16 @@ def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
     composite = None if net.certificate is None else net.certificate.composite
     flat = x.double().reshape(len(x), -1).cpu().numpy()
-    if composite is None:
+    if composite is None or isinstance(composite.ridge, Graph):
         return [False] * len(flat)
     found: list[bool] = _Target(composite, flat.shape[1]).in_zones(flat).tolist()
     return found
+
+
+def _target(composite: Composite, n: int, d: int) -> _Target | GraphTarget:
+    if isinstance(composite.ridge, Graph):
+        return GraphTarget(composite, composite.ridge, (n, d))
+    return _Target(composite, n * d)
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ class _Target:
 
     @property
     def declared(self) -> Declared:
+        assert not isinstance(self.composite.ridge, Graph)
         return Declared(self.composite.ridge, self.N)
 
     def rough(self, x: Floats) -> Floats:
@@ -173,7 +182,9 @@ def _places(network: Network, composite: Composite) -> Floats:
     return np.unique(np.concatenate([np.asarray(x, dtype=np.float64) for x in found]))
 
 
-def _largest_errors(net: AttentionNetwork, target: _Target, x: Floats) -> list[tuple[float, tuple[float, ...]]]:
+def _largest_errors(
+    net: AttentionNetwork, target: _Target | GraphTarget, x: Floats
+) -> list[tuple[float, tuple[float, ...]]]:
     """(error rounded up, x) of the inputs that look worst."""
     width = max([len(net.network.embed.C), x.shape[1]]) ** 2
     size = max(1, _SCORES // width)

@@ -52,6 +52,7 @@ class Measured:
     error: float
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
+    reason: str = ""  # why there is no proof
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,9 @@ def approximate(
     derivative, box = checked_derivative(derivative_bound), Box.of(domain)
     if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
         _one_variable_only(len(box.lo), method, kernel, sees, dead_zone, derivative)
-        asked = Asked(outward(box, _dtype_name(dtype)), float(tol), _dtype_name(dtype), max_anchors, proof)
+        asked = Asked(outward(box, dtype_name(dtype)), float(tol), dtype_name(dtype), max_anchors, proof)
         return approximate_several(f, asked, on_domain, progress)
-    task = make_task(f, box, tol, _dtype_name(dtype), dead_zone, proof == "measured", derivative)
+    task = make_task(f, box, tol, dtype_name(dtype), dead_zone, proof == "measured", derivative)
     kinked = find_kinks(task)
     designs = _designs(task, kinked, method, kernel, sees, max_anchors)
     positions, zones = (kinked.positions, kinked.zones) if kinked is not None else (np.zeros(0), np.zeros((0, 2)))
@@ -146,7 +146,8 @@ def _one_variable_only(
             raise ValueError(f"{name}={value!r} takes one variable, not {count}")
 
 
-def _dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
+    """What a network calls the dtype."""
     for name, known in DTYPES.items():
         if dtype == known:
             return name

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from weightwright.certificates.checker.complaints import must, require
-from weightwright.certificates.checker.midrad import above, gamma, power_of_two
+from weightwright.certificates.checker.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.certificates.checker.mixing import Machine
 from weightwright.certificates.checker.stream import LARGE, ROUNDING, Basis, Row, Stream
 from weightwright.network import Head
 from weightwright.network.layers import Bools, Floats
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Coordinates that a number goes to, with the weight that it has there; 1 for what is weighted already."""
+
+    targets: npt.NDArray[np.int64]
+    weights: Floats
+
+    @classmethod
+    def to(cls, target: int) -> Writes:
+        return cls(np.array([target]), np.ones(1))
+
+    @property
+    def inexact(self) -> Floats:
+        """1 where a product with the weight rounds."""
+        return np.array([float(not scales_exactly(w)) for w in self.weights.tolist()])
 
 
 class Sum:
@@ -20,16 +40,16 @@ class Sum:
         self.sizes = start.sizes(basis)
         constants = start.constants
         self.roundings = (constants != 0).astype(float)  # a 0 that is known adds nothing; NaN is no 0
+        self._added: list[list[tuple[Row, Writes]]] = [[] for _ in start.rows]
 
-    def add(self, token: int, target: int, form: Row, error: Floats, size: float, count: int, inexact: int) -> None:
-        """`count` numbers that add up to a form of one coordinate, together at most of this size."""
-        width = self.rows[token].forms.mid.shape[1]
-        place = np.zeros((1, width))
-        place[0, target] = 1.0
-        self.rows[token] = self.rows[token].plus(form.times(place))
-        self.err[:, token, target] += error
-        self.sizes[token, target] += size
-        self.roundings[token, target] += count + 2 * inexact
+    def add(self, token: int, form: Row, writes: Writes, error: Floats, size: float, count: int, inexact: int) -> None:
+        """`count` numbers that add up to a form of one coordinate, together at most of this size, off by the error.
+        inexact: how many of them were products that round already."""
+        self._added[token].append((form, writes))
+        weights, targets = np.abs(writes.weights), writes.targets
+        self.err[:, token, targets] += above(error[:, None] * weights + LOST * (error[:, None] != 0), 3)
+        self.sizes[token, targets] += above(size * weights + LOST, 3)
+        self.roundings[token, targets] += count + 2 * inexact + 2 * count * writes.inexact
 
     def add_all(self, other: Stream, written: Bools) -> None:
         self.rows = [mine.plus(row) for mine, row in zip(self.rows, other.rows, strict=True)]
@@ -43,7 +63,21 @@ class Sum:
         additions = np.maximum(self.roundings - 1, 0)
         rounding = gamma(additions, machine.unit) * self.sizes + additions * machine.smallest
         self.err[ROUNDING] += rounding
-        return Stream(self.rows, above(self.err, 64 + int(self.roundings.max())))
+        rows = [_added_up(row, added) for row, added in zip(self.rows, self._added, strict=True)]
+        return Stream(rows, above(self.err, 64 + int(self.roundings.max())))
+
+
+def _added_up(row: Row, added: list[tuple[Row, Writes]]) -> Row:
+    """A row with all that was added to it, each to its coordinates."""
+    ids = tuple(sorted({*row.ids, *(i for form, _ in added for i in form.ids)}))
+    place = {i: p for p, i in enumerate(ids)}
+    total = row.spread(ids)
+    for form, writes in added:
+        block = np.ix_(np.array([place[i] for i in form.ids]), writes.targets)
+        new = product_of_balls(form.forms, Balls.exact(writes.weights[None]))
+        new = Balls(total.mid[block], total.rad[block]) + new
+        total.mid[block], total.rad[block] = new.mid, new.rad
+    return Row(ids, total)
 
 
 def scales_exactly(weight: float) -> bool:

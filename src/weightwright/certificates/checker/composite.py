@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from itertools import pairwise
 
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.adding import Sum, no_overflow, scales_exactly
-from weightwright.certificates.checker.balls import series
-from weightwright.certificates.checker.complaints import must, parsed, require
-from weightwright.certificates.checker.declared import Affine, Declared
+from weightwright.certificates.checker.adding import Sum, Writes, no_overflow, scales_exactly
+from weightwright.certificates.checker.complaints import must, require
+from weightwright.certificates.checker.forms import of_one
+from weightwright.certificates.checker.graph_units import GraphUnits
 from weightwright.certificates.checker.midrad import Balls, above, gamma
 from weightwright.certificates.checker.mixing import Keys, Machine, constant_mixing, gate
 from weightwright.certificates.checker.parts import Place, hides_others, part_holds, query_slip, read_part
 from weightwright.certificates.checker.picking import picking
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.certificates.checker.softmax import softmax_head
 from weightwright.certificates.checker.stream import (
     APPROXIMATION,
     LARGE,
     LEAKAGE,
-    ROUNDING,
     Basis,
     Row,
     Stream,
@@ -34,6 +33,7 @@ from weightwright.certificates.checker.stream import (
     linear,
 )
 from weightwright.certificates.checker.targets import agree_target
+from weightwright.certificates.checker.units import DeclaredUnits, Units, one_range
 from weightwright.certificates.claims import Certificate
 from weightwright.certificates.composites import (
     IDENTITY,
@@ -46,29 +46,44 @@ from weightwright.certificates.composites import (
     assumed,
     in_words,
 )
+from weightwright.certificates.graphs import Graph
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
 from weightwright.network.layers import Floats
 
-#: A profile's range over an interval is enclosed on so many parts of it.
-PARTS_OF_A_RANGE = 16
-
 
 def agree_composite(network: Network, certificate: Certificate, composite: Composite) -> None:
     """Refuse (CertificateError) unless every output is within the certificate's bound of its target."""
+    errors = composed_errors(network, certificate, composite)
+    whole = certificate.terms
+    claimed = np.array([whole.approximation, whole.leakage, whole.rounding])
+    names = ("approximation", "leakage", "rounding")
+    for name, found, claim in zip(names, errors.tolist(), claimed.tolist(), strict=True):
+        require(found <= claim, f"{name}: {found:.6g} could be shown, {claim:.6g} is claimed")
+    total = float(above(claimed.sum(), 3))
+    require(total <= certificate.bound, f"the terms add up to {total:.6g}, the bound is {certificate.bound:.6g}")
+
+
+def composed_errors(
+    network: Network, certificate: Certificate, composite: Composite, parts_hold: bool = False
+) -> Floats:
+    """(3,): approximation, leakage and rounding of the whole network, from what is claimed about its parts.
+
+    parts_hold: take the parts' own claims for granted. Only for finding out what to claim: a check examines them.
+    """
     require(certificate.kernel == "dot", "networks of several layers run in kernel 'dot'")
     nothing = certificate.layers == () and certificate.dead_zones == () and certificate.samples is None
     require(nothing, "a claim about one layer does not go with one about several")
     require(certificate.formula == in_words(composite), f"the network computes {in_words(composite)!r}")
     require(set(assumed(composite)) <= set(certificate.assumptions), "the certificate hides a dead zone")
-    n, d = network.tokens, len(network.inputs)
-    must(n is not None, "the number of tokens must be fixed")
-    assert n is not None
-    box = certificate.domain
+    d = len(network.inputs)
+    alone = isinstance(composite.ridge, Graph) and network.one_token_at_a_time
+    must(network.tokens is not None or alone, "the number of tokens must be fixed")
+    n, box = network.tokens or 1, certificate.domain  # where every token is by itself, one stands for all
     fits = box.lo.shape in ((d,), (n, d)) and bool((box.lo < box.hi).all())
     require(fits, f"the domain {box} is no box of {n} tokens and {d} features")
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (box.lo, box.hi))
-    walk = _Walk(network, composite, lo, hi)
+    walk = _Walk(network, composite, lo, hi, parts_hold)
     outputs = walk.run()
     if walk.masks:
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
@@ -78,32 +93,28 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
         assert isinstance(composite.ridge, Ridge)
         agree_target(composite.ridge, composite.target, lo, hi)
         errors[APPROXIMATION] += composite.target.error
-    whole = certificate.terms
-    claimed = np.array([whole.approximation, whole.leakage, whole.rounding])
-    names = ("approximation", "leakage", "rounding")
-    for name, found, claim in zip(names, above(errors, 2).tolist(), claimed.tolist(), strict=True):
-        require(found <= claim, f"{name}: {found:.6g} could be shown, {claim:.6g} is claimed")
-    total = float(above(claimed.sum(), 3))
-    require(total <= certificate.bound, f"the terms add up to {total:.6g}, the bound is {certificate.bound:.6g}")
+    return above(errors, 2)
 
 
 class _Walk:
-    def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats) -> None:
-        self.network, self.composite = network, composite
+    def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats, parts_hold: bool) -> None:
+        self.network, self.composite, self.parts_hold = network, composite, parts_hold
         self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
-        self.basis, self.N = Basis(lo, hi), len(lo)
-        self.declared = Declared(composite.ridge, self.N)
-        if isinstance(composite.ridge, Models):
-            shape = (network.tokens, len(network.inputs))
-            require(composite.ridge.weights.shape == shape, f"the target has other tokens than {shape}")
-        self.unit_ids: dict[int, int] = {}  # units whose basis function is known
+        self.basis, self.n = Basis(lo, hi), network.tokens or 1
+        shape, target = (self.n, len(network.inputs)), composite.ridge
+        self.graph: GraphUnits | None = None
+        if isinstance(target, Graph):
+            self.graph = GraphUnits(composite, self.basis, shape, network.tokens)
+            self.units: Units = self.graph
+        else:
+            self.units = DeclaredUnits(target, self.basis, shape)
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.masks = False
         self.written: set[int] = set()  # coordinates that heads have written, on registers too in a plain Transformer
-        _well_formed(self.composite, self.declared.units)
+        _well_formed(self.composite, self.units.count)
 
     def run(self) -> Stream:
-        n, d = self.network.tokens or 0, len(self.network.inputs)
+        n, d = self.n, len(self.network.inputs)
         ids = [(0, *range(1 + t * d, 1 + (t + 1) * d)) for t in range(n)]
         one_token = np.vstack([np.zeros((1, d)), np.eye(d)])
         stream = Stream([Row(i, Balls.exact(one_token)) for i in ids], np.zeros((3, n, d)))
@@ -115,7 +126,8 @@ class _Walk:
                 must(isinstance(layer, Attention), f"layer {index} is a {type(layer).__name__}")
                 assert isinstance(layer, Attention)
                 stream = self._attention(stream, layer, index)
-        for index in [part.layer for part in self.composite.parts] + [claim.layer for claim in self.composite.gates]:
+        all = self.composite
+        for index in [c.layer for c in all.parts] + [c.layer for c in all.gates] + [c.layer for c in all.softmaxes]:
             require(0 <= index < len(self.network.layers), f"a claim is about layer {index}")
         return self._linear(stream, self.network.read)
 
@@ -135,13 +147,18 @@ class _Walk:
             self._registers_as_stored(head, len(registers))
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
-        named = [head for part in parts for head in part.heads] + [claim.head for claim in gates]
+        softmaxes = [claim for claim in self.composite.softmaxes if claim.layer == index]
+        entire = [claim.head for claim in gates] + [softmax.head for softmax in softmaxes]
+        named = [head for part in parts for head in part.heads] + entire
         require(all(0 <= head < len(layer.heads) for head in named), f"a claim names a head that layer {index} lacks")
-        _every_column_once(layer, parts, [claim.head for claim in gates])
+        _every_column_once(layer, parts, entire)
         for part in parts:
             self._part(sum_of, layer, part, keys)
         for claim in gates:
             self._gate(sum_of, layer, claim.head, claim.unit, keys)
+        for softmax in softmaxes:
+            self._softmax(sum_of, layer.heads[softmax.head], softmax.nodes, keys)
+        must(self.network.tokens is not None or len(set(named)) == len(layer.heads), "a head that no claim names")
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
             if not self.network.native:
                 whole = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
@@ -168,19 +185,20 @@ class _Walk:
         require(len(part.units) == len(stream.rows), f"a part names {len(part.units)} tokens of {len(stream.rows)}")
         place = read_part(layer, part, stream.constants, keys.registers, dtype)
         self.masks = self.masks or not hides_others(place.stored, len(keys.registers) + len(stream.rows))
-        profiles = {"x" if unit == IDENTITY else self.declared.profile(unit) for unit in part.units if unit != UNREAD}
+        profiles = {"x" if unit == IDENTITY else self.units.profile(unit) for unit in part.units if unit != UNREAD}
         require(len(profiles) == 1, f"a part computes one profile, not {sorted(profiles)}")
         errors = stream.total()[:, place.source]
         lo, hi, off = math.inf, -math.inf, 0.0
-        differences: dict[int, float] = {}
+        differences: dict[int, Floats] = {}
         for token, unit in enumerate(part.units):
             if unit == UNREAD:
                 continue
-            row_lo, row_hi = (float(end[place.source]) for end in stream.rows[token].range(self.basis))
-            away = 1.01 * float(errors[token])
+            held, away = _column(stream.rows[token], place.source), 1.01 * float(errors[token])
+            row_lo, row_hi = one_range(held, self.basis)
             if unit != IDENTITY:
-                differences[token] = self._difference(stream.rows[token], place.source, unit)
-                away += 1.01 * differences[token]
+                differences[token] = self.units.apart(held, unit)
+                away += 1.01 * float(differences[token].sum())
+                row_lo, row_hi = self.units.argument_range(unit, held)
             require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
             _leaves_something(self._zones(token), row_lo, row_hi)
             lo, hi, off = min(lo, row_lo - away), max(hi, row_hi + away), max(off, away)
@@ -200,12 +218,15 @@ class _Walk:
                 row = row.plus(row.times(np.array([[-part.slope]]))).plus(Row.constant(np.array([-part.mean])))
                 error = own + (1.0 + abs(part.slope)) * incoming
             else:
-                row = Row((0, self._unit(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
+                incoming = above(incoming + differences[token], 2)
+                error = own + slope * incoming
+                if self.units.waits(unit):  # its products take what the argument is off by
+                    self.units.wait(unit, incoming)
+                    error = own + 1.0001 * abs(part.slope) * incoming
+                row = Row((0, self.units.id(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
                 if part.slope:
                     row = row.plus(_column(stream.rows[token], place.source).times(np.array([[-part.slope]])))
-                error = own + slope * incoming
-                error[ROUNDING] += slope * differences[token]
-            sum_of.add(token, place.target, row, above(error, 8), largest, len(part.heads), inexact)
+            sum_of.add(token, row, place.writes, above(error, 8), largest, len(part.heads), inexact)
 
     def _zones(self, token: int) -> Floats:
         """The dead zones of all rows of a token together; with units of another kind there are none."""
@@ -224,7 +245,8 @@ class _Walk:
             claim.terms, claim.lipschitz, part.zones.tobytes(), place.stored.centre, place.stored.scale, numbers,
             off if len(part.zones) else 0.0,
         )  # fmt: skip
-        part_holds(place, part, profile, lo, hi, off, self.machine.dtype, examined=same in self.shown)
+        known = self.parts_hold or same in self.shown
+        part_holds(place, part, profile, lo, hi, off, self.machine.dtype, examined=known)
         self.shown.add(same)
 
     def _no_overflow(self, place: Place, size: float) -> None:
@@ -236,75 +258,52 @@ class _Walk:
 
     def _gate(self, sum_of: Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
         found = gate(layer.heads[head], keys)
-        profile = self.declared.profile(unit)
+        profile = self.units.profile(unit)
         require(profile == "relu(x)", f"a gate computes relu(x), not {profile!r}")
         stream = keys.stream
         # every token's number may be the value, and the query's own the score: twice the largest error of any
-        apart = max(self._difference(row, found.source, unit) for row in stream.rows)
-        incoming = stream.err[:, :, found.source].max(axis=1)
-        incoming[ROUNDING] += apart
+        apart = np.max([self.units.apart(_column(row, found.source), unit) for row in stream.rows], axis=0)
+        incoming = stream.err[:, :, found.source].max(axis=1) + apart
         roundings = 2 * (len(stream.rows) + len(keys.registers)) + 8  # of a mean of all values
         size = (1.01 + float(gamma(roundings, self.machine.unit))) * float(
             stream.sizes(self.basis)[:, found.source].max()
         )
         own = 2.01 * incoming + np.array([found.approximation, 0.0, found.rounding])
-        for target in np.flatnonzero(found.weights).tolist():
-            weight = float(found.weights[target])
-            row = Row((0, self._unit(unit)), Balls.exact(np.array([[0.0], [weight]])))
-            nothing, inexact = Row.constant(np.zeros(1)), int(not scales_exactly(weight))
-            for token, active in enumerate(found.active.tolist()):
-                error = own if active else np.array([0.0, found.silent, 0.0])
-                form, error = row if active else nothing, above(abs(weight) * error, 8)
-                sum_of.add(token, target, form, error, abs(weight) * size, 1, inexact)
+        require(not self.units.waits(unit), "a gate computes no function of the lemma")
+        targets = np.flatnonzero(found.weights)
+        writes = Writes(targets, found.weights[targets])
+        row, nothing = of_one(self.units.id(unit)), Row.constant(np.zeros(1))
+        for token, active in enumerate(found.active.tolist()):
+            error = own if active else np.array([0.0, found.silent, 0.0])
+            sum_of.add(token, row if active else nothing, writes, above(error, 8), size, 1, 0)
 
-    def _difference(self, row: Row, coordinate: int, unit: int) -> float:
-        """How far the form of a coordinate is from the argument of a unit."""
-        return self._apart(_column(row, coordinate), self._form(self.declared.argument(unit)))
-
-    def _apart(self, form: Row, declared: Row) -> float:
-        lo, hi = form.plus(Row(declared.ids, Balls(-declared.forms.mid, declared.forms.rad))).range(self.basis)
-        apart = float(np.maximum(np.abs(lo), np.abs(hi))[0])
-        require(math.isfinite(apart), "how far a form is from the declared one is not bounded")
-        return apart
-
-    def _form(self, affine: Affine) -> Row:
-        """An affine combination of inputs and units that are known by now."""
-        late = [i - self.N for i in affine.places if i >= self.N and i - self.N not in self.unit_ids]
-        require(not late, f"units {late} are used before they are computed")
-        ids = [0, *(i + 1 if i < self.N else self.unit_ids[i - self.N] for i in affine.places)]
-        order = np.argsort(ids)
-        values = np.array([affine.constant, *affine.weights])
-        return Row(tuple(ids[i] for i in order), Balls.exact(values[order][:, None]))
-
-    def _unit(self, unit: int) -> int:
-        """The basis function of a unit, with the range of its profile over the range of its argument."""
-        if unit not in self.unit_ids:
-            argument = self._form(self.declared.argument(unit))
-            lo, hi = (float(end[0]) for end in argument.range(self.basis))
-            profile = parsed(self.declared.profile(unit), ("x",), "a profile")
-            edges = np.linspace(lo, hi, PARTS_OF_A_RANGE + 1)
-            edges[0], edges[-1] = lo, hi
-            over = [series(profile, arb(a).union(arb(b)), 0)[0] for a, b in pairwise(edges.tolist())]
-            ends = [float(x.lower()) for x in over], [float(x.upper()) for x in over]
-            require(all(map(math.isfinite, (*ends[0], *ends[1]))), f"a profile is unbounded on [{lo!r}, {hi!r}]")
-            least, most = math.nextafter(min(ends[0]), -math.inf), math.nextafter(max(ends[1]), math.inf)
-            self.unit_ids[unit] = self.basis.add(least, most)
-        return self.unit_ids[unit]
+    def _softmax(self, sum_of: Sum, head: Head, nodes: tuple[int, ...], keys: Keys) -> None:
+        require(self.graph is not None, "softmax heads go with graphs")
+        assert self.graph is not None
+        found, stream = softmax_head(head, keys), keys.stream
+        require(len(nodes) == len(found.sources), f"a softmax head of {len(found.sources)} entries computes {nodes}")
+        of = next(self.graph.graph.nodes[k].of for k in nodes if k != -1)
+        for token, row in enumerate(stream.rows):
+            # if every score is off by at most D, a weight p changes by at most tanh(D / 2)
+            off = np.zeros(3)
+            for source, k in zip(found.sources, of, strict=True):
+                apart = self.graph.column_apart(_column(row, source), k, token)
+                off = np.maximum(off, above(stream.err[:, token, source] + apart, 2))
+            error = 0.5001 * off + np.array([0.0, found.leakage, found.rounding])
+            for entry, k in enumerate(nodes):
+                targets = np.flatnonzero(found.weights[entry])
+                require(k != -1 or not len(targets), "an entry of a softmax that is no column is read")
+                if len(targets):
+                    writes, form = Writes(targets, found.weights[entry, targets]), of_one(self.graph.softmax(k, token))
+                    sum_of.add(token, form, writes, above(error, 8), 1.01, 1, 0)
 
     def distance(self, outputs: Stream) -> Floats:
         """The largest errors of any output: what the forms differ by counts as rounding."""
         worst = outputs.err.max(axis=(1, 2))
-        width = outputs.rows[0].forms.mid.shape[1]
-        count = len(outputs.rows) * width
-        require(self.declared.outputs == count, f"the target has {self.declared.outputs} outputs, not {count}")
-        target = self.composite.ridge
-        if isinstance(target, Models):
-            require(width == len(target.profiles), f"the target has {len(target.profiles)} rows, not {width}")
-        for index in range(count):
-            row, column = outputs.rows[index // width], index % width
-            apart = self._apart(_column(row, column), self._form(self.declared.output(index)))
-            rounding = outputs.err[ROUNDING, index // width, column] + apart
-            worst[ROUNDING] = np.maximum(worst[ROUNDING], above(np.array(rounding), 2))  # a NaN stays one
+        shape = (len(outputs.rows), outputs.rows[0].forms.mid.shape[1])
+        for token, column in np.ndindex(*shape):
+            apart = self.units.output_apart(_column(outputs.rows[token], column), token, column, shape)
+            worst = np.maximum(worst, above(outputs.err[:, token, column] + apart, 2))  # a NaN stays one
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
         worst[LEAKAGE] = max(worst[LEAKAGE], 0.0)
         return worst

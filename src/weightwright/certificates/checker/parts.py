@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
+from weightwright.certificates.checker.adding import Writes
 from weightwright.certificates.checker.complaints import LEAST, must, parsed, require
 from weightwright.certificates.checker.layer import Hole, Target, covers, layer_holds
 from weightwright.certificates.checker.midrad import above, gamma
@@ -30,7 +31,7 @@ class Place:
     """Where a part stands: the coordinate that its heads read, and those that they write."""
 
     source: int
-    target: int
+    writes: Writes
     stored: OneLayer
 
     def largest_output(self) -> float:
@@ -56,11 +57,13 @@ def read_part(layer: Attention, part: PartClaim, tokens: Floats, registers: Floa
     must(part.slope == 0 or shift == 0, "a part may add s itself only where the query is not shifted")
     centre = -shift / scale if shift else 0.0
     must(Fraction(centre) * Fraction(scale) == -Fraction(shift), f"{shift!r} / {scale!r} is no float")
-    targets = {_target(head, part.column) for head in heads}
-    must(len(targets) == 1, "the heads of a part must write to one coordinate")
-    stored = [_head(head, part.column, tokens, registers, dtype) for head in heads]
+    writes = _writes(heads, part)
+    weights = [1.0 if part.spread else float(head.W_O[part.column, writes.targets[0]]) for head in heads]
+    stored = [
+        _head(head, part.column, weight, tokens, registers, dtype) for head, weight in zip(heads, weights, strict=True)
+    ]
     layer_of_part = OneLayer(stored, [head.beta for head in heads], centre, scale, 0.0, part.slope)
-    return Place(source, targets.pop(), layer_of_part)
+    return Place(source, writes, layer_of_part)
 
 
 def _query(head: Head, tokens: Floats) -> tuple[int, float, float]:
@@ -79,6 +82,19 @@ def _query(head: Head, tokens: Floats) -> tuple[int, float, float]:
     return sources[0], scale, shift
 
 
+def _writes(heads: list[Head], part: PartClaim) -> Writes:
+    """Where the result goes. Not spread: to one coordinate, and the heads' weights are part of what they compute."""
+    if not part.spread:
+        targets = {_target(head, part.column) for head in heads}
+        must(len(targets) == 1, "the heads of a part must write to one coordinate")
+        return Writes.to(targets.pop())
+    rows = [head.W_O[part.column] for head in heads]
+    must(all(bool((row == rows[0]).all()) for row in rows), "the heads of a part that is spread share their weights")
+    used = np.flatnonzero(rows[0])
+    must(len(used) > 0, "nobody reads a part")
+    return Writes(used, rows[0][used])
+
+
 def _target(head: Head, column: int) -> int:
     """The one coordinate that a column of the values is written to, by no other column."""
     must(0 <= column < head.W_V.shape[1], f"a head has no column {column}")
@@ -88,7 +104,7 @@ def _target(head: Head, column: int) -> int:
     return int(written[0])
 
 
-def _head(head: Head, column: int, tokens: Floats, registers: Floats, dtype: str) -> StoredHead:
+def _head(head: Head, column: int, weight: float, tokens: Floats, registers: Floats, dtype: str) -> StoredHead:
     """Keys and values are numbers; those that are not seen are hidden by their score, or not computed at all."""
     start, stop = head.sees.registers
     seen = np.zeros(len(registers) + len(tokens), dtype=bool)
@@ -112,7 +128,7 @@ def _head(head: Head, column: int, tokens: Floats, registers: Floats, dtype: str
         False,
         (arb(0), arb(0)),
         beta * float(offsets[away].max()) if hideable else None,
-        arb(float(head.W_O[column, _target(head, column)])),
+        arb(weight),
         dtype,
     )
 

@@ -1,0 +1,105 @@
+"""The target of a compiled network, as the search sees it: a graph of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from weightwright.certificates.checker.balls import series
+from weightwright.certificates.composites import Composite
+from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.compiler.evaluate import column_values, evaluate
+from weightwright.expressions import parse
+from weightwright.network.layers import Bools, Floats
+
+_BISECTIONS = 50
+
+
+@dataclass(frozen=True)
+class GraphTarget:
+    """Inputs are (count, N), the numbers of all tokens."""
+
+    composite: Composite
+    graph: Graph
+    shape: tuple[int, int]  # tokens, features
+
+    def rough(self, x: Floats) -> Floats:
+        """All outputs in plain floats, (count, N) -> (count, outputs)."""
+        return evaluate(self.graph, x.reshape(-1, *self.shape)).reshape(len(x), -1)
+
+    def exact(self, x: Floats, index: int) -> arb:
+        """One output, as a ball."""
+        token, output = divmod(index, len(self.graph.outputs))
+        inputs = [[arb(float(value)) for value in row] for row in x.reshape(self.shape)]
+        found: dict[tuple[int, int], arb] = {}
+        stack = [(self.graph.outputs[output], token)]
+        while stack:
+            missing = [key for key in self._needs(*stack[-1]) if key not in found]
+            if missing:
+                stack.extend(missing)
+            else:
+                key = stack.pop()
+                found[key] = self._value(*key, inputs, found)
+        return found[self.graph.outputs[output], token]
+
+    def _needs(self, node: int, token: int) -> list[tuple[int, int]]:
+        own = self.graph.nodes[node]
+        tokens = range(self.shape[0]) if own.op == MIX else [token]
+        return [(k, t) for k in own.of for t in tokens]
+
+    def _value(self, node: int, token: int, inputs: list[list[arb]], found: dict[tuple[int, int], arb]) -> arb:
+        own = self.graph.nodes[node]
+        of = [found[key] for key in self._needs(node, token)]
+        if own.op == INPUT:
+            return inputs[token][own.index]
+        if own.op == AFFINE:
+            start = arb(float(own.constants[token % len(own.constants)]))
+            return sum((arb(w) * v for w, v in zip(own.weights.tolist(), of, strict=True)), start)
+        if own.op == MIX:
+            row = self.graph.matrices[own.index][token].tolist()
+            return sum((arb(w) * v for w, v in zip(row, of, strict=True)), arb(0))
+        if own.op == PRODUCT:
+            return of[0] * of[1]
+        if own.op == SOFTMAX:
+            return 1 / sum(((z - of[own.index]).exp() for z in of), arb(0))
+        return series(parse(own.op, ("x",)), of[0], 0)[0]
+
+    def in_zones(self, x: Floats) -> Bools:
+        return np.zeros(len(x), dtype=bool)
+
+    def aimed(self, rng: np.random.Generator, x: Floats, lo: Floats, hi: Floats, places: Floats) -> Floats:
+        """A third as they are; a third with all tokens or all features nearly alike, where norms are steep; the others
+        moved along a line until some column is at one of the places."""
+        kind = rng.integers(0, 3, len(x))
+        alike = x.reshape(-1, *self.shape).copy()
+        same = alike[:, :, :1] if rng.random() < 0.5 and self.shape[1] > 1 else alike[:, :1, :]
+        step = 10.0 ** rng.uniform(-12, 0, (len(x), 1, 1)) * rng.uniform(-1, 1, alike.shape)
+        alike = np.clip((same + step).reshape(len(x), -1), lo, hi)
+        moved = self._moved(rng, x, rng.uniform(lo, hi, x.shape), places)
+        return np.where(kind[:, None] == 0, x, np.where(kind[:, None] == 1, alike, moved))
+
+    def _moved(self, rng: np.random.Generator, start: Floats, end: Floats, places: Floats) -> Floats:
+        """Points between start and end where an argument of a function has the value of a place, if there are any."""
+        functions = [node.of[0] for node in self.graph.nodes if len(node.of) == 1 and node.op not in (AFFINE, MIX)]
+        if not functions or not len(places):
+            return start
+        column, token = rng.choice(functions), rng.integers(self.shape[0])
+
+        def value(x: Floats) -> Floats:
+            return column_values(self.graph, x.reshape(-1, *self.shape))[column][:, token]
+
+        first, last = value(start), value(end)
+        wanted = np.array([_between(rng, places, *sorted(ends)) for ends in zip(first, last, strict=True)])
+        low, high = np.zeros(len(start)), np.ones(len(start))
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            above = (value(start + middle[:, None] * (end - start)) > wanted) == (last > first)
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return start + low[:, None] * (end - start)
+
+
+def _between(rng: np.random.Generator, places: Floats, lo: float, hi: float) -> float:
+    inside = places[(places > lo) & (places < hi)]
+    return float(rng.choice(inside)) if len(inside) else (lo + hi) / 2

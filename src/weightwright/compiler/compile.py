@@ -1,0 +1,249 @@
+"""`compile`: a PyTorch function or module to an attention-only network, with a checked certificate.
+
+The stages, one after the other: trace (PyTorch -> graph of columns), lower (graph -> network, with what its heads are
+claimed to compute), prove (the independent checker composes the claims over the whole graph).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from weightwright.adversary import search
+from weightwright.box import Box
+from weightwright.certificates.claims import Measured, measured_certificate
+from weightwright.certificates.composites import Composite
+from weightwright.certificates.files import network_digest
+from weightwright.certificates.graphs import INPUT, KINDS, Graph
+from weightwright.compiler.approximate import Kernel, approximate, dtype_name
+from weightwright.compiler.composed import certified
+from weightwright.compiler.fallback import from_samples, sampled
+from weightwright.compiler.lowering import Lowered, lower
+from weightwright.compiler.several import Proof
+from weightwright.compiler.task import outward, well_formed
+from weightwright.compiler.tracing import traced
+from weightwright.errors import DomainError, ToleranceError, UnsupportedOperation
+from weightwright.network import Network
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import OnDomain
+
+#: How often the heads are built anew with a smaller error each where the bound came out above the tolerance.
+ATTEMPTS = 3
+#: How long a search for the largest error takes where nothing is proven.
+SECONDS = 3.0
+MEASURED_HOW = (
+    "corners, random inputs, inputs whose tokens or features are nearly alike, places between the anchors, then the"
+    " surroundings of the worst; the worst of each round against the graph in 128 bits"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """How a network came about: what it computes, and what the stages cost. `net.about` of a compiled network."""
+
+    graph: Graph
+    costs: tuple[tuple[str, float], ...]  # columns with their estimated share of the error, the largest first
+    compile_seconds: float
+    proof_seconds: float
+
+    @property
+    def operations(self) -> int:
+        """Columns that are no input."""
+        return sum(node.op != INPUT for node in self.graph.nodes)
+
+
+def compile(
+    function: Callable[..., Any] | nn.Module,
+    domain: Box | tuple[Any, Any],
+    tol: float,
+    *,
+    dtype: torch.dtype = torch.float64,
+    kernel: Kernel = "dot",
+    tokens: int | None = None,
+    features: int | None = None,
+    proof: Proof = "proven",
+    derivative_bound: tuple[int, float] | None = None,
+    on_domain: OnDomain = "raise",
+    progress: Callable[[str], None] = lambda message: None,
+) -> AttentionNetwork:
+    """An attention-only network that returns function(x) within tol for every x of the domain, in its dtype.
+
+    function: takes one tensor of shape (tokens, features) and returns (tokens, outputs), or what every token is to
+    hold; a module in eval mode, or any Python function of torch operations. Loops are unrolled.
+    domain: a Box with an interval for each feature, or for each token and feature; a pair of numbers stands for all
+    `features` (read off a module's first layer where it is not said).
+    tokens: how many there are; None if every token is treated by itself, and there may be any number.
+    proof: "proven" returns nothing that the checker has not agreed with: the status is "PROVEN" and the bound at most
+    tol, or ToleranceError names the columns that cost most. "measured" proves nothing: the certificate says the largest
+    error that a search found, and why there is no proof.
+    kernel: "anchor" is for what one head computes of one number; see `approximate`.
+    A function that cannot be traced raises UnsupportedOperation. One of up to three features with one output is then
+    built from its values (vector anchors) with proof="measured", or in one feature with a derivative_bound.
+
+    >>> import torch, weightwright as ww
+    >>> net = ww.compile(lambda x: torch.softmax(x, dim=-1), ww.Box([-4] * 3, [4] * 3), tol=1e-9)
+    >>> net.certificate.status, net(torch.zeros(1, 3, dtype=torch.float64)).shape
+    ('PROVEN', torch.Size([1, 3]))
+    """
+    _known("proof", proof, ("proven", "measured"))
+    _known("kernel", kernel, ("dot", "anchor"))
+    if not callable(function):
+        raise ValueError(f"function must be a function of a tensor or a torch module, not {function!r}")
+    well_formed(function, tol)
+    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
+        raise ValueError(f"tokens must be a whole number of at least 1, or None, not {tokens!r}")
+    name = dtype_name(dtype)
+    box = outward(_domain(domain, function, features, tokens), name)
+    start = time.perf_counter()
+    progress("tracing")
+    try:
+        graph = traced(function, box.lo.shape[-1], tokens)
+    except UnsupportedOperation as error:
+        if not sampled(box, tokens, proof, derivative_bound):
+            raise
+        return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
+    if derivative_bound is not None:
+        raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
+    if kernel == "anchor":
+        return _one_window(graph, box, tol, dtype, proof, on_domain, progress)
+    progress(f"lowering {len(graph.nodes)} columns")
+    if proof == "measured":
+        lowered = lower(graph, box, tol, name, progress)
+        built = time.perf_counter()
+        net = _measured(lowered, box, tol, on_domain, progress)
+        net.about = Compiled(graph, lowered.costs, built - start, time.perf_counter() - built)
+        return net
+    return _proven(graph, box, tol, name, on_domain, progress, start)
+
+
+def _proven(
+    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
+) -> AttentionNetwork:
+    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol."""
+    aim, best, proving = tol, math.inf, 0.0
+    costs: tuple[tuple[str, float], ...] = ()
+    for _ in range(ATTEMPTS):
+        lowered = lower(graph, box, aim, dtype, progress)
+        costs = lowered.costs
+        progress(f"checking {len(lowered.network.layers)} layers")
+        begun = time.perf_counter()
+        try:
+            net = certified(lowered.network, lowered.composite, box)
+        except ToleranceError as error:
+            raise ToleranceError(f"{graph.name}: {error}; {_dearest(costs)}", error.best) from error
+        proving += time.perf_counter() - begun
+        certificate = net.certificate
+        assert certificate is not None
+        if certificate.bound <= tol:
+            net.on_domain = on_domain
+            net.about = Compiled(graph, costs, time.perf_counter() - start - proving, proving)
+            return net
+        better, best = certificate.bound < 0.9 * best, min(best, certificate.bound)
+        if not better or certificate.terms.approximation < 0.1 * certificate.bound:
+            break
+        aim = 0.5 * aim * tol / certificate.bound
+    raise ToleranceError(
+        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {best:.3g}. {_dearest(costs)}."
+        " proof='measured' builds the network without a proof",
+        best,
+    )
+
+
+def _dearest(costs: tuple[tuple[str, float], ...]) -> str:
+    if not costs:
+        return "no column costs anything"
+    told = ", ".join(f"{label} ({cost:.2g})" for label, cost in costs[:5])
+    return f"the columns that cost most, by estimate: {told}"
+
+
+def _measured(
+    lowered: Lowered, box: Box, tol: float, on_domain: OnDomain, progress: Callable[[str], None]
+) -> AttentionNetwork:
+    progress("searching for the largest error")
+    network, composite = lowered.network, lowered.composite
+    reason = _reason(network, composite, box, tol)
+    net = AttentionNetwork(network, None, on_domain)
+
+    def said(error: float, inputs: int) -> None:
+        measured = Measured(error, inputs, MEASURED_HOW, reason)
+        name = composite.ridge.name if isinstance(composite.ridge, Graph) else ""
+        plain = measured_certificate(name, box, network.dtype, "dot", network_digest(network), measured)
+        net.certificate = replace(plain, composite=composite)
+
+    said(math.inf, 0)
+    worst = search(net, SECONDS)
+    said(worst.error, worst.inputs)
+    if worst.error > tol:
+        raise ToleranceError(
+            f"no network within tol={tol:g} was found; the smallest error measured is {worst.error:.3g};"
+            f" {_dearest(lowered.costs)}",
+            None,
+        )
+    return net
+
+
+def _reason(network: Network, composite: Composite, box: Box, tol: float) -> str:
+    """Why there is no proof, or that there could be one."""
+    try:
+        net = certified(network, composite, box)
+    except ToleranceError as error:
+        return f"no proof: {error}"
+    assert net.certificate is not None
+    if net.certificate.bound <= tol:
+        return f"no proof was asked for; proof='proven' would give the bound {net.certificate.bound:.3g}"
+    return f"errors compose to {net.certificate.bound:.3g} at worst, which is above tol={tol:g}"
+
+
+def _one_window(
+    graph: Graph, box: Box, tol: float, dtype: torch.dtype, proof: Proof, on_domain: OnDomain, progress: Any
+) -> AttentionNetwork:
+    """Kernel "anchor": one function of one number, by one head that sees a window of its anchors."""
+    function = graph.nodes[graph.outputs[0]]
+    single = len(graph.outputs) == 1 and len(graph.nodes) == 2 and function.op not in KINDS and box.lo.shape == (1,)
+    if not single:
+        raise ValueError(
+            f"kernel='anchor' is for one function of one number; {graph.name} has {len(graph.nodes)} columns: use 'dot'"
+        )
+    return approximate(
+        function.op, box, tol, dtype=dtype, kernel="anchor", proof=proof, on_domain=on_domain, progress=progress
+    )
+
+
+def _domain(
+    domain: Box | tuple[Any, Any], function: Callable[..., Any] | nn.Module, features: int | None, tokens: int | None
+) -> Box:
+    """(features,) or (tokens, features)."""
+    box = Box.of(domain)
+    if features is not None and (not isinstance(features, int) or features < 1):
+        raise ValueError(f"features must be a whole number of at least 1, not {features!r}")
+    if box.lo.ndim > 2 or (box.lo.ndim == 2 and tokens != len(box.lo)):
+        raise DomainError(f"domain: a box of shape {box.lo.shape} does not go with tokens={tokens!r}")
+    plain = not isinstance(domain, Box) and box.lo.shape == (1,)
+    wanted = features or (_features_of(function) if plain else None) or box.lo.shape[-1]
+    if box.lo.shape == (1,) and wanted != 1:
+        return Box(np.repeat(box.lo, wanted), np.repeat(box.hi, wanted))
+    if box.lo.shape[-1] != wanted:
+        raise DomainError(f"domain: {box.lo.shape[-1]} intervals for {wanted} features")
+    return box
+
+
+def _features_of(function: Callable[..., Any] | nn.Module) -> int | None:
+    """What the first layer of a module takes."""
+    for module in function.modules() if isinstance(function, nn.Module) else ():
+        if isinstance(module, nn.Linear):
+            return module.in_features
+        if isinstance(module, nn.LayerNorm):
+            return int(module.normalized_shape[-1])
+    return None
+
+
+def _known(name: str, value: Any, known: tuple[str, str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, not {value!r}")
