@@ -12,6 +12,7 @@ from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.compiler.certify import build, certified, checked
 from weightwright.compiler.designs import faithful_designs, spectral_designs, windowed_designs
+from weightwright.compiler.graded_designs import graded_designs
 from weightwright.compiler.kinked import Kinked, Sees, find_kinks
 from weightwright.compiler.kinked_designs import kinked_designs
 from weightwright.compiler.measure import first_measured
@@ -127,6 +128,8 @@ def _designs(
         return
     if kinked is not None:
         yield from kinked_designs(kinked, most, sees)
+    else:
+        yield from graded_designs(task, most)
     if kinked is None or not len(kinked.zones):
         yield from spectral_designs(task, most)
 

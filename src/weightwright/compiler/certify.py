@@ -26,6 +26,7 @@ from weightwright.network.layers import Floats
 
 #: The prover does not look for approximation errors below so much of the tolerance.
 WORTHWHILE = 1e-6
+_IN_A_BOX = 17  # samples, where the first boxes are not even
 
 Rule = Literal["taylor", "nearest"]
 
@@ -37,7 +38,7 @@ def certified(
 
     kinks: where, in s, boxes should end. zones: (number, 2), the dead zones in x.
     """
-    query = task.query.finer(design.finer)
+    query = design.query or task.query
     lo, hi = query.reach(float(task.box.lo[0]), float(task.box.hi[0]), task.dtype)
     network = build(task, design)
     layer, local = design.layer(query), task.provable(design.mean, query)
@@ -47,9 +48,12 @@ def certified(
     else:
         holes = _holes(task, zones)
         between = local.edges(lo, hi) if isinstance(local, Sampled) else kinks
-        edges = np.unique(np.concatenate([first_edges(layer, lo, hi), between, holes.ravel()]))
+        first = first_edges(layer, lo, hi) if design.edges is None else np.clip(design.edges, lo, hi)
+        edges = np.unique(np.concatenate([first, [lo, hi], between, holes.ravel()]))
         edges = edges[(edges >= lo) & (edges <= hi)]
         s = np.union1d(np.linspace(lo, hi, SAMPLES), samples(lo, hi, kinks.tolist(), 60))
+        if design.edges is not None:
+            s = np.union1d(s, np.linspace(edges[:-1], edges[1:], _IN_A_BOX))
         s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
         measured = float(np.abs(evaluate(layer, s) - task.target(s, design.mean, query)).max())
         proof = prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
@@ -96,7 +100,7 @@ def certified(
 
 def build(task: Task, design: Design) -> Network:
     """The network of a design."""
-    return assemble(design, task.query.finer(design.finer), task.text, task.dtype)
+    return assemble(design, design.query or task.query, task.text, task.dtype)
 
 
 def _holes(task: Task, zones: Floats) -> Floats:

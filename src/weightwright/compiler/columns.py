@@ -10,9 +10,12 @@ import numpy as np
 
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, Node
 from weightwright.certificates.prover.jets import values
+from weightwright.compiler.tracing.user_source import refuse
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network.layers import Floats
+
+_FIXED = "where the function is made for a fixed number n of tokens, pass tokens=n"
 
 
 class Columns:
@@ -23,12 +26,16 @@ class Columns:
         self.nodes: list[Node] = []
         self.matrices: list[Floats] = []
         self._known: dict[Any, int] = {}
+        self._places: dict[bytes, int] = {}  # of the matrices
+        self._loose: set[int] = set()  # sums that later sums may take apart
 
     def input(self, feature: int) -> int:
         return self._add(Node(INPUT, index=feature, label=f"x[{feature}]"))
 
     def constant(self, values: Floats | float) -> int:
         """The same number on every token, or one for each."""
+        if self.tokens is None and len(_shortest(values)) > 1:
+            raise refuse("the function adds or multiplies different constants on different tokens", _FIXED)
         return self._add(Node(AFFINE, constants=_shortest(values), label="constant"))
 
     def constant_of(self, column: int) -> Floats | None:
@@ -40,22 +47,32 @@ class Columns:
         self, of: Sequence[int], weights: Sequence[float] | Floats, constants: Floats | float = 0.0, label: str = ""
     ) -> int:
         """The sum of weights times columns, plus constants; equal columns are taken together where that is exact."""
-        total, terms = _shortest(constants), dict[int, Fraction]()
-        rest: list[tuple[int, float]] = []
-        for column, weight in zip(of, np.asarray(weights, dtype=np.float64).tolist(), strict=True):
-            known = self.constant_of(column)
-            if known is not None:
-                total = _shortest(total + weight * known)
-            elif weight:
-                together = terms.get(column, Fraction(0)) + Fraction(weight)
-                if Fraction(float(together)) == together:
-                    terms[column] = together
-                else:
-                    rest.append((column, weight))
-        pairs = sorted([*((c, float(w)) for c, w in terms.items() if w), *rest])
-        if len(pairs) == 1 and pairs[0][1] == 1.0 and not total.any():
-            return pairs[0][0]
-        return self._add(Node(AFFINE, tuple(c for c, _ in pairs), np.array([w for _, w in pairs]), total, label=label))
+        columns, factors, total = np.asarray(of, dtype=np.int64), _floats(weights), _shortest(constants)
+        if len(set(of)) < len(of) or any(self.constant_of(column) is not None for column in of):
+            columns, factors, total = self._collected(of, factors, total)
+        kept = np.flatnonzero(factors)
+        kept = kept[np.lexsort((factors[kept], columns[kept]))]
+        if len(kept) == 1 and factors[kept[0]] == 1.0 and not total.any():
+            return int(columns[kept[0]])
+        return self._add(Node(AFFINE, tuple(columns[kept].tolist()), factors[kept], total, label=label))
+
+    def combined(
+        self, of: Sequence[int], weights: Sequence[float] | Floats, constants: Floats | float = 0.0, label: str = ""
+    ) -> int:
+        """The same for a sum that is written in steps: sums so built become terms of the new one, where that is
+        exact, so that a loop over terms leaves one column."""
+        places, factors, total = list[int](), list[float](), _shortest(constants)
+        for column, weight in zip(of, _floats(weights).tolist(), strict=True):
+            inner = self.nodes[column]
+            loose = column in self._loose or len(of) == 1 or len(inner.of) == 1
+            parts = _scaled_exactly(inner, weight, total) if inner.op == AFFINE and inner.of and loose else None
+            if parts is None:
+                places, factors = [*places, column], [*factors, weight]
+            else:
+                places, factors, total = [*places, *inner.of], [*factors, *parts[0]], parts[1]
+        made = self.affine(places, factors, total, label)
+        self._loose.add(made)
+        return made
 
     def apply(self, formula: str | Expression, column: int, label: str = "") -> int:
         """A function of one number, as a formula in x."""
@@ -64,7 +81,7 @@ class Columns:
         if known is not None:
             folded = np.asarray(values(expression, known), dtype=np.float64)
             if not np.isfinite(folded).all():
-                raise FormulaError(f"{text} is not finite at {known.tolist()}")
+                raise FormulaError(f"{text} is not finite at x = {known[~np.isfinite(folded)][0]}")
             return self.constant(folded)
         return column if text == "x" else self._add(Node(text, (column,), label=label or text))
 
@@ -78,8 +95,15 @@ class Columns:
         return self._add(Node(PRODUCT, (min(a, b), max(a, b)), label=label or "product"))
 
     def softmax(self, of: Sequence[int], label: str = "") -> list[int]:
+        known = [self.constant_of(column) for column in of]
+        if len(of) == 1:
+            return [self.constant(1.0)]
+        if all(numbers is not None for numbers in known):
+            table = np.stack([np.broadcast_to(numbers, self.tokens or 1) for numbers in known if numbers is not None])
+            powers = np.exp(table - table.max(axis=0))
+            return [self.constant(row) for row in powers / powers.sum(axis=0)]
         return [
-            self._add(Node(SOFTMAX, tuple(of), index=index, label=label or f"softmax[{index}]"))
+            self._add(Node(SOFTMAX, tuple(of), index=index, label=f"entry {index} of {label or 'softmax'}"))
             for index in range(len(of))
         ]
 
@@ -88,12 +112,15 @@ class Columns:
         known = self.constant_of(column)
         if known is not None:
             return self.constant(matrix @ np.broadcast_to(known, len(matrix)))
-        if (matrix == np.eye(len(matrix))).all():
-            return column
-        found = [i for i, known in enumerate(self.matrices) if (known == matrix).all()]
-        if not found:
-            self.matrices.append(np.array(matrix, dtype=np.float64))
-        return self._add(Node(MIX, (column,), index=(found or [len(self.matrices) - 1])[0], label=label or "mix"))
+        if self.tokens is None:
+            raise refuse("the function mixes tokens, or treats them differently", _FIXED)
+        matrix = np.array(matrix, dtype=np.float64) + 0.0  # -0 becomes 0, so that equal matrices have equal bytes
+        if (matrix == np.diag(np.full(len(matrix), matrix[0, 0]))).all():
+            return self.affine([column], matrix[0, :1], label=label)
+        place = self._places.setdefault(matrix.tobytes(), len(self.matrices))
+        if place == len(self.matrices):
+            self.matrices.append(matrix)
+        return self._add(Node(MIX, (column,), index=place, label=label or "mix"))
 
     def graph(self, name: str, outputs: Sequence[int]) -> Graph:
         """The columns that the outputs need, numbered anew."""
@@ -104,27 +131,70 @@ class Columns:
                 needed.add(column)
                 stack.extend(self.nodes[column].of)
         places = {column: place for place, column in enumerate(sorted(needed))}
+        used = sorted({self.nodes[column].index for column in needed if self.nodes[column].op == MIX})
         nodes = []
         for column in sorted(needed):
             node = self.nodes[column]
             of = tuple(places[c] for c in node.of)
-            nodes.append(Node(node.op, of, node.weights, node.constants, node.index, node.label))
-        return Graph(name, tuple(nodes), tuple(places[c] for c in outputs), tuple(self.matrices), self.tokens)
+            index = used.index(node.index) if node.op == MIX else node.index
+            nodes.append(Node(node.op, of, node.weights, node.constants, index, node.label))
+        matrices = tuple(self.matrices[place] for place in used)
+        return Graph(name, tuple(nodes), tuple(places[c] for c in outputs), matrices, self.tokens)
+
+    def _collected(self, of: Sequence[int], weights: Floats, total: Floats) -> tuple[Any, Floats, Floats]:
+        """Columns, weights and constants, with known columns among the constants and equal columns together."""
+        terms, rest = dict[int, Fraction](), list[tuple[int, float]]()
+        for column, weight in zip(of, weights.tolist(), strict=True):
+            known = self.constant_of(column)
+            if known is not None:
+                total = _shortest(total + weight * known)
+                continue
+            together = terms.get(column, Fraction(0)) + Fraction(weight)
+            if Fraction(float(together)) == together:
+                terms[column] = together
+            else:
+                rest.append((column, weight))
+        pairs = [*((column, float(weight)) for column, weight in terms.items()), *rest]
+        return np.array([c for c, _ in pairs], dtype=np.int64), _floats([w for _, w in pairs]), total
 
     def _scaled(self, factors: Floats, column: int, label: str) -> int:
         if len(factors) == 1:
-            return self.affine([column], factors, label=label)
+            return self.combined([column], factors, label=label)
         return self.mix(np.diag(factors), column, label)
 
     def _add(self, node: Node) -> int:
         key = (node.op, node.of, node.weights.tobytes(), node.constants.tobytes(), node.index)
         if key not in self._known:
+            for numbers in (node.weights, node.constants):
+                if not np.isfinite(numbers).all():
+                    raise FormulaError(f"{node.label or node.op} has the constant {numbers[~np.isfinite(numbers)][0]}")
             self._known[key] = len(self.nodes)
             self.nodes.append(node)
         return self._known[key]
+
+
+def _floats(values: Sequence[float] | Floats) -> Floats:
+    return np.asarray(values, dtype=np.float64)
 
 
 def _shortest(values: Floats | float) -> Floats:
     """One number where all are the same."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     return array[:1] if (array == array[0]).all() else array
+
+
+def _scaled_exactly(inner: Node, weight: float, total: Floats) -> tuple[list[float], Floats] | None:
+    """The weights of weight times an affine column, and its constants added to the total, if floats hold them."""
+    weights = [weight * w for w in inner.weights.tolist()]
+    if not np.isfinite([*weights, *(total + weight * inner.constants)]).all():
+        return None
+    if abs(weight) != 1 and any(
+        Fraction(weight) * Fraction(w) != Fraction(p) for w, p in zip(inner.weights, weights, strict=True)
+    ):
+        return None
+    if not inner.constants.any():
+        return weights, total
+    sums = total + weight * inner.constants
+    pairs = np.broadcast_arrays(total, inner.constants, sums)
+    exact = all(Fraction(t) + Fraction(weight) * Fraction(c) == Fraction(s) for t, c, s in zip(*pairs, strict=True))
+    return (weights, _shortest(sums)) if exact else None

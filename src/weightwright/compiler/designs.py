@@ -49,7 +49,7 @@ def windowed_designs(task: Task, most: int) -> Iterator[Design]:
             if not any(fit.table is table for table in tried):
                 tried.append(fit.table)
                 kind = f"{fit.table.size} soft anchors, {2 * (fit.table.window or 0) + 1} of them seen"
-                yield replace(_one(task, fit.table, kind), finer=fit.factor)
+                yield replace(_one(task, fit.table, kind), query=task.query.finer(fit.factor))
 
 
 def faithful_designs(task: Task, most: int) -> Iterator[Design]:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import torch
-from torch.nn import functional
 
-from weightwright.certificates.claims import constant
+from weightwright.compiler.tracing.elementary import ELEMENTARY, clamped, number, torch_name
+from weightwright.compiler.tracing.user_source import boundary, refuse
 from weightwright.errors import UnsupportedOperation
 from weightwright.expressions import Apply, Expression, Variable
-from weightwright.expressions.nodes import count_nodes, soft_threshold
+from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parse import MAX_NODES
 
 _INSTEAD = (
     "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
-    " minimum, clamp, sign, nn.functional.softplus, gelu, silu, softshrink, leaky_relu, hardtanh"
+    " minimum, clamp, sign, nn.functional.softplus, gelu, silu, elu, softshrink, leaky_relu, hardtanh"
 )
 
 
+@boundary
 def trace(function: Callable[..., Any], names: Sequence[str] = ("x",)) -> Expression:
     """The expression in these variables that a function of so many tensors computes elementwise."""
     result = function(*(Symbol(Variable(name)) for name in names))
@@ -42,10 +41,7 @@ class Symbol:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Symbol:
-        handler = _TORCH.get(func)
-        if handler is None:
-            raise UnsupportedOperation(f"{getattr(func, '__name__', func)!r} cannot be traced; {_INSTEAD}")
-        return Symbol(handler(*args, **(kwargs or {})))
+        return _called(torch_name(func), f"{getattr(func, '__name__', func)!r}", args, kwargs or {})
 
     def __add__(self, other: Any) -> Symbol:
         return Symbol(_binary("add")(self, other))
@@ -72,44 +68,48 @@ class Symbol:
         return Symbol(_binary("div")(other, self))
 
     def __pow__(self, other: Any) -> Symbol:
-        return Symbol(_binary("pow")(self, other))
+        return Symbol(_power(self, other))
 
     def __rpow__(self, other: Any) -> Symbol:
-        return Symbol(_binary("pow")(other, self))
+        return Symbol(_power(other, self))
 
     def __neg__(self) -> Symbol:
-        return Symbol(_unary("neg")(self))
+        return Symbol(Apply("neg", (self.expression,)))
 
     def __abs__(self) -> Symbol:
-        return Symbol(_unary("abs")(self))
+        return Symbol(Apply("abs", (self.expression,)))
 
     def __bool__(self) -> bool:
-        raise UnsupportedOperation(
-            "the function decides by the value of its input (an if, a while, a comparison); use torch.maximum,"
-            " minimum, clamp or relu instead"
+        raise refuse(
+            "the function decides by the value of its input (an if, a while, a comparison)",
+            "use torch.maximum, minimum, clamp or relu instead",
         )
 
     def _compared(self, other: Any) -> bool:
-        raise UnsupportedOperation(
-            "a comparison cannot be traced; use torch.maximum, torch.minimum, torch.clamp or relu instead"
-        )
+        raise refuse("a comparison cannot be traced", "use torch.maximum, torch.minimum, torch.clamp or relu instead")
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
     __eq__ = __ne__ = _compared
     __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> float:
-        raise UnsupportedOperation(f"a plain number was asked for (math.sin and the like do that); {_INSTEAD}")
+        raise refuse("a plain number was asked for (math.sin and the like do that)", _INSTEAD)
 
     __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Callable[..., Symbol]:
-        method = getattr(torch.Tensor, name, None)
-        if method is None or name.startswith("__"):
+        if name.startswith("__") or not hasattr(torch.Tensor, name):
             raise AttributeError(name)
-        if method not in _TORCH:
-            raise UnsupportedOperation(f".{name} cannot be traced; {_INSTEAD}")
-        return lambda *args, **kwargs: Symbol(_TORCH[method](self, *args, **kwargs))
+        if torch_name(name) not in _TORCH:
+            raise refuse(f".{name} cannot be traced", _INSTEAD)
+        return lambda *args, **kwargs: _called(torch_name(name), name, (self, *args), kwargs)
+
+
+def _called(name: str, shown: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Symbol:
+    if name not in _TORCH:
+        raise refuse(f"{shown} cannot be traced", _INSTEAD)
+    kwargs.pop("inplace", None)
+    return Symbol(_TORCH[name](*args, **kwargs))
 
 
 def _expression(value: Any, what: str) -> Expression:
@@ -117,17 +117,12 @@ def _expression(value: Any, what: str) -> Expression:
         return value.expression
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
-    if isinstance(value, builtins.int | builtins.float | Fraction) and not isinstance(value, builtins.bool):
-        try:
-            return constant(Fraction(value))
-        except (ValueError, OverflowError):
-            raise UnsupportedOperation(f"{what} is {value!r}, which is not finite") from None
-    raise UnsupportedOperation(f"{what} is {type(value).__name__}, not a number or the traced input")
+    return number(value, what)
 
 
-def _unary(op: str) -> Callable[..., Expression]:
-    def build(input: Any, inplace: bool = False) -> Expression:
-        return Apply(op, (_expression(input, f"the argument of {op}"),))
+def _elementary(name: str) -> Callable[..., Expression]:
+    def build(input: Any, *args: Any, **kwargs: Any) -> Expression:
+        return ELEMENTARY[name](_expression(input, f"the argument of {name}"), *args, **kwargs)
 
     return build
 
@@ -147,94 +142,29 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Expression:
     return _binary("add")(input, other if alpha == 1 else Symbol(_binary("mul")(alpha, other)))
 
 
-def _clamp(input: Any, min: Any = None, max: Any = None) -> Expression:
-    if min is not None and max is not None:
-        return Apply("clip", tuple(_expression(v, "an argument of clamp") for v in (input, min, max)))
-    if min is None and max is None:
-        raise UnsupportedOperation("clamp needs min or max")
-    return _binary("max")(input, min) if max is None else _binary("min")(input, max)
-
-
 def _power(input: Any, exponent: Any) -> Expression:
     return _binary("pow")(input, exponent)
 
 
-def _gelu(input: Any, approximate: str = "none") -> Expression:
-    if approximate != "none":
-        raise UnsupportedOperation(f"gelu with approximate={approximate!r}: only the erf form, approximate='none'")
-    return _unary("gelu")(input)
+def _clamp(input: Any, min: Any = None, max: Any = None) -> Expression:
+    low, high = (None if end is None else _expression(end, "an argument of clamp") for end in (min, max))
+    return clamped(_expression(input, "an argument of clamp"), low, high)
 
 
-def _softplus(input: Any, beta: float = 1, threshold: float = 20) -> Expression:
-    """The smooth softplus log(1 + e^x). torch itself switches to x above 20, off by up to 2.1e-9 there."""
-    if beta == 1:
-        return _unary("softplus")(input)
-    scaled = Symbol(_unary("softplus")(Symbol(_binary("mul")(beta, input))))
-    return _binary("div")(scaled, beta)
-
-
-def _softshrink(input: Any, lambd: float = 0.5) -> Expression:
-    return soft_threshold(_expression(input, "the argument of softshrink"), _expression(lambd, "lambd"))
-
-
-def _leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Expression:
-    """x above 0, slope x below: slope x + (1 - slope) relu(x)."""
-    slope = Fraction(negative_slope)
-    return _binary("add")(Symbol(_binary("mul")(slope, input)), Symbol(_binary("mul")(1 - slope, torch.relu(input))))
-
-
-def _hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Expression:
-    return _clamp(input, min_val, max_val)
-
-
-def _names(*pairs: tuple[str, Callable[..., Expression]]) -> dict[Any, Callable[..., Expression]]:
-    """Each handler under torch.<name>, torch.Tensor.<name> and torch.nn.functional.<name>, where they exist."""
-    return {
-        getattr(home, name): handler
-        for name, handler in pairs
-        for home in (torch, torch.Tensor, functional, torch.special)
-        if hasattr(home, name)
-    }
-
-
-_TORCH = _names(
-    *((name, _unary(name)) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "atan", "tanh", "sigmoid")),
-    *((name, _unary(name)) for name in ("erf", "abs", "relu", "silu", "neg", "sign")),
-    ("arctan", _unary("atan")),
-    ("absolute", _unary("abs")),
-    ("negative", _unary("neg")),
-    ("expit", _unary("sigmoid")),
-    ("square", lambda input: _binary("pow")(input, 2)),
-    ("reciprocal", lambda input: _binary("div")(1, input)),
-    ("rsqrt", lambda input: _binary("div")(1, Symbol(_unary("sqrt")(input)))),
-    ("add", _add),
-    ("sub", _subtract),
-    ("subtract", _subtract),
-    ("rsub", lambda input, other: _subtract(other, input)),
-    ("mul", _binary("mul")),
-    ("multiply", _binary("mul")),
-    ("div", _binary("div")),
-    ("divide", _binary("div")),
-    ("true_divide", _binary("div")),
-    ("pow", _power),
-    ("maximum", _binary("max")),
-    ("minimum", _binary("min")),
-    ("clamp", _clamp),
-    ("clip", _clamp),
-    ("gelu", _gelu),
-    ("softshrink", _softshrink),
-    ("leaky_relu", _leaky_relu),
-    ("hardtanh", _hardtanh),
-    ("relu6", lambda input, inplace=False: _clamp(input, 0, 6)),
-    ("softplus", _softplus),
-    *(
-        (f"__{name}__", _binary(op))
-        for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))
-    ),
-    *(
-        (f"__r{name}__", lambda a, b, op=op: _binary(op)(b, a))
-        for name, op in (("add", "add"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"))
-    ),
-    ("__sub__", _subtract),
-    ("__rsub__", lambda input, other: _subtract(other, input)),
-)
+#: By the name that `torch_name` gives.
+_TORCH: dict[str, Callable[..., Expression]] = {
+    **{name: _elementary(name) for name in ELEMENTARY},
+    "add": _add,
+    "radd": lambda input, other: _add(other, input),
+    "sub": _subtract,
+    "rsub": lambda input, other: _subtract(other, input),
+    "mul": _binary("mul"),
+    "rmul": lambda input, other: _binary("mul")(other, input),
+    "div": _binary("div"),
+    "rdiv": lambda input, other: _binary("div")(other, input),
+    "pow": _power,
+    "rpow": lambda input, other: _power(other, input),
+    "maximum": _binary("max"),
+    "minimum": _binary("min"),
+    "clamp": _clamp,
+}

@@ -59,6 +59,7 @@ class _Parser:
         self.position = 0
         self.depth = 0
         self.nodes = 0
+        self.known: dict[tuple[object, ...], Expression] = {}
 
     def run(self) -> Expression:
         expression = self._expression(0)
@@ -142,7 +143,14 @@ class _Parser:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise self._error(f"more than {MAX_NODES} operations", self._peek())
-        return node
+        return self._shared(node)
+
+    def _shared(self, node: Expression) -> Expression:
+        """One object for equal nodes: what is written several times is then computed once. (Equal arguments are one
+        object already, so that their identity tells.)"""
+        if isinstance(node, Apply):
+            return self.known.setdefault((node.op, *map(id, node.args)), node)
+        return self.known.setdefault((type(node), node), node)
 
     def _peek(self) -> _Token:
         return self.tokens[self.position]

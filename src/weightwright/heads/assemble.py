@@ -87,7 +87,7 @@ def _power_of_two(x: float) -> bool:
 
 @dataclass(frozen=True)
 class Query:
-    """s = (x - centre) * scale, with a scale that is a power of two; |s| <= 1 unless it was made finer."""
+    """s = (x - centre) * scale, with a scale that is a power of two; |s| is about 1 at most unless it was made finer."""
 
     centre: float
     scale: float
@@ -130,7 +130,8 @@ class Design:
     roles: tuple[str, ...]
     mean: float
     slope: float = 0.0
-    finer: float = 1.0  # the query counts in units of 1/finer
+    query: Query | None = None  # where the query is not the task's own
+    edges: Floats | None = None  # where the first boxes of a proof end, in s; None: evenly
 
     @property
     def size(self) -> int:

@@ -1,0 +1,1 @@
+"""Following a torch function: symbolic tensors, and what every torch operation does to them."""

@@ -1,0 +1,91 @@
+"""Where in the user's source an operation stands, and errors that say so."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from weightwright.errors import UnsupportedOperation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parents[2])
+_STANDARD = sysconfig.get_path("stdlib")
+_INSTALLED = ("site-packages", "dist-packages")  # inside the standard library's folder, and still the user's
+_boundaries: set[CodeType] = set()
+
+
+def boundary(function: F) -> F:
+    """Marks a function that calls the user's: frames outside it are none of the traced function's."""
+    _boundaries.add(function.__code__)
+    return function
+
+
+def refuse(what: str, instead: str = "") -> UnsupportedOperation:
+    """The error for an operation: what it is, the user's line, and what to write instead."""
+    return UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+
+
+def line() -> str:
+    """' (file:line: text; module path)' of the user's innermost line under trace, as far as there is one."""
+    parts, frame, path = [], _user_frame(), _module_path()
+    if frame is not None:
+        name = frame.f_code.co_filename
+        text = linecache.getline(name, frame.f_lineno, frame.f_globals).strip()
+        parts.append(f"{name}:{frame.f_lineno}" + (f": `{text}`" if text else ""))
+    if path:
+        parts.append(f"in module {path}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def short_place() -> str:
+    """', file:line' for the label of a column; the path of the module where no line is the user's."""
+    frame = _user_frame()
+    if frame is not None:
+        return f", {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    path = _module_path()
+    return f", module {path}" if path else ""
+
+
+def _frames() -> Iterator[FrameType]:
+    """From the innermost outwards, up to the call of the traced function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in _boundaries:
+        yield frame
+        frame = frame.f_back
+
+
+def _user_frame() -> FrameType | None:
+    return next((frame for frame in _frames() if _is_users(frame.f_code.co_filename)), None)
+
+
+@cache
+def _is_users(filename: str) -> bool:
+    if filename.startswith(("<frozen", "<string", _TORCH, _OURS)):
+        return False
+    return not filename.startswith(_STANDARD) or any(name in filename for name in _INSTALLED)
+
+
+def _module_path() -> str:
+    """The path of the innermost module whose forward runs, from the outermost; its class if that is the same."""
+    modules = [
+        frame.f_locals["self"]
+        for frame in _frames()
+        if frame.f_code.co_name == "forward" and isinstance(frame.f_locals.get("self"), nn.Module)
+    ]
+    if not modules:
+        return ""
+    names = {id(module): name for name, module in modules[-1].named_modules()}
+    kind = type(modules[0]).__name__
+    name = names.get(id(modules[0]), "")
+    return f"{name} ({kind})" if name else kind
