@@ -132,7 +132,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                self._declared[stack[-1]] = self._declare(*stack.pop())
+                found = stack.pop()
+                self._declared[found] = self._declare(*found)
         return self._declared[key]
 
     def held(self, node: int, token: int) -> Held:
@@ -145,7 +146,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                self._held[stack[-1]] = self._hold(*stack.pop())
+                found = stack.pop()
+                self._held[found] = self._hold(*found)
         return self._held[key]
 
     def _is_function(self, node: int) -> bool:
