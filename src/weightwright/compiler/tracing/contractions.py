@@ -80,6 +80,13 @@ def outer(input: Any, vec2: Any) -> Traced:
     return mul(operand(input).unsqueeze(1), operand(vec2).unsqueeze(0))
 
 
+@operation("cumsum")
+def cumsum(input: Traced, dim: int, dtype: Any = None) -> Traced:
+    earlier = torch.ones(input.shape[dim], input.shape[dim], dtype=torch.float64).triu()
+    last = input.movedim(dim, -1)
+    return (matmul(last, earlier) if input.ndim > 1 else matmul(earlier.T, last)).movedim(-1, dim)
+
+
 @operation("linalg_vecdot")
 def vecdot(x: Any, y: Any, dim: int = -1) -> Traced:
     return called("sum", (mul(x, y), dim))
