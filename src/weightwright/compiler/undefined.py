@@ -148,8 +148,8 @@ def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bo
     where = f"on the part {_box(forms, lo, hi)} of the domain"
     how = f"{where} its argument is {reach}" if certain else f"{where} its argument may be anything {reach}"
     return (
-        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token}: {how}. Take a smaller domain, or"
-        " keep the argument away from there: add an eps to a variance before dividing by its root, or clamp the argument"
+        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token}: {how}. Take a smaller domain,"
+        " or keep the argument away from there: add an eps to a variance before dividing by its root, or clamp it"
     )
 
 

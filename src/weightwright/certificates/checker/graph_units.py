@@ -132,8 +132,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                found = stack.pop()
-                self._declared[found] = self._declare(*found)
+                done = stack.pop()
+                self._declared[done] = self._declare(*done)
         return self._declared[key]
 
     def held(self, node: int, token: int) -> Held:
@@ -146,8 +146,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                found = stack.pop()
-                self._held[found] = self._hold(*found)
+                done = stack.pop()
+                self._held[done] = self._hold(*done)
         return self._held[key]
 
     def _is_function(self, node: int) -> bool:
