@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -22,7 +24,7 @@ def mlp(sizes: list[int], activation: str, seed: int = 0) -> Graph:
     """A network of linear layers with weights of the usual size."""
     rng, columns = np.random.default_rng(seed), Columns(None)
     h = [columns.input(i) for i in range(sizes[0])]
-    for layer, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for layer, (a, b) in enumerate(pairwise(sizes)):
         W, bias = rng.normal(size=(b, a)) / np.sqrt(a), 0.1 * rng.normal(size=b)
         h = [columns.affine(h, W[i], float(bias[i])) for i in range(b)]
         if layer < len(sizes) - 2:
