@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -64,7 +64,7 @@ class AttentionNetwork(nn.Module):
         if not self.network.one_token_at_a_time:
             return self._run(x)
         rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
-        widest = max((_keys_at_once(head) for head in self.network.heads), default=1)
+        widest = max((layer.scores for layer in self.modules() if isinstance(layer, _AttentionLayer)), default=1)
         parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
         out = torch.cat([self._run(part) for part in parts])
         return out.reshape(*x.shape[:-1], len(self.network.outputs))
@@ -259,12 +259,37 @@ class _AttentionLayer(nn.Module):
         self.residual = layer.residual
         self.width = len(layer.coordinates)
         self.heads = nn.ModuleList(_AttentionHead(head, network) for head in layer.heads)
+        self.together = _same_table(list(self.heads))  # type: ignore[arg-type]
+        self.scores = max((len(same) * _keys_at_once(layer.heads[same[0]]) for same in self.together), default=1)
 
     def forward(self, X: Tensor) -> Tensor:
         total = X if self.residual else X.new_zeros(*X.shape[:-1], self.width)
-        for head in self.heads:
-            total = total + head(X)
+        for numbers in self.together:
+            heads = [cast(_AttentionHead, self.heads[number]) for number in numbers]
+            if len(heads) == 1 or any(head._forward_hooks or head._forward_pre_hooks for head in heads):
+                for head in heads:
+                    total = total + head(X)
+            else:
+                total = total + _all_at_once(heads, X)
         return total
+
+
+def _same_table(heads: list[_AttentionHead]) -> list[list[int]]:
+    """The numbers of heads that differ in what they read and write only: the same keys and values on registers."""
+    groups: dict[Any, list[int]] = {}
+    for number, head in enumerate(heads):
+        shared = head.sees.data == "none" and head.decay is None
+        table = tuple(part.double().cpu().numpy().tobytes() for part in (head.K_registers, head.V_registers))
+        groups.setdefault((head.beta, tuple(head.K_registers.shape), table) if shared else number, []).append(number)
+    return list(groups.values())
+
+
+def _all_at_once(heads: list[_AttentionHead], X: Tensor) -> Tensor:
+    """The sum of heads with the same table."""
+    W_Q = torch.stack([head.W_Q for head in heads], 1)  # (d, H, h)
+    Q = (X @ W_Q.flatten(1)).unflatten(-1, W_Q.shape[1:])  # (B, n, H, h)
+    mixed = heads[0]._on_registers(heads[0].beta * Q)  # (B, n, H, v)
+    return mixed.flatten(-2) @ torch.cat([head.W_O for head in heads])
 
 
 def _keys_at_once(head: Head) -> int:

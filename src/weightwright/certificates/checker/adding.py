@@ -37,7 +37,7 @@ class Sum:
 
     def __init__(self, start: Stream, basis: Basis) -> None:
         self.basis, self.rows, self.err = basis, list(start.rows), start.err.copy()
-        self.sizes = start.sizes(basis)
+        self.sizes = start.sizes(basis).copy()
         constants = start.constants
         self.roundings = (constants != 0).astype(float)  # a 0 that is known adds nothing; NaN is no 0
         self._added: list[list[tuple[Row, Writes]]] = [[] for _ in start.rows]

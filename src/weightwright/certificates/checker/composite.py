@@ -189,7 +189,7 @@ class _Walk:
         self.masks = self.masks or not hides_others(place.stored, len(keys.registers) + len(stream.rows))
         profiles = {"x" if unit == IDENTITY else self.units.profile(unit) for unit in part.units if unit != UNREAD}
         require(len(profiles) == 1, f"a part computes one profile, not {sorted(profiles)}")
-        errors = stream.total()[:, place.source]
+        errors = stream.total[:, place.source]
         lo, hi, off = math.inf, -math.inf, 0.0
         differences: dict[int, Floats] = {}
         for token, unit in enumerate(part.units):

@@ -28,7 +28,7 @@ def picking(head: Head, keys: Keys) -> Stream:
     counted = seen.any(axis=0) | keys.hide
     must(bool(np.isfinite(K[counted]).all()), "a key of a picking head is no exact number")
     Q, V = keys.times(keys.stream, head.W_Q), keys.through(head.W_V)
-    Q_sizes, V_sizes, Q_off = Q.sizes(keys.basis), V.sizes(keys.basis), Q.total()
+    Q_sizes, V_sizes, Q_off = Q.sizes(keys.basis), V.sizes(keys.basis), Q.total
     must(bool((V_sizes < 2.0**100).all()), "a value may overflow")
     rows, err = [], np.zeros((3, n, head.W_V.shape[1]))
     for i in range(n):

@@ -5,7 +5,8 @@ Linear maps act on the forms in mid-radius arithmetic; what they round when they
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -105,20 +106,24 @@ class Stream:
 
     rows: list[Row]
     err: Floats
+    _known: dict[str, Floats] = field(default_factory=dict)
 
+    @cached_property
     def total(self) -> Floats:
         return above(self.err.sum(axis=0), 3)
 
     def sizes(self, basis: Basis) -> Floats:
-        """(tokens, coordinates): upper bounds on the computed numbers."""
-        ends = np.array([row.range(basis) for row in self.rows])  # (tokens, 2, coordinates)
-        return above(np.abs(ends).max(axis=1) + self.total(), 2)
+        """(tokens, coordinates): upper bounds on the computed numbers. Asked with one basis only, which grows."""
+        if "sizes" not in self._known:
+            ends = np.array([row.range(basis) for row in self.rows])  # (tokens, 2, coordinates)
+            self._known["sizes"] = above(np.abs(ends).max(axis=1) + self.total, 2)
+        return self._known["sizes"]
 
-    @property
+    @cached_property
     def constants(self) -> Floats:
         """(tokens, coordinates): numbers that are known and computed exactly; NaN elsewhere."""
         known = np.array([row.constants for row in self.rows])
-        return np.where(self.total() == 0, known, np.nan)
+        return np.where(self.total == 0, known, np.nan)
 
 
 def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: float) -> Stream:
