@@ -22,6 +22,11 @@ class Mixing:
     padding: Floats | None = None  # (n,)
 
 
+def needs_padding(A: Floats) -> bool:
+    """Whether the rows of the matrix have different sums."""
+    return bool(np.ptp(A.sum(axis=1)) > EQUAL * abs(A).sum(axis=1).max())
+
+
 def mixings(A: Floats) -> tuple[Mixing, ...]:
     """Heads that add up to the matrix: one if its entries have one sign, else two.
 
@@ -31,9 +36,7 @@ def mixings(A: Floats) -> tuple[Mixing, ...]:
     if not A.any():
         return ()
     plus, minus = np.maximum(A, 0.0), np.maximum(-A, 0.0)
-    sums = A.sum(axis=1)
-    equal = bool(np.ptp(sums) <= EQUAL * abs(A).sum(axis=1).max())
-    if plus.any() and minus.any() and equal:
+    if plus.any() and minus.any() and not needs_padding(A):
         # the same number more on both sides makes the sums of each side equal, and no padding is needed
         short = plus.sum(axis=1).max() - plus.sum(axis=1)
         both = np.diag(np.where(short > EQUAL * plus.sum(axis=1).max(), short, 0.0))
