@@ -18,7 +18,7 @@ from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.graphs import Graph
 from weightwright.certificates.prover.composite import propose
 from weightwright.errors import CertificateError, ToleranceError
-from weightwright.network import Attention, Network
+from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
 
 #: Rounding is claimed so many times larger where the checker could not show what was proposed.
@@ -69,7 +69,7 @@ def _proposed(network: Network, composite: Composite, domain: Box) -> Terms:
 
 def _certificate(network: Network, composite: Composite, domain: Box, terms: Terms) -> Certificate:
     total = terms.approximation + terms.leakage + terms.rounding
-    said = assumptions(network.dtype, "dot") + assumed(composite) + ((MASKED,) if _masks(network) else ())
+    said = assumptions(network.dtype, "dot") + assumed(composite) + (() if network.native else (MASKED,))
     return Certificate(
         in_words(composite),
         domain,
@@ -82,20 +82,6 @@ def _certificate(network: Network, composite: Composite, domain: Box, terms: Ter
         said,
         composite=composite,
     )
-
-
-def _masks(network: Network) -> bool:
-    """Whether a plain Transformer that loads the network needs a mask: it is not native, or a head takes values that
-    were written before, which registers that it does not see hold as well."""
-    written: set[int] = set()
-    for layer in network.layers:
-        heads = layer.heads if isinstance(layer, Attention) else ()
-        for head in heads:
-            reads = set(np.flatnonzero(head.W_K.any(axis=1) | head.W_V.any(axis=1)).tolist())
-            if len(network.registers) and reads & written and head.sees.registers != (0, len(network.registers)):
-                return True
-        written |= {int(c) for head in heads for c in np.flatnonzero(head.W_O.any(axis=0))}
-    return not network.native
 
 
 def _agreed(network: Network, certificate: Certificate) -> Certificate:
