@@ -138,9 +138,8 @@ def test_matrices_on_the_tokens(name: str) -> None:
     assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-12
 
 
-@pytest.mark.parametrize("name", ["causal sum", "any signs", "diagonal"])
+@pytest.mark.parametrize("name", ["causal sum", "any signs"])
 def test_rows_with_different_sums_after_the_first_layer(name: str) -> None:
-    """A register of value 0 would have been written: a product with constants takes its place."""
     columns = Columns(4)
     mixed = columns.mix(MATRICES[name][0], columns.apply("tanh(x)", columns.input(0)))
     graph, domain = columns.graph(name, [mixed]), cube(1, -1, 1)
@@ -148,20 +147,8 @@ def test_rows_with_different_sums_after_the_first_layer(name: str) -> None:
     assert lowered.network.native
     certificate = certified(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
+    assert not any("mask" in text for text in certificate.assumptions)
     assert largest_error(lowered, graph, domain) <= certificate.bound <= 1e-9
-
-
-def test_row_sums_that_floats_cannot_make_equal_need_a_mask() -> None:
-    columns = Columns(2)
-    A = np.array([[1e-20, 0.0], [0.0, 3.0]])
-    graph = columns.graph("uneven", [columns.mix(A, columns.apply("tanh(x)", columns.input(0)))])
-    domain = cube(1, -1, 1)
-    lowered = lower(graph, domain, 1e-9)
-    assert not lowered.network.native
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
-    assert certificate is not None
-    assert any("mask" in text for text in certificate.assumptions)
-    assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-9
 
 
 def test_constants_of_tokens() -> None:

@@ -19,7 +19,6 @@ from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
-from weightwright.compiler.row_sums import with_equal_sums
 from weightwright.compiler.shared_parts import Wish, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
@@ -62,9 +61,9 @@ def lower(
 
     domain: (features,), or (tokens, features) where the graph has a fixed number of tokens. Every function of one
     number is one head (one for each kink), every product two, every softmax one, every constant matrix on tokens one or
-    two (and a product after the first layer if its rows have different sums); linear maps on features cost nothing.
-    Heads of one depth stand in one layer, heads with one function share a table of registers. Chains of columns of a
-    single variable become one head where a table of moderate size can be proven for it.
+    two; linear maps on features cost nothing. Heads of one depth stand in one layer, heads with one function share a
+    table of registers. Chains of columns of a single variable become one head where a table of moderate size can be
+    proven for it.
 
     The tolerance is spent where errors cost least, as estimates say; whether the network is within tol is for the
     checker to decide. Raises FormulaError with a part of the domain where a function is undefined, ToleranceError where
@@ -75,7 +74,6 @@ def lower(
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if dtype not in PRECISION:
         raise ValueError(f"dtype must be one of {', '.join(PRECISION)}, not {dtype!r}")
-    graph = with_equal_sums(graph)
     apart: set[int] = set()
     while True:
         attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress)
