@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from weightwright.certificates.graphs import Graph
-from weightwright.compiler.evaluate import evaluate
+from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.tensors import traced
 
 Function = Callable[[Any], Any]

@@ -9,8 +9,8 @@ import torch
 
 from weightwright.box import Box
 from weightwright.certificates.graphs import Graph
+from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.columns import Columns
-from weightwright.compiler.evaluate import evaluate
 from weightwright.compiler.lowering import Lowered
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork

@@ -7,8 +7,8 @@ import pytest
 
 import weightwright as ww
 from weightwright.certificates.graphs import AFFINE, PRODUCT
+from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.columns import Columns
-from weightwright.compiler.evaluate import evaluate
 
 
 def test_only_needed_columns_and_matrices_are_kept() -> None:

@@ -11,7 +11,7 @@ from against_torch import assert_agrees, constants, seeded
 from torch import nn
 
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.compiler.evaluate import evaluate
+from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.tensors import traced
 
 W44 = constants(4, 4)

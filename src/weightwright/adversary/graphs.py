@@ -10,7 +10,7 @@ from flint import arb
 from weightwright.certificates.checker.balls import series
 from weightwright.certificates.composites import Composite
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.compiler.evaluate import column_values, evaluate
+from weightwright.certificates.prover.evaluate import column_values, evaluate
 from weightwright.expressions import parse
 from weightwright.network.layers import Bools, Floats
 
