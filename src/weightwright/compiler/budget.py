@@ -71,9 +71,8 @@ def sensitivities(ranges: Ranges, slopes: Slopes) -> tuple[dict[int, float], int
         elif node.op == MIX:
             reaches(node.of[0], moved @ abs(graph.matrices[node.index]), own, through)
         elif node.op == SOFTMAX:
-            for index, column in enumerate(node.of):  # p (1 - p) in all, on either side
-                share = 1.0 if index == node.index else 1.0 / (len(node.of) - 1)
-                reaches(column, SOFTMAX_SLOPE / 2 * share * moved, own, through)
+            for column in node.of:
+                reaches(column, SOFTMAX_SLOPE * moved, own, through)
         else:
             lemma, factors = ranges.lemmas.get(unit), slopes.factors[unit]
             for index, column in enumerate(node.of):
