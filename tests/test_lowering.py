@@ -167,7 +167,9 @@ def test_constants_of_tokens() -> None:
 
 def test_a_softmax_of_which_one_entry_is_used() -> None:
     columns = Columns(None)
-    p = columns.softmax([columns.input(0), columns.affine([columns.input(0)], [-900.0]), columns.constant(0.5)])
+    x = columns.input(0)
+    arguments = [columns.affine([x], [1.0], -2000.0), columns.affine([x], [-900.0], -2000.0), columns.constant(-1999.5)]
+    p = columns.softmax(arguments)  # far below the scores that hide other registers elsewhere
     graph, domain = columns.graph("one of three", [p[1]]), cube(1, -1, 1)
     lowered = lower(graph, domain, 1e-9)
     assert lowered.composite.softmaxes[0].nodes.count(-1) == 2

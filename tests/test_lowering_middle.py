@@ -30,7 +30,16 @@ def ranges(graph: Graph, domain: Box) -> Ranges:
     return Evaluator(forms).on(np.broadcast_to(domain.lo, (n, d)), np.broadcast_to(domain.hi, (n, d)))
 
 
+def coded() -> Graph:
+    """Mixed tokens with constants of their own."""
+    columns = Columns(2)
+    code = columns.affine([columns.input(0)], [1.0], np.array([1.0, 5.0]))
+    mixed = columns.mix(np.array([[1.0, 2.0], [0.0, -1.0]]), code)
+    return columns.graph("coded", [columns.apply("tanh(x)", columns.affine([mixed, code], [1.0, 0.5], 0.25)), mixed])
+
+
 GRAPHS = {
+    "coded": (coded(), cube(1, -1, 1)),
     "mlp": (mlp([3, 8, 8, 2], "gelu(x)"), cube(3, -1, 1)),
     "layer norm": (layer_norm(4, 1e-3), cube(4, -3, 3)),
     "tokens": (standardised(4, 1e-2), cube(1, -2, 2)),

@@ -22,11 +22,6 @@ class Mixing:
     padding: Floats | None = None  # (n,)
 
 
-def needs_padding(A: Floats) -> bool:
-    """Whether the rows of the matrix have different sums."""
-    return bool(np.ptp(A.sum(axis=1)) > EQUAL * abs(A).sum(axis=1).max())
-
-
 def mixings(A: Floats) -> tuple[Mixing, ...]:
     """Heads that add up to the matrix: one if its entries have one sign, else two.
 
@@ -36,11 +31,6 @@ def mixings(A: Floats) -> tuple[Mixing, ...]:
     if not A.any():
         return ()
     plus, minus = np.maximum(A, 0.0), np.maximum(-A, 0.0)
-    if plus.any() and minus.any() and not needs_padding(A):
-        # the same number more on both sides makes the sums of each side equal, and no padding is needed
-        short = plus.sum(axis=1).max() - plus.sum(axis=1)
-        both = np.diag(np.where(short > EQUAL * plus.sum(axis=1).max(), short, 0.0))
-        plus, minus = plus + both, minus + both
     return tuple(_one(part, sign) for part, sign in ((plus, 1.0), (minus, -1.0)) if part.any())
 
 
