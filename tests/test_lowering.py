@@ -42,11 +42,11 @@ def softmax(k: int) -> Graph:
 
 #: name -> (graph, domain, tol, heads in each layer, registers at most)
 CASES: dict[str, tuple[Graph, Box, float, list[int], int]] = {
-    "tanh 64-128-10": (mlp([64, 128, 10], "tanh(x)"), cube(64, 0, 1), 1e-6, [128], 2),
+    "tanh 64-48-10": (mlp([64, 48, 10], "tanh(x)"), cube(64, 0, 1), 1e-6, [48], 2),
     "relu 64-32-10": (mlp([64, 32, 10], "relu(x)"), cube(64, 0, 1), 1e-6, [32], 16),
-    "gelu 8-32-32-1": (mlp([8, 32, 32, 1], "gelu(x)"), cube(8, -1, 1), 1e-6, [32, 32], 60),
+    "gelu 8-32-32-1": (mlp([8, 32, 32, 1], "gelu(x)"), cube(8, -1, 1), 1e-4, [32, 32], 60),
     "softmax of 5": (softmax(5), cube(5, -4, 4), 1e-6, [1], 5),
-    "layer norm of 8": (layer_norm(8, 1e-5), cube(8, -3, 3), 1e-6, [8, 1, 16], 150),
+    "layer norm of 8": (layer_norm(8, 1e-5), cube(8, -3, 3), 1e-4, [8, 1, 16], 150),
     "Runge-Kutta": (lotka_volterra(), cube(2, 0.5, 2), 1e-6, [2, 2, 2, 2], 16),
     "Newton": (newton_root(3), cube(1, 0.5, 4), 1e-6, [3], 60),
     "standardised": (standardised(6, 1e-2), cube(1, -3, 3), 1e-6, [1, 1, 1, 1, 2], 100),
@@ -167,7 +167,9 @@ def test_constants_of_tokens() -> None:
 
 def test_a_softmax_of_which_one_entry_is_used() -> None:
     columns = Columns(None)
-    p = columns.softmax([columns.input(0), columns.affine([columns.input(0)], [-900.0]), columns.constant(0.5)])
+    x = columns.input(0)
+    arguments = [columns.affine([x], [1.0], -2000.0), columns.affine([x], [-900.0], -2000.0), columns.constant(-1999.5)]
+    p = columns.softmax(arguments)  # far below the scores that hide other registers elsewhere
     graph, domain = columns.graph("one of three", [p[1]]), cube(1, -1, 1)
     lowered = lower(graph, domain, 1e-9)
     assert lowered.composite.softmaxes[0].nodes.count(-1) == 2

@@ -11,6 +11,7 @@ from graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, st
 from weightwright.box import Box
 from weightwright.certificates.graphs import PRODUCT, Graph
 from weightwright.certificates.prover.evaluate import column_values
+from weightwright.compiler import lowering
 from weightwright.compiler.budget import Slopes, sensitivities
 from weightwright.compiler.columns import Columns
 from weightwright.compiler.composed import certified
@@ -29,7 +30,16 @@ def ranges(graph: Graph, domain: Box) -> Ranges:
     return Evaluator(forms).on(np.broadcast_to(domain.lo, (n, d)), np.broadcast_to(domain.hi, (n, d)))
 
 
+def coded() -> Graph:
+    """Mixed tokens with constants of their own."""
+    columns = Columns(2)
+    code = columns.affine([columns.input(0)], [1.0], np.array([1.0, 5.0]))
+    mixed = columns.mix(np.array([[1.0, 2.0], [0.0, -1.0]]), code)
+    return columns.graph("coded", [columns.apply("tanh(x)", columns.affine([mixed, code], [1.0, 0.5], 0.25)), mixed])
+
+
 GRAPHS = {
+    "coded": (coded(), cube(1, -1, 1)),
     "mlp": (mlp([3, 8, 8, 2], "gelu(x)"), cube(3, -1, 1)),
     "layer norm": (layer_norm(4, 1e-3), cube(4, -3, 3)),
     "tokens": (standardised(4, 1e-2), cube(1, -2, 2)),
@@ -104,15 +114,19 @@ def test_many_different_chains_share_tables_instead() -> None:
     assert {f.formula for f in fuse(graph).functions.values()} == {"tanh(x)"}
 
 
-def test_a_chain_that_no_table_can_do_is_taken_step_by_step() -> None:
+def test_a_chain_whose_table_is_too_large_is_taken_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = Columns(None)
-    wave = columns.affine([columns.apply("sin(x)", columns.affine([columns.input(0)], [30.0]))], [40.0])
-    graph, domain = columns.graph("waves", [columns.apply("sin(x)", wave)]), cube(1, -1, 1)
-    assert fuse(graph).fused(graph) == graph.outputs  # tried first
-    lowered = lower(graph, domain, 1e-4)
-    assert not lowered.composite.fused
-    assert len(lowered.network.layers) == 2
-    assert largest_error(lowered, graph, domain) < 1e-4
+    inner = columns.affine([columns.apply("tanh(x)", columns.input(0))], [2.0])
+    graph, domain = columns.graph("chain", [columns.apply("sin(x)", inner)]), cube(1, -1, 1)
+    together = lower(graph, domain, 1e-4)
+    assert [claim.node for claim in together.composite.fused] == list(graph.outputs)
+    assert len(together.network.layers) == 1
+    monkeypatch.setattr(lowering, "MOST_FUSED", together.parts[graph.outputs[0]].keys - 1)
+    apart = lower(graph, domain, 1e-4)
+    assert not apart.composite.fused
+    assert len(apart.network.layers) == 2
+    for lowered in (together, apart):
+        assert largest_error(lowered, graph, domain) < 1e-4
 
 
 def test_sensitivities() -> None:

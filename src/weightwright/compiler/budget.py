@@ -11,6 +11,7 @@ import numpy as np
 
 from weightwright.certificates.graphs import MIX, PRODUCT, SOFTMAX
 from weightwright.certificates.prover.rounding import UNIT
+from weightwright.compiler.products import product_claim
 from weightwright.compiler.ranges import PARTS, Ranges, enclosed
 from weightwright.network.layers import Floats
 
@@ -25,7 +26,7 @@ class Slopes:
     """Bounds on how much a unit moves when its arguments do, token by token."""
 
     functions: dict[int, Floats]  # unit -> (tokens,)
-    factors: dict[int, tuple[Floats, Floats]]  # product -> sizes of its two factors
+    factors: dict[int, tuple[float, float]]  # product -> for each of its two factors
 
     @classmethod
     def over(cls, ranges: Ranges) -> Slopes:
@@ -38,9 +39,10 @@ class Slopes:
                 slope = enclosed(function.formula, lo, hi, order=1, parts=4 * PARTS)
                 functions[unit] = np.maximum(abs(slope[0]), abs(slope[1]))
             elif forms.graph.nodes[unit].op == PRODUCT:
-                ends = [ranges.of(c) for c in forms.graph.nodes[unit].of]
-                a, b = (np.maximum(abs(lo), abs(hi)) for lo, hi in ends)
-                factors[unit] = a, b
+                # two squares of numbers in [-1, 1], of slope at most 2; and what is added to their difference
+                claim = product_claim(unit, ranges, (0.0, 0.0), -1)
+                squares = claim.balance / claim.scale, 1 / (claim.balance * claim.scale)
+                factors[unit] = squares[0] + abs(claim.y), squares[1] + abs(claim.x)
         return cls(functions, factors)
 
 
@@ -69,17 +71,16 @@ def sensitivities(ranges: Ranges, slopes: Slopes) -> tuple[dict[int, float], int
         elif node.op == MIX:
             reaches(node.of[0], moved @ abs(graph.matrices[node.index]), own, through)
         elif node.op == SOFTMAX:
-            for index, column in enumerate(node.of):  # p (1 - p) in all, on either side
-                share = 1.0 if index == node.index else 1.0 / (len(node.of) - 1)
-                reaches(column, SOFTMAX_SLOPE / 2 * share * moved, own, through)
+            for column in node.of:
+                reaches(column, SOFTMAX_SLOPE * moved, own, through)
         else:
-            lemma, sizes = ranges.lemmas.get(unit), slopes.factors[unit]
+            lemma, factors = ranges.lemmas.get(unit), slopes.factors[unit]
             for index, column in enumerate(node.of):
                 if lemma is not None and lemma.index == index:
-                    reaches(column, sizes[1 - index] * moved, own)
+                    reaches(column, factors[index] * moved, own)
                     reaches(forms.plan.functions[column].base, lemma.slope * moved, own, through)
                 else:
-                    reaches(column, sizes[1 - index] * moved, own, through)
+                    reaches(column, factors[index] * moved, own, through)
     heads = np.zeros(O)
     found = {}
     for unit in forms.plan.units:
@@ -126,7 +127,7 @@ class Errors:
         return self.basis @ w + (0.0 if np.count_nonzero(w) == 1 and not form.constants.any() else rounding)
 
     def _product(self, unit: int, slopes: Slopes, incoming: list[Floats]) -> Floats:
-        lemma, sizes = self.ranges.lemmas.get(unit), slopes.factors[unit]
+        lemma, factors = self.ranges.lemmas.get(unit), slopes.factors[unit]
         total = incoming[0] * incoming[1]
         for index in (0, 1):
             if lemma is not None and lemma.index == index:
@@ -134,7 +135,7 @@ class Errors:
                 g = forms.graph.nodes[unit].of[index]
                 V = self.of(forms.plan.functions[g].base)
                 own = np.maximum(incoming[index] - slopes.functions[g] * V, 0.0)
-                total = total + lemma.slope * V + sizes[1 - index] * own
+                total = total + lemma.slope * V + factors[index] * own
             else:
-                total = total + sizes[1 - index] * incoming[index]
+                total = total + factors[index] * incoming[index]
         return total

@@ -31,13 +31,6 @@ def mixings(A: Floats) -> tuple[Mixing, ...]:
     if not A.any():
         return ()
     plus, minus = np.maximum(A, 0.0), np.maximum(-A, 0.0)
-    sums = A.sum(axis=1)
-    equal = bool(np.ptp(sums) <= EQUAL * abs(A).sum(axis=1).max())
-    if plus.any() and minus.any() and equal:
-        # the same number more on both sides makes the sums of each side equal, and no padding is needed
-        short = plus.sum(axis=1).max() - plus.sum(axis=1)
-        both = np.diag(np.where(short > EQUAL * plus.sum(axis=1).max(), short, 0.0))
-        plus, minus = plus + both, minus + both
     return tuple(_one(part, sign) for part, sign in ((plus, 1.0), (minus, -1.0)) if part.any())
 
 
