@@ -62,9 +62,10 @@ class Columns:
         """The same for a sum that is written in steps: sums so built become terms of the new one, where that is
         exact, so that a loop over terms leaves one column."""
         places, factors, total = list[int](), list[float](), _shortest(constants)
+        alone = sum(self.constant_of(column) is None for column in of) == 1
         for column, weight in zip(of, _floats(weights).tolist(), strict=True):
             inner = self.nodes[column]
-            loose = column in self._loose or len(of) == 1 or len(inner.of) == 1
+            loose = column in self._loose or alone or len(inner.of) == 1
             parts = _scaled_exactly(inner, weight, total) if inner.op == AFFINE and inner.of and loose else None
             if parts is None:
                 places, factors = [*places, column], [*factors, weight]
@@ -86,10 +87,14 @@ class Columns:
         return column if text == "x" else self._add(Node(text, (column,), label=label or text))
 
     def product(self, a: int, b: int, label: str = "") -> int:
+        """Token by token. Constant factors stand outside, so that products that differ by them only are one column."""
         for factor, other in ((a, b), (b, a)):
             known = self.constant_of(factor)
             if known is not None:
                 return self._scaled(known, other, label)
+            node = self.nodes[factor]
+            if node.op == AFFINE and len(node.of) == 1 and not node.constants.any():
+                return self._scaled(node.weights, self.product(node.of[0], other, label), label)
         if a == b:
             return self.apply(SQUARE, a, label)
         return self._add(Node(PRODUCT, (min(a, b), max(a, b)), label=label or "product"))

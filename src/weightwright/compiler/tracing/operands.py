@@ -19,7 +19,7 @@ Pointwise = Callable[..., int]
 def constant(value: Any) -> torch.Tensor:
     """A number, array or tensor that does not depend on the input, in float64."""
     try:
-        tensor = torch.as_tensor(value)
+        tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
     except (TypeError, ValueError, RuntimeError):
         raise refuse(
             f"{type(value).__name__} is no number or tensor", "use numbers, torch tensors and the traced input"

@@ -19,6 +19,8 @@ from weightwright.network.layers import Floats
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 #: Some columns in, some columns out.
 Build = Callable[[Sequence[int]], Sequence[int]]
+#: Where a line of elements takes its column: on each element's own token, or wherever; t + 1: on token t.
+OWN, EVERYWHERE = -1, 0
 
 
 class Sheet:
@@ -46,7 +48,7 @@ class Sheet:
 
     def input(self, features: int) -> Codes:
         columns = np.array([self.columns.input(feature) for feature in range(features)])
-        return self._on_tokens(columns[None], np.zeros((1, features), dtype=bool))
+        return self._on_tokens(columns, np.full(features, OWN))
 
     def constants(self, values: Floats) -> Codes:
         different, places = np.unique(values, return_inverse=True)
@@ -66,71 +68,89 @@ class Sheet:
         factors = _flat(np.broadcast_to(weights, (*shape, k)), axis)
         totals = _flat(np.broadcast_to(constants, shape)[..., None], axis)[..., 0]
         made = [self._sum(lines[:, i], factors[:, i], totals[:, i], in_steps) for i in range(lines.shape[1])]
-        return self._restored([column for column, _ in made], [same for _, same in made], shape, axis)
+        return self._restored([column for column, _ in made], [place for _, place in made], shape, axis)
 
     def pointwise(self, build: Build, codes: Codes, axis: int | None) -> Codes:
         """codes (..., k) to (..., m): what `build` makes of the k columns, on every token."""
         lines = _flat(codes, axis)
-        made, same = [], []
-        for i in range(lines.shape[1]):
-            operands = [self._column(lines[:, i, j]) for j in range(lines.shape[2])]
+        made, places = [], []
+        for line in np.moveaxis(lines, 1, 0):
+            place = self._common_token(line)
+            if place == 0 or (place > 0 and self.free):  # of a fixed token alone: others may lie outside the domain
+                made.append(build((line[0] // (self.n + 1)).tolist()))
+                places.append(place)
+                continue
+            operands = [self._column(line[:, j]) for j in range(line.shape[1])]
             made.append(build([column for column, _ in operands]))
-            same.append(all(alike for _, alike in operands))
+            places.append(EVERYWHERE if all(place == EVERYWHERE for _, place in operands) else OWN)
         results = [
-            self._restored([columns[j] for columns in made], same, codes.shape[:-1], axis)
-            for j in range(len(made[0]) if made else 0)
+            self._restored([columns[j] for columns in made], places, codes.shape[:-1], axis)
+            for j in range(len(made[0]))
         ]
-        return np.stack(results, axis=-1) if results else np.zeros((*codes.shape[:-1], 1), dtype=np.int64)
+        return np.stack(results, axis=-1)
 
     def settled(self, codes: Codes, axis: int | None) -> list[int]:
         """The columns of the lines along the axis, or of the elements."""
         lines = _flat(codes[..., None], axis)
         return [self._column(lines[:, i, 0])[0] for i in range(lines.shape[1])]
 
-    def on_one_token(self, codes: Codes) -> bool:
-        return bool((codes % (self.n + 1)).any())
-
     def is_line_of_tokens(self, codes: Codes, axis: int) -> bool:
         """Whether the elements along an axis are a column on token 0, 1, ..., everywhere."""
         columns, tokens = np.divmod(np.moveaxis(codes, axis, -1), self.n + 1)
         return bool((columns == columns[..., :1]).all() and (tokens == np.arange(1, codes.shape[axis] + 1)).all())
 
-    def _restored(self, columns: list[int], same: list[bool], shape: Sequence[int], axis: int | None) -> Codes:
+    def _restored(self, columns: list[int], places: list[int], shape: Sequence[int], axis: int | None) -> Codes:
         """The codes of one column for every line."""
-        made, alike = np.array(columns, dtype=np.int64), np.array(same, dtype=bool)
+        made, where = np.array(columns, dtype=np.int64), np.array(places, dtype=np.int64)
         if axis is None:
-            return made.reshape(tuple(shape)) * (self.n + 1)
+            return (made * (self.n + 1) + where).reshape(tuple(shape))
         rest = [length for place, length in enumerate(shape) if place != axis]
-        return np.moveaxis(self._on_tokens(made[None], alike[None]).reshape(self.n, *rest), 0, axis)
+        return np.moveaxis(self._on_tokens(made, where).reshape(self.n, *rest), 0, axis)
 
-    def _on_tokens(self, columns: Codes, same: Any) -> Codes:
-        tokens = np.arange(1, self.n + 1)[:, None] if self.n > 1 else np.zeros((1, 1), dtype=np.int64)
-        return columns * (self.n + 1) + np.where(same, 0, tokens)
+    def _on_tokens(self, columns: Codes, places: Codes) -> Codes:
+        """(lines,), (lines,) to (n, lines)"""
+        own = np.arange(1, self.n + 1)[:, None] if self.n > 1 else np.zeros((1, 1), dtype=np.int64)
+        return columns * (self.n + 1) + np.where(places == OWN, own, places)
 
-    def _column(self, codes: Codes) -> tuple[int, bool]:
-        """The column that holds element t on token t, and whether it holds the same number everywhere."""
+    def _common_token(self, codes: Codes) -> int:
+        """(rows, k): EVERYWHERE or t + 1 if all rows are one, of columns on token t; otherwise OWN."""
+        tokens = np.unique(codes[0] % (self.n + 1))
+        tokens = tokens[tokens > 0]
+        if len(tokens) > 1 or (codes != codes[0]).any():
+            return OWN
+        return int(tokens[0]) if len(tokens) else EVERYWHERE
+
+    def _column(self, codes: Codes) -> tuple[int, int]:
+        """The column that holds element t on token t, and whether it holds the same number EVERYWHERE."""
         columns, tokens = np.divmod(codes, self.n + 1)
         if (columns == columns[0]).all():
             if not tokens.any():
-                return int(columns[0]), True
+                return int(columns[0]), EVERYWHERE
             if len(codes) > 1 and (tokens == np.arange(1, len(codes) + 1)).all():
-                return int(columns[0]), False
-        return self._sum(codes[:, None], np.ones((len(codes), 1)), np.zeros(len(codes)), False)
+                return int(columns[0]), OWN
+        terms = self._mixed(columns[:, None], tokens[:, None], np.ones((len(codes), 1)))
+        column = self.columns.affine([c for c, _ in terms], [w for _, w in terms], label=self.label)
+        return column, EVERYWHERE if (codes == codes[0]).all() else OWN
 
-    def _sum(self, codes: Codes, weights: Floats, constants: Floats, in_steps: bool) -> tuple[int, bool]:
-        """(rows, k), (rows, k), (rows,): on token t the sum of row t. One row stands for all tokens."""
-        columns, tokens = np.divmod(codes, self.n + 1)
-        alike = (columns == columns[0]).all(axis=0) & (weights == weights[0]).all(axis=0)
-        everywhere = (tokens == 0).all(axis=0)
-        own = (tokens == np.arange(1, len(codes) + 1)[:, None]).all(axis=0) if len(codes) > 1 else np.zeros_like(alike)
-        plain = alike & (everywhere | own)
-        of, factors = columns[0, plain].tolist(), weights[0, plain].tolist()
-        if not plain.all():
-            others = self._mixed(columns[:, ~plain], tokens[:, ~plain], weights[:, ~plain])
-            of, factors = [*of, *(column for column, _ in others)], [*factors, *(factor for _, factor in others)]
+    def _sum(self, codes: Codes, weights: Floats, constants: Floats, in_steps: bool) -> tuple[int, int]:
+        """(rows, k), (rows, k), (rows,): on token t the sum of row t. One row stands for all tokens.
+
+        Of a single token the sum is taken on all tokens: who needs it selects it, not all of its terms.
+        """
         add = self.columns.combined if in_steps else self.columns.affine
-        same = bool((codes == codes[0]).all() and alike.all() and (constants == constants[0]).all())
-        return add(of, factors, constants, self.label), same
+        columns, tokens = np.divmod(codes, self.n + 1)
+        same = bool((weights == weights[0]).all() and (constants == constants[0]).all())
+        common = self._common_token(codes) if same else OWN
+        if common != OWN:
+            return add(columns[0].tolist(), weights[0], constants[0], self.label), common
+        alike = (columns == columns[0]).all(axis=0) & (weights == weights[0]).all(axis=0)
+        own = (tokens == np.arange(1, len(codes) + 1)[:, None]).all(axis=0) if len(codes) > 1 else np.zeros_like(alike)
+        plain = alike & (own | (tokens == 0).all(axis=0))
+        terms = [*zip(columns[0, plain].tolist(), weights[0, plain].tolist(), strict=True)]
+        if not plain.all():
+            terms += self._mixed(columns[:, ~plain], tokens[:, ~plain], weights[:, ~plain])
+        total = add([column for column, _ in terms], [weight for _, weight in terms], constants, self.label)
+        return total, EVERYWHERE if same and (codes == codes[0]).all() else OWN
 
     def _mixed(self, columns: Codes, tokens: Codes, weights: Floats) -> list[tuple[int, float]]:
         """Terms that differ from token to token: one matrix on the tokens for each column that they take."""

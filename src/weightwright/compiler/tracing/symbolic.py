@@ -231,33 +231,12 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
     setattr(Traced, f"__i{_name}__", _in_place(torch_name(_name)))
 for _name in ("neg", "abs", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv"):
     setattr(Traced, f"__{_name}__", _operator(_name))
-for _name in (
-    "bool",
-    "invert",
-    "and",
-    "or",
-    "xor",
-    "rand",
-    "ror",
-    "add",
-    "radd",
-    "mul",
-    "rmul",
-    "sub",
-    "rsub",
-    "float",
-):
+_USES = ("bool", "invert", "and", "or", "xor", "rand", "ror", "add", "radd", "sub", "rsub", "mul", "rmul", "float")
+for _name in _USES:
     setattr(Comparison, f"__{_name}__", Comparison._used)
 
-_UFUNCS = {
-    np.add: "add",
-    np.subtract: "sub",
-    np.multiply: "mul",
-    np.true_divide: "div",
-    np.power: "pow",
-    np.matmul: "matmul",
-    np.maximum: "maximum",
-    np.minimum: "minimum",
+#: The numpy functions that an array or number on the left of an operator calls.
+_UFUNCS: dict[Any, str] = {
+    **{np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.power: "pow"},
+    **{np.matmul: "matmul", np.less: "lt", np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge"},
 }
-for _ufunc, _name in ((np.less, "lt"), (np.less_equal, "le"), (np.greater, "gt"), (np.greater_equal, "ge")):
-    _UFUNCS[_ufunc] = _name
