@@ -14,8 +14,8 @@ from weightwright.report.tables import printable
 MARGIN = 16.0
 BOX = 150.0  # how wide boxes are
 PAD, GAP = 5.0, 9.0  # between a box and its text, between boxes
-ROW, WIRE = 15.0, 6.0  # from lane to lane, from wire to wire in a gutter
-LABELS = 96.0  # where lanes that come from the band above are named
+ROW, WIRE = 12.0, 6.0  # from lane to lane, from wire to wire in a gutter
+LABELS = 124.0  # where lanes that come from the band above are named
 MOST_LINES = 4  # of a title, and of each line under it
 BRACE = 1.6 * HEADING  # room for a loop's brace
 

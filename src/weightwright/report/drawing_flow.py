@@ -12,7 +12,7 @@ import numpy as np
 
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network
 from weightwright.network.layers import Bools, Floats, Names
-from weightwright.report.head_kinds import Kind, few, kinds
+from weightwright.report.head_kinds import Kind, few, keys_in_words, kinds
 
 #: Boxes of a column; kinds beyond this share the last one.
 MOST_BOXES = 8
@@ -122,7 +122,7 @@ class _Walk:
         self.flow.repeats.append(Repeat(first, len(self.flow.columns) - 1, loop.times))
 
     def attention(self, layer: Attention) -> list[tuple[Box, Bools]]:
-        groups = kinds(layer.heads)
+        groups = kinds([(head.role, keys_in_words(head)) for head in layer.heads])
         if sum(min(len(kind.heads), MOST_ALONE + 1) for kind in groups) <= MOST_BOXES:
             groups = [one for kind in groups for one in _alone(kind)]
         groups = sorted(groups, key=lambda kind: -len(kind.heads)) if len(groups) > MOST_BOXES else groups
@@ -190,7 +190,7 @@ def _title(kind: Kind) -> str:
 def _said(kind: Kind) -> tuple[str, ...]:
     if len(kind.heads) == 1:
         return (kind.keys,)
-    return f"{kind.keys} each", few(kind.arguments)
+    return (f"{kind.keys} each", few(kind.arguments)) if len(set(kind.roles)) > 1 else (f"{kind.keys} each",)
 
 
 def _rows(linear: Linear) -> Floats:

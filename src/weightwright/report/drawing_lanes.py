@@ -9,7 +9,7 @@ from weightwright.report.drawing_flow import Flow, Number
 from weightwright.report.head_kinds import common, few, pattern
 
 #: Lanes that run side by side. With more, numbers share lanes.
-MOST_ROWS = 12
+MOST_ROWS = 24
 
 Place = tuple[int, int]  # column, box
 

@@ -6,6 +6,8 @@ import functools
 
 #: From line to line, in sizes of the text.
 LEADING = 1.3
+#: Letters that are fitted to pixels may come out so much wider.
+HINTED = 1.04
 
 
 @functools.lru_cache(maxsize=4096)
@@ -15,7 +17,7 @@ def width(text: str, size: float, bold: bool = False) -> float:
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal", size=size)
-    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
+    return HINTED * float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 def shortened(text: str, size: float, room: float, bold: bool = False) -> str:
@@ -45,9 +47,9 @@ def _fitting(text: str, size: float, room: float, bold: bool) -> int:
     while lo < hi:
         middle = (lo + hi + 1) // 2
         lo, hi = (middle, hi) if width(text[:middle], size, bold) <= room else (lo, middle - 1)
-    for signs in (" ", "+-*/,)]"):
+    for signs in (" ", "+-*/,)]:"):
         cut = max(text.rfind(sign, 0, lo) for sign in signs) + 1
-        if cut > lo // 2:
+        if cut > lo // 3:
             return cut
     return lo
 

@@ -39,12 +39,12 @@ class Kind:
         return tuple(parts[1] for parts in split) if all(len(parts) == 2 for parts in split) else self.roles
 
 
-def kinds(heads: Sequence[Head]) -> list[Kind]:
-    """The heads of a layer in groups, in the order of their first heads."""
+def kinds(heads: Sequence[tuple[str, str]]) -> list[Kind]:
+    """The heads of a layer, each with its role and its keys in words, in groups, in the order of their first heads."""
     found: dict[tuple[str, str], list[int]] = {}
-    for index, head in enumerate(heads):
-        found.setdefault((pattern(_function(head.role)), keys_in_words(head)), []).append(index)
-    return [Kind(tuple(members), tuple(heads[i].role for i in members), key[1]) for key, members in found.items()]
+    for index, (role, keys) in enumerate(heads):
+        found.setdefault((pattern(_function(role)), keys), []).append(index)
+    return [Kind(tuple(members), tuple(heads[i][0] for i in members), keys) for (_, keys), members in found.items()]
 
 
 def keys_in_words(head: Head) -> str:
@@ -85,9 +85,10 @@ def common(texts: Sequence[str]) -> str | None:
 
 def few(names: Sequence[str], first: int = 2) -> str:
     """The names in a line; of many the first ones and the last."""
+    between = "; " if any(", " in name for name in names) else ", "
     if len(names) <= first + 2:
-        return ", ".join(names)
-    return f"{', '.join(names[:first])}, … {names[-1]}"
+        return between.join(names)
+    return f"{between.join(names[:first])}{between}… {names[-1]}"
 
 
 def _function(role: str) -> str:
