@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weightwright import constructions
     from weightwright.adversary import search
     from weightwright.certificates.checker import check
-    from weightwright.compiler import approximate
+    from weightwright.compiler import approximate, compile
     from weightwright.runtime import AttentionNetwork, load
 
 __version__ = "0.1.0"
@@ -45,6 +45,7 @@ __all__ = [
     "WeightwrightError",
     "approximate",
     "check",
+    "compile",
     "constructions",
     "load",
     "search",
@@ -54,6 +55,7 @@ _HOMES = {
     "AttentionNetwork": "weightwright.runtime",
     "approximate": "weightwright.compiler",
     "check": "weightwright.certificates.checker",
+    "compile": "weightwright.compiler",
     "load": "weightwright.runtime",
     "search": "weightwright.adversary",
 }

@@ -128,8 +128,8 @@ def _designs(
         return
     if kinked is not None:
         yield from kinked_designs(kinked, most, sees)
-    else:
-        yield from graded_designs(task, most)
+    elif (yield from graded_designs(task, most)):
+        return
     if kinked is None or not len(kinked.zones):
         yield from spectral_designs(task, most)
 

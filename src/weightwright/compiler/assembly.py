@@ -15,7 +15,7 @@ from weightwright.compiler.forms import softmaxes
 from weightwright.compiler.mixing import Mixing, mixings
 from weightwright.compiler.parts import Part
 from weightwright.compiler.registers import Registers
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.network import Attention, Head, Linear, Network, Term, selection
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 
@@ -44,7 +44,6 @@ class _Assembly:
             list({id(part): part for part in used}.values()),
             sorted({len(of) for of in self.softmaxes}),
             self.forms.n if self.mixes else 0,
-            any(mixing.padding is not None for heads in self.mixings.values() for mixing in heads),
             [cells.name(cell) for cell in cells.cells],
             farthest,
         )
@@ -137,17 +136,11 @@ class _Assembly:
         self.layers[depth].append(head)
 
     def _mix(self, layer: int, mixing: Mixing, members: list[int]) -> None:
-        layout, n = self.layout, self.forms.n
-        W_Q, W_K = np.zeros((layout.width, n + 1)), np.zeros((layout.width, n + 1))
-        W_Q[layout.positions, :n] = np.eye(n)
-        W_Q[layout.one, n] = 1.0
-        W_K[layout.positions, :n] = mixing.scores.T
-        layout.hide_from_mixing(W_K, n, mixing.padding)
+        layout = self.layout
         W_V, W_O = np.zeros((layout.width, len(members))), np.zeros((len(members), layout.width))
         for index, unit in enumerate(members):
             W_V[self._place(("column", self.graph.nodes[unit].of[0])), index] = 1.0
             W_O[index] = mixing.factor * self._row(unit)
-        W_K, W_O = rounded(W_K, self.dtype), rounded(W_O, self.dtype)
         role = f"mix of tokens: {', '.join(dict.fromkeys(self.graph.nodes[u].label for u in members))}"
-        seen = layout.padding_rows if mixing.padding is not None else (0, 0)
-        self.layers[layer].append(Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "all")))
+        head = layout.mixing_head(mixing, W_V, rounded(W_O, self.dtype), role)
+        self.layers[layer].append(dataclasses.replace(head, W_K=rounded(head.W_K, self.dtype)))

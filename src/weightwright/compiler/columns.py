@@ -27,6 +27,7 @@ class Columns:
         self.matrices: list[Floats] = []
         self._known: dict[Any, int] = {}
         self._places: dict[bytes, int] = {}  # of the matrices
+        self._constants: set[int] = set()
         self._loose: set[int] = set()  # sums that later sums may take apart
 
     def input(self, feature: int) -> int:
@@ -40,15 +41,14 @@ class Columns:
 
     def constant_of(self, column: int) -> Floats | None:
         """What a column holds if it does not depend on the input: (1,) or (tokens,)."""
-        node = self.nodes[column]
-        return node.constants if node.op == AFFINE and not node.of else None
+        return self.nodes[column].constants if column in self._constants else None
 
     def affine(
         self, of: Sequence[int], weights: Sequence[float] | Floats, constants: Floats | float = 0.0, label: str = ""
     ) -> int:
         """The sum of weights times columns, plus constants; equal columns are taken together where that is exact."""
         columns, factors, total = np.asarray(of, dtype=np.int64), _floats(weights), _shortest(constants)
-        if len(set(of)) < len(of) or any(self.constant_of(column) is not None for column in of):
+        if len(set(of)) < len(of) or not self._constants.isdisjoint(of):
             columns, factors, total = self._collected(of, factors, total)
         kept = np.flatnonzero(factors)
         kept = kept[np.lexsort((factors[kept], columns[kept]))]
@@ -134,32 +134,32 @@ class Columns:
             column = stack.pop()
             if column not in needed:
                 needed.add(column)
-                stack.extend(self.nodes[column].of)
-        places = {column: place for place, column in enumerate(sorted(needed))}
+                stack.extend(set(self.nodes[column].of) - needed)
+        places = np.zeros(len(self.nodes), dtype=np.int64)
+        places[sorted(needed)] = np.arange(len(needed))
         used = sorted({self.nodes[column].index for column in needed if self.nodes[column].op == MIX})
         nodes = []
         for column in sorted(needed):
             node = self.nodes[column]
-            of = tuple(places[c] for c in node.of)
+            of = tuple(places[list(node.of)].tolist())
             index = used.index(node.index) if node.op == MIX else node.index
             nodes.append(Node(node.op, of, node.weights, node.constants, index, node.label))
         matrices = tuple(self.matrices[place] for place in used)
-        return Graph(name, tuple(nodes), tuple(places[c] for c in outputs), matrices, self.tokens)
+        return Graph(name, tuple(nodes), tuple(places[list(outputs)].tolist()), matrices, self.tokens)
 
     def _collected(self, of: Sequence[int], weights: Floats, total: Floats) -> tuple[Any, Floats, Floats]:
         """Columns, weights and constants, with known columns among the constants and equal columns together."""
-        terms, rest = dict[int, Fraction](), list[tuple[int, float]]()
+        terms, rest = dict[int, float](), list[tuple[int, float]]()
         for column, weight in zip(of, weights.tolist(), strict=True):
             known = self.constant_of(column)
             if known is not None:
-                total = _shortest(total + weight * known)
-                continue
-            together = terms.get(column, Fraction(0)) + Fraction(weight)
-            if Fraction(float(together)) == together:
-                terms[column] = together
+                with np.errstate(over="ignore"):  # what is not finite is refused below
+                    total = _shortest(total + weight * known)
+            elif _is_exact_sum(terms.get(column, 0.0), weight):
+                terms[column] = terms.get(column, 0.0) + weight
             else:
                 rest.append((column, weight))
-        pairs = [*((column, float(weight)) for column, weight in terms.items()), *rest]
+        pairs = [*terms.items(), *rest]
         return np.array([c for c, _ in pairs], dtype=np.int64), _floats([w for _, w in pairs]), total
 
     def _scaled(self, factors: Floats, column: int, label: str) -> int:
@@ -174,6 +174,8 @@ class Columns:
                 if not np.isfinite(numbers).all():
                     raise FormulaError(f"{node.label or node.op} has the constant {numbers[~np.isfinite(numbers)][0]}")
             self._known[key] = len(self.nodes)
+            if node.op == AFFINE and not node.of:
+                self._constants.add(len(self.nodes))
             self.nodes.append(node)
         return self._known[key]
 
@@ -188,18 +190,24 @@ def _shortest(values: Floats | float) -> Floats:
     return array[:1] if (array == array[0]).all() else array
 
 
+def _is_exact_sum(a: float, b: float) -> bool:
+    """Whether a + b is a float: the rounding error of a sum is one itself (Knuth's two-sum)."""
+    total = a + b
+    rounded = total - a
+    return (a - (total - rounded)) + (b - rounded) == 0.0
+
+
 def _scaled_exactly(inner: Node, weight: float, total: Floats) -> tuple[list[float], Floats] | None:
     """The weights of weight times an affine column, and its constants added to the total, if floats hold them."""
-    weights = [weight * w for w in inner.weights.tolist()]
-    if not np.isfinite([*weights, *(total + weight * inner.constants)]).all():
-        return None
+    with np.errstate(over="ignore"):
+        weights, shift = weight * inner.weights, weight * inner.constants
+        if not np.isfinite([*weights, *(total + shift)]).all():
+            return None
     if abs(weight) != 1 and any(
-        Fraction(weight) * Fraction(w) != Fraction(p) for w, p in zip(inner.weights, weights, strict=True)
+        Fraction(weight) * Fraction(factor) != Fraction(scaled)
+        for factor, scaled in [*zip(inner.weights, weights, strict=True), *zip(inner.constants, shift, strict=True)]
     ):
         return None
-    if not inner.constants.any():
-        return weights, total
-    sums = total + weight * inner.constants
-    pairs = np.broadcast_arrays(total, inner.constants, sums)
-    exact = all(Fraction(t) + Fraction(weight) * Fraction(c) == Fraction(s) for t, c, s in zip(*pairs, strict=True))
-    return (weights, _shortest(sums)) if exact else None
+    if not all(_is_exact_sum(*pair) for pair in zip(*np.broadcast_arrays(total, shift), strict=True)):
+        return None
+    return weights.tolist(), _shortest(total + shift)

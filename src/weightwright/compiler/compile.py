@@ -28,7 +28,7 @@ from weightwright.compiler.fallback import from_samples, sampled
 from weightwright.compiler.lowering import Lowered, lower
 from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
-from weightwright.compiler.tracing import traced
+from weightwright.compiler.tensors import traced
 from weightwright.errors import DomainError, ToleranceError, UnsupportedOperation
 from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
-from weightwright.compiler.ranges import Ranges
 from weightwright.compiler.shared_parts import Wish, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
@@ -106,7 +106,7 @@ class _Attempt:
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges: Ranges = defined_ranges(self.forms, lo, hi)
+        self.ranges, self.splits = defined_ranges(self.forms, lo, hi)
         self.slopes = Slopes.over(self.ranges)
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
         self.asked = shares(tol, self.sensitivity, heads)
@@ -200,5 +200,6 @@ class _Attempt:
         arguments = {c for u in self.plan.units if self.graph.nodes[u].op == SOFTMAX for c in self.graph.nodes[u].of}
         farthest = max((float(np.abs(self.ranges.of(c)).max()) for c in arguments), default=0.0)
         network, composite = assemble(cells, farthest, self.dtype)
+        composite = dataclasses.replace(composite, splits=self.splits)
         estimate = max(float(self.errors.of(c).max()) for c in self.graph.outputs)
         return Lowered(network, composite, tuple(self._costs()), estimate, self.parts, self.square)

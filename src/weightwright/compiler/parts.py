@@ -10,13 +10,16 @@ import numpy as np
 
 from weightwright.certificates.claims import LayerClaim
 from weightwright.certificates.composites import NO_ZONES, PartClaim
+from weightwright.certificates.graphs import SQUARE
 from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.jets import jet
 from weightwright.compiler.approximate import approximate
+from weightwright.compiler.squares import relative_square
 from weightwright.expressions import parse, to_text
 from weightwright.heads.assemble import HIDDEN, Query, Table
 from weightwright.network import Head, Sees
 from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
 
@@ -50,7 +53,15 @@ class Part:
 
 def spectral_part(profile: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512) -> Part:
     """The function as `approximate` builds it on registers; ToleranceError where it cannot be proven."""
-    net = approximate(profile, (lo, hi), tol, dtype=DTYPES[dtype], max_anchors=most)
+    return _part(profile, approximate(profile, (lo, hi), tol, dtype=DTYPES[dtype], max_anchors=most))
+
+
+def square_part(reach: float, tol: float, dtype: str = "float32") -> Part:
+    """x^2 for |x| <= reach with an error that falls with x^2, as `relative_square` builds it."""
+    return _part(SQUARE, relative_square(reach, tol, dtype))
+
+
+def _part(profile: str, net: AttentionNetwork) -> Part:
     network, certificate = net.network, net.certificate
     assert certificate is not None
     tables = []

@@ -22,8 +22,8 @@ from weightwright.network.layers import Floats
 OUTWARD = 1e-12
 #: A function's range over an interval is enclosed on so many equal parts of it, as the checker does.
 PARTS = 16
-#: The lemma's supremum is taken over so many parts, and this much is added.
-LEMMA_PARTS, LEMMA_ROOM = 256, 0.02
+#: The lemma's supremum is taken on so many pieces, and this much larger.
+LEMMA_HALVINGS, LEMMA_PIECES, LEMMA_ROOM = 64, 8, 1.0001
 
 
 class Undefined(Exception):  # noqa: N818  (found on the way, never shown)
@@ -215,14 +215,11 @@ def _lemma(ranges: Ranges, product: int) -> Lemma | None:
 
 
 def _suprema(formula: str, lo: float, hi: float, e: float, c: float) -> tuple[float, float]:
-    """sup sqrt((V - e) / c) |g(V)|, and the same with g', for V between lo and hi."""
-    if lo > 0:
-        edges = np.geomspace(lo, hi, LEMMA_PARTS + 1)
-        edges[0], edges[-1] = lo, hi
-    else:
-        edges = np.linspace(lo, hi, LEMMA_PARTS + 1)
+    """sup sqrt((V - e) / c) |g(V)|, and the same with g', for V between lo and hi: on pieces that grow from the lower
+    end, as the checker does."""
+    steps = 2.0 ** (np.arange(LEMMA_PIECES * LEMMA_HALVINGS) / LEMMA_PIECES - LEMMA_HALVINGS)
+    edges = np.unique(np.concatenate([[lo], np.minimum(lo + (hi - lo) * steps, hi), [hi]]))
     over = jet(parse(formula, ("x",)), Interval(edges[:-1], edges[1:]), 1)
     root = np.sqrt(np.maximum(edges[1:] - e, 0.0) / c)
-    room = 1 + LEMMA_ROOM
-    value, slope = (float((root * np.broadcast_to(x.magnitude(), root.shape)).max()) * room for x in over)
+    value, slope = (float((root * np.broadcast_to(x.magnitude(), root.shape)).max()) * LEMMA_ROOM for x in over)
     return value, slope

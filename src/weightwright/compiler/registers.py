@@ -4,11 +4,15 @@ The stream has these coordinates, in this order, each only where it is needed:
 
     one                  1 on data tokens, 0 on registers
     pos[i]               1 on data token i
-    register, table      1 on every register; 1 on every register but the padding
-    padding              1 on the register of value 0 that takes the rest of a row
+    register, table      1 on every register; 1 on every register but the first
+    padding              1 on the first register, which has no value: it takes the rest of a row
     key, offset, value   of a table, on its registers; the offset hides all other registers
     choice[j], offset    one-hot on the registers of a softmax
     the cells            0 on registers
+
+Where tokens are mixed, a head takes what cells hold, and registers must go on holding 0 there, also in a plain
+Transformer, which runs every head on them: their queries have an entry of their own, 0 on data tokens, that hides
+everything from them but what has no value.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from weightwright.compiler.mixing import Mixing
 from weightwright.compiler.parts import Part
 from weightwright.heads.assemble import HIDDEN, Table
 from weightwright.network import Head, Sees
@@ -31,7 +36,6 @@ class Registers:
         parts: Sequence[Part],
         softmaxes: Sequence[int],  # sizes
         tokens: int,  # 0 where none are mixed
-        padded: bool,
         cells: Sequence[str],
         farthest: float,
     ) -> None:
@@ -41,12 +45,14 @@ class Registers:
         for i in range(tokens):
             names.add(f"pos[{i}]")
         self.positions = slice(start, start + tokens)
-        self.register = names.add("register") if tokens else -1
-        self.table, self.padding = (names.add("table"), names.add("padding")) if padded else (-1, -1)
+        self.mixes = tokens > 0
+        if self.mixes:
+            self.register, self.table, self.padding = (names.add(name) for name in ("register", "table", "padding"))
         self._columns: dict[tuple[int, int], int] = {}
         self._rows: dict[tuple[int, int], tuple[int, int]] = {}
         self._tables: dict[tuple[int, int], Table] = {}
-        row = 0
+        self.padding_rows = (0, 1)
+        row = int(self.mixes)
         for part in parts:
             for index, table in enumerate(part.tables):
                 assert (table.weight, table.own, table.window) == (1.0, None, None)  # as `spectral_part` makes them
@@ -67,8 +73,7 @@ class Registers:
                 names.add(f"choice[{j}] of {k}")
             names.add(f"offset of choices of {k}")
             row += k
-        self.padding_rows = (row, row + 1) if padded else (0, 0)
-        self._count = row + padded
+        self._count = row
         self._first_cell = len(names.all)
         for name in cells:
             names.add(name)
@@ -88,11 +93,8 @@ class Registers:
             rows = slice(*self._choice_rows[k])
             held[:, first + k] = self.hidden
             held[rows, first : first + k], held[rows, first + k] = np.eye(k), 0.0
-        if self.register >= 0:
-            held[:, self.register] = 1.0
-        if self.padding >= 0:
-            held[:, self.table] = 1.0
-            held[-1, self.table], held[-1, self.padding] = 0.0, 1.0
+        if self.mixes:
+            held[:, self.register], held[1:, self.table], held[0, self.padding] = 1.0, 1.0, 1.0
         return held
 
     def part_head(self, part: Part, index: int, source: int, row: Floats, role: str) -> Head:
@@ -104,6 +106,7 @@ class Registers:
         W_Q[self.one, 0] = -part.query.centre * part.query.scale
         W_K[column, 0], W_K[column + 1, 1], W_K[self.one, 1] = 1.0, 1.0, HIDDEN / table.beta
         W_V[column + 2, 0] = 1.0
+        W_Q, W_K = self._sparing_registers(W_Q, W_K, HIDDEN / table.beta)
         return Head(role, W_Q, W_K, W_V, row[None], table.beta, Sees(self._rows[key], "none"))
 
     def softmax_head(self, sources: Sequence[int], W_O: Floats, role: str) -> Head:
@@ -115,15 +118,29 @@ class Registers:
         W_Q[self.one, k] = 1.0
         W_K[first : first + k, :k], W_K[first + k, k], W_K[self.one, k] = np.eye(k), 1.0, self.hidden
         W_V[first : first + k] = np.eye(k)
+        W_Q, W_K = self._sparing_registers(W_Q, W_K, self.hidden)
         return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(self._choice_rows[k], "none"))
 
-    def hide_from_mixing(self, W_K: Floats, n: int, padding: Floats | None) -> None:
-        """A mixing head's keys on registers: hidden, but for the padding where it has scores."""
-        if padding is None:
-            W_K[self.register, n] = HIDDEN
-        else:
-            W_K[self.table, n] = HIDDEN
-            W_K[self.padding, :n] = padding
+    def _sparing_registers(self, W_Q: Floats, W_K: Floats, hidden: float) -> tuple[Floats, Floats]:
+        """One more entry of query and key, for registers only: they see none that has a value."""
+        if not self.mixes:
+            return W_Q, W_K
+        W_Q, W_K = (np.pad(W, ((0, 0), (0, 1))) for W in (W_Q, W_K))
+        W_Q[self.register, -1], W_K[self.table, -1] = 1.0, hidden
+        return W_Q, W_K
+
+    def mixing_head(self, mixing: Mixing, W_V: Floats, W_O: Floats, role: str) -> Head:
+        """A head with constant scores. Data tokens see data tokens, and the padding where it has scores; registers see
+        registers, whose cells hold 0."""
+        n = len(mixing.scores)
+        W_Q, W_K = np.zeros((self.width, n + 2)), np.zeros((self.width, n + 2))
+        W_Q[self.positions, :n], W_Q[self.one, n], W_Q[self.register, n + 1] = np.eye(n), 1.0, 1.0
+        W_K[self.positions, :n], W_K[self.one, n + 1] = mixing.scores.T, HIDDEN
+        W_K[self.register if mixing.padding is None else self.table, n] = HIDDEN
+        if mixing.padding is not None:
+            W_K[self.padding, :n] = mixing.padding
+        seen = (0, 0) if mixing.padding is None else self.padding_rows
+        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "all"))
 
 
 class _Names:

@@ -1,87 +1,165 @@
-"""Functions that are undefined somewhere on the domain: refused, with a part of the domain where that happens."""
+"""Functions that are undefined somewhere on the domain: refused, with a part of the domain where that happens.
+
+Where only the ranges are too coarse to tell, they are found on parts of the domain, one by one.
+"""
 
 from __future__ import annotations
 
 import heapq
 import math
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 
 from weightwright.compiler.forms import Forms
-from weightwright.compiler.ranges import Evaluator, Ranges, Undefined
+from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
 from weightwright.network.layers import Floats
 
-#: So many parts of the domain are looked at, fewer where the graph is large.
+#: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large.
 MOST_BOXES, LEAST_BOXES, WORK = 2000, 50, 400_000
+#: The part that is told is this much smaller than the domain along every input, if nothing is certain before.
+SMALL = 2.0**-5
+#: Ranges are found on at most so many equal parts of the domain.
+MOST_PARTS = 256
 
 
-def defined_ranges(forms: Forms, lo: Floats, hi: Floats) -> Ranges:
-    """The ranges on the whole domain; FormulaError that names a part of it where a function is undefined.
+@dataclass
+class RangesByPart(Ranges):
+    """Ranges that were found part by part; a column's range holds those on all parts."""
+
+    parts: list[Ranges] = field(default_factory=list)
+
+    def of(self, column: int) -> tuple[Floats, Floats]:
+        ends = np.array([part.of(column) for part in self.parts])
+        return ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+
+
+def defined_ranges(forms: Forms, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]]:
+    """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
+    the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
     lo, hi: (tokens, features).
     """
     evaluator = Evaluator(forms)
     try:
-        return evaluator.on(lo, hi)
+        return evaluator.on(lo, hi), ()
     except Undefined as found:
-        raise _refusal(forms, evaluator, lo, hi, found) from None
+        culprit = _culprit(evaluator, lo, hi, found)
+        split = _split(evaluator, lo, hi) if culprit is None else None
+        if split is not None:
+            return split
+        a, b, found, certain = culprit or (lo, hi, found, False)
+        raise FormulaError(_message(forms, a, b, found, certain)) from None
 
 
-def _refusal(forms: Forms, evaluator: Evaluator, lo: Floats, hi: Floats, first: Undefined) -> FormulaError:
-    """Halve the domain towards where the argument is farthest outside, until a point is certain or boxes run out."""
-    limit = int(np.clip(WORK / (len(forms.plan.units) + 1), LEAST_BOXES, MOST_BOXES))
-    width = np.where(hi > lo, hi - lo, 1.0)
-    order, number = list[tuple[float, int, Floats, Floats, Undefined]](), count()
-    heapq.heappush(order, (first.lo, next(number), lo, hi, first))
+def _culprit(
+    evaluator: Evaluator, lo: Floats, hi: Floats, first: Undefined
+) -> tuple[Floats, Floats, Undefined, bool] | None:
+    """A small part of the domain where a function is undefined, for certain or as far as can be told; None if parts
+    show that there is none. Parts where more of the argument's range is outside come first, then smaller ones."""
+    limit = int(np.clip(WORK / (len(evaluator.forms.plan.units) + 1), LEAST_BOXES, MOST_BOXES))
+    used = _used(evaluator.forms)
+    width, number = np.where(hi > lo, hi - lo, 1.0), count()
+    smallest = (lo, hi, first, False)
+    order = [(0.0, 1.0, next(number), lo, hi, first)]
     for _ in range(limit):
         if not order:
-            break
-        _, _, a, b, found = order[0]
-        middle = (a + b) / 2
-        try:
-            evaluator.on(middle, middle)
-        except Undefined as certain:
-            return FormulaError(_message(forms, a, b, certain, "is"))
-        heapq.heappop(order)
-        axis = np.unravel_index(int(np.argmax((b - a) / width)), a.shape)
+            return None
+        less, _, _, a, b, found = heapq.heappop(order)
+        relative = np.where(used, (b - a) / width, 0.0)
+        smallest = (a, b, found, less == -1.0)
+        if less == -1.0 or relative.max(initial=0.0) <= SMALL:
+            return smallest
+        axis = np.unravel_index(int(np.argmax(relative)), a.shape)
         for side in (0, 1):
             left, right = a.copy(), b.copy()
-            (right if side == 0 else left)[axis] = middle[axis]
+            (right if side == 0 else left)[axis] = (a[axis] + b[axis]) / 2
             try:
                 evaluator.on(left, right)
             except Undefined as again:
-                heapq.heappush(order, (again.lo, next(number), left, right, again))
-    if not order:
-        a, b, found = lo, hi, first
-    else:
-        _, _, a, b, found = min(order, key=lambda item: float(((item[3] - item[2]) / width).sum()))
-    return FormulaError(_message(forms, a, b, found, "could not be shown to stay inside: it may be"))
+                size = float(np.where(used, (right - left) / width, 0.0).sum())
+                outside = _outside(evaluator.forms, again)
+                heapq.heappush(order, (-outside, size, next(number), left, right, again))
+    return smallest
 
 
-def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, how: str) -> str:
+def _outside(forms: Forms, found: Undefined) -> float:
+    """How much of the argument's range lies where the function is undefined."""
+    points = np.linspace(found.lo, found.hi, 33)
+    least, most = enclosed(forms.plan.functions[found.unit].formula, points, points)
+    return float(np.mean(~(np.isfinite(least) & np.isfinite(most))))
+
+
+def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]] | None:
+    """Cut the domain along the input that helps most, again and again, until every part has ranges."""
+    splits = np.ones(lo.size, dtype=int)
+    while True:
+        trials = []
+        for axis in np.flatnonzero(_used(evaluator.forms).ravel()):
+            finer = splits.copy()
+            finer[axis] *= 2
+            if finer.prod() <= MOST_PARTS:
+                parts, failed = _on_parts(evaluator, lo, hi, finer)
+                if not failed:
+                    ends = np.array([(part.lo, part.hi) for part in parts])
+                    whole = parts[0].forms, parts[0].wide, ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+                    return RangesByPart(*whole, _lemmas(parts), parts), tuple(finer.tolist())
+                trials.append((failed / finer.prod(), finer))
+        if not trials:
+            return None
+        splits = min(trials, key=lambda trial: trial[0])[1]
+
+
+def _lemmas(parts: list[Ranges]) -> dict[int, Lemma]:
+    """The lemmas that hold on every part."""
+    found = {}
+    for product in set.intersection(*(set(part.lemmas) for part in parts)):
+        lemmas = [part.lemmas[product] for part in parts]
+        value, slope = (np.max([getattr(lemma, name) for lemma in lemmas], axis=0) for name in ("value", "slope"))
+        found[product] = Lemma(lemmas[0].index, value, slope)
+    return found
+
+
+def _on_parts(evaluator: Evaluator, lo: Floats, hi: Floats, splits: Floats) -> tuple[list[Ranges], int]:
+    """The ranges on every part, and how many parts have none."""
+    edges = [np.linspace(a, b, parts + 1) for a, b, parts in zip(lo.ravel(), hi.ravel(), splits, strict=True)]
+    found, failed = [], 0
+    for index in np.ndindex(*splits):
+        ends = np.array([(edge[i], edge[i + 1]) for edge, i in zip(edges, index, strict=True)])
+        try:
+            found.append(evaluator.on(ends[:, 0].reshape(lo.shape), ends[:, 1].reshape(lo.shape)))
+        except Undefined:
+            failed += 1
+    return found, failed
+
+
+def _used(forms: Forms) -> Floats:
+    """(tokens, features): whether the function takes this feature."""
+    features = [node.index for node in forms.graph.nodes if node.op == "input"]
+    return np.broadcast_to(np.isin(np.arange(forms.d), features), (forms.n, forms.d))
+
+
+def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bool) -> str:
     node, function = forms.graph.nodes[found.unit], forms.plan.functions[found.unit]
     token = "" if forms.graph.tokens is None else f" on token {found.token}"
-    reach = f"{found.lo:g}" if found.lo == found.hi else f"between {found.lo:g} and {found.hi:g}"
+    reach = f"{found.lo:.6g}" if found.lo == found.hi else f"between {found.lo:.6g} and {found.hi:.6g}"
+    where = f"on the part {_box(forms, lo, hi)} of the domain"
+    how = f"{where} its argument is {reach}" if certain else f"{where} its argument may be anything {reach}"
     return (
-        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token} where its argument"
-        f" {how} {reach}, on the part {_box(forms, lo, hi)} of the domain; take a smaller domain, or keep the argument"
-        " away: add an eps to a variance before dividing by its root, or clamp"
+        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token}: {how}. Take a smaller domain,"
+        " or keep the argument away from there: add an eps to a variance before dividing by its root, or clamp it"
     )
 
 
 def _box(forms: Forms, lo: Floats, hi: Floats) -> str:
-    """The box in words, feature by feature."""
-    used = sorted({node.index for node in forms.graph.nodes if node.op == "input"})
-    tokens = range(forms.n)
-    parts = []
-    for t in tokens:
-        for c in used:
-            name = f"x[{c}]" if forms.graph.tokens is None else f"x[{t}, {c}]"
-            parts.append(f"{name} in [{_short(lo[t, c])}, {_short(hi[t, c])}]")
-    shown = parts if len(parts) <= 12 else [*parts[:11], f"and {len(parts) - 11} more"]
-    return ", ".join(shown)
+    """The box in words, input by input."""
+    told = []
+    for t, c in np.argwhere(_used(forms)).tolist():
+        name = f"x[{c}]" if forms.graph.tokens is None else f"x[{t}, {c}]"
+        told.append(f"{name} in [{_short(lo[t, c])}, {_short(hi[t, c])}]")
+    return ", ".join(told if len(told) <= 12 else [*told[:11], f"and {len(told) - 11} more"])
 
 
 def _short(x: float) -> str:

@@ -87,7 +87,7 @@ def _power_of_two(x: float) -> bool:
 
 @dataclass(frozen=True)
 class Query:
-    """s = (x - centre) * scale, with a scale that is a power of two; |s| is about 1 at most unless it was made finer."""
+    """s = (x - centre) * scale, with a scale that is a power of two; |s| is 2 at most unless it was made finer."""
 
     centre: float
     scale: float

@@ -1,10 +1,11 @@
 """Graded keys: soft anchors that crowd towards a singularity just outside the interval.
 
 A uniform grid needs a spacing as small as the distance to the singularity of f, everywhere. Here the spacing is
-proportional to that distance: anchors are evenly spaced in t = log(s - left), or log((s - left) / (right - s)) for one
-on each side. Scores are lines again, k_j s + c_j: the slopes of neighbours differ by 2 c over their spacing, and they
-cross half way. The widest anchors have slope 0, for rounding of a score grows with its slope; a steep line is only seen
-where s, counted from the singularity, is small. Values are solved for, as on a uniform grid.
+proportional to that distance d, up to a width: anchors are evenly spaced in t = log d + d / width, or, for one
+singularity on each side, in the logarithm of the ratio of the distances. Scores are lines again, k_j s + c_j: the
+slopes of neighbours differ by 2 c over their spacing, and they cross half way. The widest anchors have slope 0, for
+rounding of a score grows with its slope; a steep line is only seen where s, counted from the singularity, is small.
+Values are solved for, as on a uniform grid.
 
 With spacing h in t the weights add up to about s^(-2c/h) before they are normalised, so the head fits functions that
 times this power are sums of exponentials: powers, logarithms, and what is made of them. The error falls exponentially
@@ -15,49 +16,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, wrightomega
 
 from weightwright.heads.assemble import Table
-from weightwright.heads.one_sided import Fitted, fit_together
+from weightwright.heads.one_sided import fit_together
 from weightwright.heads.spectral import LEAST_RIDGE, RIDGE
 from weightwright.network.layers import Floats
 
-SPACINGS = (0.8, 0.6, 0.5, 0.4, 0.33, 0.27, 0.22, 0.18, 0.15)  # in t
+SPACINGS = (0.8, 0.6, 0.5, 0.4, 0.33, 0.27, 0.22, 0.18, 0.15, 0.12, 0.1)  # in t
+WIDTHS = (math.inf, 1 / 3, 1 / 10)  # times the interval: what else f does may need anchors that are not too wide
 #: (c, anchors outside the interval on each side): sharper weights need fewer outside.
 SHAPES = ((0.2, 2), (0.2, 4), (0.15, 6), (0.1, 8), (0.2, 8), (0.05, 11))
-PROVABLE = 3  # fits to hand out for one aim
-HOPELESS = 30.0  # times the aim: a finer spacing lowers the error by less
+PROVABLE = 2  # fits to hand out for one aim
+RESOLVED = 1e-3  # times the range of f
 _PER_KEY = 4  # samples
 _FIRST, _LINEAR = 5, 0.2  # the first ratio of Taylor coefficients that counts, and how far they may be off a line
 
 
 @dataclass(frozen=True)
 class Grading:
-    """Anchors crowd towards two points outside the interval, of which one may be infinitely far."""
+    """Anchors crowd towards two points outside the interval, of which one may be infinitely far; a width is for one."""
 
     left: float
     right: float
+    width: float = math.inf
 
     def level(self, s: float) -> float:
         """t, in which anchors are evenly spaced."""
-        below = math.log(s - self.left) if math.isfinite(self.left) else 0.0
-        return below - (math.log(self.right - s) if math.isfinite(self.right) else 0.0)
+        below = math.log(s - self.left) + (s - self.left) / self.width if math.isfinite(self.left) else 0.0
+        above = math.log(self.right - s) + (self.right - s) / self.width if math.isfinite(self.right) else 0.0
+        return below - above
 
     def place(self, t: Floats) -> Floats:
         """The s of a level."""
-        if not math.isfinite(self.right):
-            return self.left + np.exp(t)
-        if not math.isfinite(self.left):
-            return self.right - np.exp(-t)
-        return self.left + (self.right - self.left) * np.asarray(expit(t))
+        if math.isfinite(self.left) and math.isfinite(self.right):
+            return self.left + (self.right - self.left) * np.asarray(expit(t))
+        return self.left + self._distance(t) if math.isfinite(self.left) else self.right - self._distance(-t)
 
-    def even(self, lo: float, hi: float, count: int) -> Floats:
-        """So many points from lo to hi, evenly spaced in t."""
-        inside = self.place(np.linspace(self.level(lo), self.level(hi), count)[1:-1])
-        return np.unique(np.concatenate([[lo], np.clip(inside, lo, hi), [hi]]))
+    def _distance(self, t: Floats) -> Floats:
+        """The d with log d + d / width = t."""
+        if not math.isfinite(self.width):
+            return np.exp(t)
+        return self.width * np.asarray(wrightomega(t - math.log(self.width)))
+
+    def places(self, lo: float, hi: float, shares: Floats) -> Floats:
+        """lo, hi, and what stands at these shares of the way from one to the other in t."""
+        first, last = self.level(lo), self.level(hi)
+        inside = np.clip(self.place(first + (last - first) * shares), lo, hi)
+        return np.unique(np.concatenate([[lo], inside, [hi]]))
+
+
+@dataclass(frozen=True)
+class GradedFit:
+    """A table, how its anchors stand, and its error as measured on samples, an estimate of rounding included."""
+
+    table: Table
+    grading: Grading
+    error: float
 
 
 class Designer:
@@ -66,46 +85,57 @@ class Designer:
     def __init__(
         self, f: Callable[[Floats], Floats], lo: float, hi: float, grading: Grading, tol: float, most: int, dtype: str
     ) -> None:
-        self.f, self.lo, self.hi, self.grading, self.most, self.dtype = f, lo, hi, grading, most, dtype
-        spread = float(np.ptp(f(grading.even(lo, hi, 129))))
-        self.ridge = float(np.clip(RIDGE * tol / (spread or math.inf), LEAST_RIDGE, 1.0))
-        self._fits: dict[float, list[Fitted]] = {}
+        self.f, self.lo, self.hi, self.most, self.dtype = f, lo, hi, most, dtype
+        one_sided = math.isinf(grading.left) or math.isinf(grading.right)
+        self.gradings = [replace(grading, width=share * (hi - lo)) for share in (WIDTHS if one_sided else WIDTHS[:1])]
+        self.range = float(np.ptp(f(grading.places(lo, hi, np.linspace(0.0, 1.0, 129)))))
+        self.ridge = float(np.clip(RIDGE * tol / (self.range or math.inf), LEAST_RIDGE, 1.0))
+        self._fits: dict[tuple[Grading, float], list[GradedFit]] = {}
 
-    def candidates(self, aim: float) -> Iterator[Fitted]:
+    def candidates(self, aim: float) -> list[GradedFit]:
         """Fits in the order in which to try to prove them: fewest keys that seem to meet `aim` first.
 
         Where none seems to, the best fit of all.
         """
-        met = 0
+        found = [fit for grading in self.gradings for fit in islice(self._good(grading, aim), PROVABLE)]
+        if not found:
+            return sorted((fit for fits in self._fits.values() for fit in fits), key=lambda fit: fit.error)[:1]
+        return sorted(found, key=lambda fit: fit.table.size)[:PROVABLE]
+
+    @property
+    def resolves(self) -> bool:
+        """Whether a fit so far is near f, compared with its range."""
+        return any(fit.error <= RESOLVED * self.range for fits in self._fits.values() for fit in fits)
+
+    def _good(self, grading: Grading, aim: float) -> Iterator[GradedFit]:
+        """For every spacing with fits that meet the aim the one with the smallest values: rounding grows with them."""
         for spacing in SPACINGS:
-            good = [fit for fit in self.fits(spacing) if fit.error <= aim]
-            if good:  # the smallest values: rounding grows with them
-                yield min(good, key=lambda fit: float(np.abs(fit.tables[0].values).max()))
-                met += 1
-            if met == PROVABLE:
-                return
-        if not met:
-            yield from sorted((fit for fits in self._fits.values() for fit in fits), key=lambda fit: fit.error)[:1]
+            good = [fit for fit in self.fits(grading, spacing) if fit.error <= aim]
+            if good:
+                yield min(good, key=lambda fit: float(np.abs(fit.table.values).max()))
 
-    def fits(self, spacing: float) -> list[Fitted]:
+    def fits(self, grading: Grading, spacing: float) -> list[GradedFit]:
         """One for every shape that takes no more keys than there may be."""
-        if spacing not in self._fits:
-            tables = [graded_keys(self.lo, self.hi, self.grading, spacing, *shape) for shape in SHAPES]
+        if (grading, spacing) not in self._fits:
+            tables = [graded_keys(self.lo, self.hi, grading, spacing, *shape) for shape in SHAPES]
             with np.errstate(all="ignore"):
-                self._fits[spacing] = [self._fit(table) for table in tables if table.size <= self.most]
-        return self._fits[spacing]
+                fits = [self._fit(table, grading) for table in tables if table.size <= self.most]
+            self._fits[grading, spacing] = fits
+        return self._fits[grading, spacing]
 
-    def _fit(self, table: Table) -> Fitted:
-        s = self.grading.even(self.lo, self.hi, _PER_KEY * table.size)
-        return fit_together([table], self.f, s, self.ridge, self.dtype)
+    def _fit(self, table: Table, grading: Grading) -> GradedFit:
+        shares = (
+            1 - np.cos(np.linspace(0.0, np.pi, _PER_KEY * table.size))
+        ) / 2  # closer at the ends, where errors are
+        fitted = fit_together([table], self.f, grading.places(self.lo, self.hi, shares), self.ridge, self.dtype)
+        return GradedFit(fitted.tables[0], grading, fitted.error)
 
 
 def graded_keys(lo: float, hi: float, grading: Grading, spacing: float, c: float, pad: int) -> Table:
     """Keys for [lo, hi], so many of them outside on each side; the values are still 0."""
     first, last = grading.level(lo), grading.level(hi)
     count = math.ceil((last - first) / spacing)
-    t = first + (last - first) / count * np.arange(-pad, count + pad + 1)
-    anchors = grading.place(t)
+    anchors = grading.place(first + (last - first) / count * np.arange(-pad, count + pad + 1, dtype=np.float64))
     steps, middles = np.diff(anchors), anchors[:-1] / 2 + anchors[1:] / 2
     slopes = np.append(0.0, np.cumsum(2 * c / steps))
     widest = int(steps.argmax()) + (not math.isfinite(grading.right))

@@ -25,10 +25,10 @@ from weightwright.heads.assemble import Table
 from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
 
-PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
+PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2
 FEW = 48  # beyond so many anchors only these are tried
-MANY_PADS, MANY_C_RANGE = (1.0, 3.0, 6.0), (0.1, 0.4)
+MANY_PADS, MANY_C_RANGE = (1.0, 3.0, 6.0, 9.0), (0.1, 0.4)
 RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
 LARGEST_VALUE = 100.0  # times the range of f, unless nothing else fits

@@ -260,7 +260,8 @@ def obstacles(network: Network) -> Iterator[str]:
             yield f"{where} scales positions"
     if network.read.knows_positions:
         yield "read has a position code"
-    written: set[int] = set()
+    written: set[int] = set()  # coordinates of registers that are not what was stored
+    moved: set[int] = set()  # coordinates of data tokens that heads have written
     for index, layer in _twice_around(network.layers):
         if not isinstance(layer, Attention):
             yield f"layer {index} is a {type(layer).__name__}"
@@ -280,34 +281,35 @@ def obstacles(network: Network) -> Iterator[str]:
         }
         for coordinate in sorted(reads & written):
             yield f"layer {index} reads {layer.coordinates[coordinate]!r} from registers, which was written before"
-        first = index == "0"
-        written |= {
-            int(c)
-            for head in layer.heads
-            if not (first and spares_registers(network, head))
-            for c in np.flatnonzero(head.W_O.any(axis=0))
-        }
+        spared = [spares_registers(network, head, moved, written) for head in layer.heads]
+        targets = [set(np.flatnonzero(head.W_O.any(axis=0)).tolist()) for head in layer.heads]
+        written |= {c for own, spares in zip(targets, spared, strict=True) if not spares for c in own}
+        moved |= {c for own in targets for c in own}
 
 
 #: A key whose score lies this far below another's weighs nothing beside it in any dtype: e^-800 is 0.
 BELOW = 800.0
 
 
-def spares_registers(network: Network, head: Head) -> bool:
-    """Whether a head of the first layer writes exactly 0 to every register: each has the value 0 itself, and everything
-    that has another value lies so far below it, as the register sees it, that it weighs nothing. Keys of data tokens
-    must be constants. (Its own key is what a register sees also in a causal Transformer.)"""
+def spares_registers(network: Network, head: Head, moved: set[int], written: set[int]) -> bool:
+    """Whether a head of a plain Transformer writes exactly 0 to every register: each sees, among itself and those
+    before it (so that a causal mask does no harm), one of value 0, and everything that has another value lies so far
+    below that it weighs nothing. moved, written: coordinates that earlier heads have written on data tokens, on
+    registers."""
     embed, registers = network.embed, network.registers
-    used = head.W_K.any(axis=1)
-    if any(term.A[:, used].any() for term in embed.terms) or not len(registers):
+    if not len(registers) or (embed.knows_positions and len(embed.C) != network.tokens):
         return False
-    K = np.concatenate([registers, embed.C]) @ head.W_K
-    values = (registers != 0).astype(float) @ (head.W_V != 0)  # 0 where every product is
-    silent = np.concatenate([~values.any(axis=1), np.zeros(len(embed.C), dtype=bool)])
-    scores = head.beta * (registers @ head.W_Q) @ K.T  # (registers, keys)
-    own = np.diagonal(scores)
+    fed = {c for term in embed.terms for c in np.flatnonzero(term.A.any(axis=0)).tolist()}
+    keys, queries, values = (set(np.flatnonzero(W.any(axis=1)).tolist()) for W in (head.W_K, head.W_Q, head.W_V))
+    if keys & (fed | moved | written) or (queries | values) & written:
+        return False
+    held = np.concatenate([registers, embed.C])
+    silent = ~((held != 0).astype(float) @ (head.W_V != 0)).any(axis=1)  # where every product is 0
+    silent[len(registers) :] &= not values & (fed | moved)
+    scores = head.beta * (registers @ head.W_Q) @ (held @ head.W_K).T  # (registers, keys)
+    before = np.tril(np.ones((len(registers), len(held)), dtype=bool)) & silent
+    best = np.where(before, scores, -np.inf).max(axis=1)
     others = np.where(silent, -np.inf, scores).max(axis=1)
-    held = np.abs(np.concatenate([registers, embed.C]))
-    size = head.beta * float(((np.abs(registers) @ np.abs(head.W_Q)) @ (held @ np.abs(head.W_K)).T).max())
+    size = head.beta * float(((np.abs(registers) @ np.abs(head.W_Q)) @ (np.abs(held) @ np.abs(head.W_K)).T).max())
     rounds = 2.0 ** (3 - PRECISION[network.dtype][0]) * (2 * held.shape[1] + 4) * size
-    return bool(silent[: len(registers)].all() and (own - others > BELOW + rounds).all())
+    return bool((best > others + BELOW + rounds).all())

@@ -110,7 +110,8 @@ class _Walk:
             self.units = DeclaredUnits(target, self.basis, shape)
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.masks = False
-        self.written: set[int] = set()  # coordinates that heads have written, on registers too in a plain Transformer
+        self.written: set[int] = set()  # coordinates that heads have written on registers, in a plain Transformer
+        self.moved: set[int] = set()  # those that they have written on data tokens
         _well_formed(self.composite, self.units.count)
 
     def run(self) -> Stream:
@@ -166,12 +167,13 @@ class _Walk:
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
             mixed = constant_mixing(head, keys) if constant else picking(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
-        self.written |= {
-            int(c)
-            for head in layer.heads
-            if not (index == 0 and spares_registers(self.network, head))
-            for c in np.flatnonzero(head.W_O.any(axis=0))
-        }
+        new_written, new_moved = set[int](), set[int]()
+        for head in layer.heads:
+            targets = set(np.flatnonzero(head.W_O.any(axis=0)).tolist())
+            if not spares_registers(self.network, head, self.moved, self.written):
+                new_written |= targets
+            new_moved |= targets
+        self.written, self.moved = self.written | new_written, self.moved | new_moved
         return sum_of.stream(self.machine)
 
     def _registers_as_stored(self, head: Head, registers: int) -> None:

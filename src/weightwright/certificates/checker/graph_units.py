@@ -132,7 +132,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                self._declared[stack[-1]] = self._declare(*stack.pop())
+                done = stack.pop()
+                self._declared[done] = self._declare(*done)
         return self._declared[key]
 
     def held(self, node: int, token: int) -> Held:
@@ -145,7 +146,8 @@ class GraphUnits:
                 if missing:
                     stack.extend(missing)
                     continue
-                self._held[stack[-1]] = self._hold(*stack.pop())
+                done = stack.pop()
+                self._held[done] = self._hold(*done)
         return self._held[key]
 
     def _is_function(self, node: int) -> bool:

@@ -71,7 +71,10 @@ def _query(head: Head, tokens: Floats) -> tuple[int, float, float]:
     must(_power_of_two(head.beta), f"beta = {head.beta!r} must be a power of two")
     must(head.window is None and head.mask is None, "a part has no window and no mask")
     must(head.sees.data in ("none", "all"), f"a part sees {head.sees.data!r}")
-    must(head.W_Q.shape[1] == 2, "the query of a part must be (s, 1)")
+    # a third entry that is 0 on data tokens is for registers only: it keeps a plain Transformer from writing to them
+    must(head.W_Q.shape[1] in (2, 3), "the query of a part must be (s, 1)")
+    for_registers = np.flatnonzero(head.W_Q[:, 2:].any(axis=1))
+    must(bool((tokens[:, for_registers] == 0).all()), "the third entry of a part's query must be 0")
     one = np.flatnonzero(head.W_Q[:, 1])
     must(len(one) == 1 and head.W_Q[one[0], 1] == 1, "the query of a part must be (s, 1)")
     must(bool((tokens[:, one[0]] == 1).all()), "the query of a part must be (s, 1), and the 1 is no constant")

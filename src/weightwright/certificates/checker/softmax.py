@@ -28,8 +28,8 @@ class SoftmaxHead:
 
 
 def softmax_head(head: Head, keys: Keys) -> SoftmaxHead:
-    """Query (z_1, ..., z_k, 1); k registers with one-hot keys and values, whose scores are z_j exactly; every other key
-    has a low score and value 0.
+    """Query (z_1, ..., z_k, 1), and perhaps a 0. k registers have one-hot keys and values: their scores are z_j exactly.
+    Every other key has a low score and the value 0.
 
     What is computed: z_j - max z (a rounding of at most the gap), exp, a sum of k terms and of what is hidden, a
     division, and a sum of one weight with zeros. All of them are relative errors of the weights.
@@ -38,7 +38,9 @@ def softmax_head(head: Head, keys: Keys) -> SoftmaxHead:
     plain = head.window is None and head.mask is None and head.beta == 1.0
     must(plain and head.sees.data == "none", "a softmax head sees registers only, with beta 1")
     start, stop = head.sees.registers
-    must(stop - start == k and head.W_Q.shape[1] == k + 1, "a softmax head has one register for each entry")
+    must(stop - start == k and head.W_Q.shape[1] in (k + 1, k + 2), "a softmax head has one register for each entry")
+    for_registers = np.flatnonzero(head.W_Q[:, k + 1 :].any(axis=1))  # 0 on data tokens, as in `parts`
+    must(bool((keys.stream.constants[:, for_registers] == 0).all()), "the last entry of a softmax's query must be 0")
     sources = tuple(_copied(head.W_Q[:, j]) for j in range(k))
     must(bool((keys.stream.constants[:, _copied(head.W_Q[:, k])] == 1).all()), "a softmax head's query ends with 1")
     held = keys.held
@@ -46,7 +48,7 @@ def softmax_head(head: Head, keys: Keys) -> SoftmaxHead:
     must(bool(np.isfinite(K).all() and np.isfinite(V).all()), "a key or a value of a softmax head is no exact number")
     seen = np.zeros(len(held), dtype=bool)
     seen[start:stop] = True
-    one_hot = (K[seen] == np.eye(k, k + 1)).all() and (V[seen] == np.eye(k)).all()
+    one_hot = (K[seen, : k + 1] == np.eye(k, k + 1)).all() and (V[seen] == np.eye(k)).all()
     must(bool(one_hot), "a softmax head's registers are one-hot")
     must(bool((K[~seen, :k] == 0).all() and (V[~seen] == 0).all()), "what a softmax head does not see has value 0")
     sizes = keys.stream.sizes(keys.basis)[:, list(sources)]

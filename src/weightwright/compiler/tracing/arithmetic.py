@@ -12,7 +12,7 @@ from weightwright.compiler.tracing.elementary import ELEMENTARY, clamped, number
 from weightwright.compiler.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
 from weightwright.compiler.tracing.refusals import COMPARED
 from weightwright.compiler.tracing.sheet import Sheet
-from weightwright.compiler.tracing.symbolic import OPERATIONS, Comparison, Traced, operation
+from weightwright.compiler.tracing.symbolic import OPERATIONS, Traced, Unusable, operation
 from weightwright.compiler.tracing.user_source import refuse
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse
@@ -152,8 +152,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Traced:
 
 
 @operation("lt", "le", "gt", "ge", "eq", "ne", "less", "greater", "less_equal", "greater_equal", "not_equal")
-def compared(input: Any, other: Any) -> Comparison:
-    return Comparison()
+def compared(input: Any, other: Any) -> Unusable:
+    return Unusable("the function decides by the value of its input (an if, a while, a mask)", COMPARED)
 
 
 @operation("zeros_like")

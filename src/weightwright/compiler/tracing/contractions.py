@@ -17,8 +17,7 @@ from weightwright.compiler.tracing.user_source import refuse
 def contracted(a: Any, b: Any, last: int, bias: Any = None) -> Traced:
     """The product of two operands with equally many axes, which are broadcast, summed over the last axes."""
     if isinstance(a, Traced) and isinstance(b, Traced):
-        terms = elementwise(product, a, b, last=last)
-        return called("sum", (terms, tuple(range(-last, 0))))
+        return called("sum", (elementwise(product, a, b), tuple(range(-last, 0))))
     traced, fixed = (a, b) if isinstance(a, Traced) else (b, a)
     shape = np.broadcast_shapes(tuple(traced.shape), tuple(fixed.shape))
     kept = len(shape) - last
@@ -78,6 +77,13 @@ def inner(input: Any, other: Any) -> Traced:
 @operation("outer", "ger")
 def outer(input: Any, vec2: Any) -> Traced:
     return mul(operand(input).unsqueeze(1), operand(vec2).unsqueeze(0))
+
+
+@operation("cumsum")
+def cumsum(input: Traced, dim: int, dtype: Any = None) -> Traced:
+    earlier = torch.ones(input.shape[dim], input.shape[dim], dtype=torch.float64).triu()
+    last = input.movedim(dim, -1)
+    return (matmul(last, earlier) if input.ndim > 1 else matmul(earlier.T, last)).movedim(-1, dim)
 
 
 @operation("linalg_vecdot")

@@ -47,12 +47,11 @@ def sheet_of(*values: Any) -> Sheet:
     return next(value.sheet for value in values if isinstance(value, Traced))
 
 
-def shared_axis(tensors: Sequence[Traced], last: int = 0) -> int | None:
-    """The axis of the tokens after broadcasting: the first one that some tensor has, the `last` axes of the result
-    only if there is no other."""
+def shared_axis(tensors: Sequence[Traced]) -> int | None:
+    """The axis of the tokens after broadcasting: the first one that some tensor has."""
     ndim = max(tensor.ndim for tensor in tensors)
-    axes = {ndim - tensor.ndim + tensor.token_axis for tensor in tensors if tensor.token_axis is not None}
-    return min(axes, key=lambda axis: (axis >= ndim - last, axis)) if axes else None
+    axes = [ndim - tensor.ndim + tensor.token_axis for tensor in tensors if tensor.token_axis is not None]
+    return min(axes, default=None)
 
 
 def side_by_side(sheet: Sheet, values: Sequence[Any]) -> tuple[Codes, list[Traced]]:
@@ -61,11 +60,11 @@ def side_by_side(sheet: Sheet, values: Sequence[Any]) -> tuple[Codes, list[Trace
     return np.stack(np.broadcast_arrays(*(tensor.codes for tensor in tensors)), axis=-1), tensors
 
 
-def elementwise(make: Pointwise, *values: Any, last: int = 0) -> Traced:
-    """make(sheet, column, ...) of the operands' elements. last: see `shared_axis`."""
+def elementwise(make: Pointwise, *values: Any) -> Traced:
+    """make(sheet, column, ...) of the operands' elements."""
     sheet = sheet_of(*values)
     codes, tensors = side_by_side(sheet, values)
-    axis = shared_axis(tensors, last)
+    axis = shared_axis(tensors)
     return Traced(sheet, sheet.pointwise(lambda columns: [make(sheet, *columns)], codes, axis)[..., 0], axis)
 
 

@@ -23,7 +23,7 @@ from weightwright.compiler.tracing.arithmetic import (
 from weightwright.compiler.tracing.operands import constant
 from weightwright.compiler.tracing.refusals import advice
 from weightwright.compiler.tracing.sheet import Codes
-from weightwright.compiler.tracing.symbolic import Traced, called, operation
+from weightwright.compiler.tracing.symbolic import Traced, Unusable, called, operation
 from weightwright.compiler.tracing.user_source import refuse
 
 Dims = int | Sequence[int] | None
@@ -115,23 +115,11 @@ def amin(input: Traced, dim: Dims = None, keepdim: bool = False) -> Traced:
     return _folded(smaller, input, dim, keepdim)
 
 
-class _Positions:
-    """Stands for the indices beside the largest values; good for nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise refuse("the position of the largest or smallest value was asked for", advice("argmax"))
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.index
-
-    __torch_function__ = classmethod(lambda cls, *args, **kwargs: cls().index)
-
-
 class Extremes(NamedTuple):
     """What max and min along an axis return."""
 
     values: Traced
-    indices: _Positions
+    indices: Unusable
 
 
 @operation("max")
@@ -149,7 +137,10 @@ def _extreme(of_two: str, along: Any, input: Traced, dim: Any, keepdim: bool, ot
     second = dim if isinstance(dim, Traced | torch.Tensor) else other
     if second is not None:
         return called(of_two, (input, second))
-    return along(input) if dim is None else Extremes(along(input, dim, keepdim), _Positions())
+    if dim is None:
+        return along(input)
+    positions = Unusable("the position of the largest or smallest value was asked for", advice("argmax"))
+    return Extremes(along(input, dim, keepdim), positions)
 
 
 @operation("logsumexp")

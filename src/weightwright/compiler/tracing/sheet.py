@@ -114,11 +114,10 @@ class Sheet:
 
     def _common_token(self, codes: Codes) -> int:
         """(rows, k): EVERYWHERE or t + 1 if all rows are one, of columns on token t; otherwise OWN."""
-        tokens = np.unique(codes[0] % (self.n + 1))
-        tokens = tokens[tokens > 0]
-        if len(tokens) > 1 or (codes != codes[0]).any():
-            return OWN
-        return int(tokens[0]) if len(tokens) else EVERYWHERE
+        tokens = codes[0] % (self.n + 1)
+        token = int(tokens.max())
+        one = ((tokens == token) | (tokens == 0)).all() and (codes == codes[0]).all()
+        return token if one else OWN
 
     def _column(self, codes: Codes) -> tuple[int, int]:
         """The column that holds element t on token t, and whether it holds the same number EVERYWHERE."""

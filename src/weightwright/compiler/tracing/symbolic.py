@@ -158,6 +158,8 @@ class Traced:
         return self
 
     def __len__(self) -> int:
+        if not self.ndim:  # torch.tensor([y]) asks for it
+            raise refuse("a single traced number was taken for a list", "use torch.stack in place of torch.tensor")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -195,21 +197,26 @@ class Traced:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(torch.Tensor, name):
-            raise AttributeError(name)
+            raise AttributeError(f"a tensor has no attribute {name!r}")
         if not callable(getattr(torch.Tensor, name)):
             raise refuse(f"the attribute .{name} of a traced tensor was asked for")
         return lambda *args, **kwargs: called(name, (self, *args), kwargs)
 
 
-class Comparison:
-    """The result of a comparison, which is good for nothing but an explanation."""
+class Unusable:
+    """A value that cannot be known under trace, such as the result of a comparison: whatever uses it is refused."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        self._refusal = (what, instead)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        raise refuse(f"torch's {torch_name(func)} of a comparison of traced values", COMPARED)
+        found = [value for value in [*args, *(kwargs or {}).values()] if isinstance(value, cls)]
+        what, instead = found[0]._refusal
+        raise refuse(f"torch's {torch_name(func)}: {what}", instead)
 
     def _used(self, *args: Any) -> NoReturn:
-        raise refuse("the function decides by the value of its input (an if, a while, a mask)", COMPARED)
+        raise refuse(*self._refusal)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -232,8 +239,8 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
 for _name in ("neg", "abs", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv"):
     setattr(Traced, f"__{_name}__", _operator(_name))
 _USES = ("bool", "invert", "and", "or", "xor", "rand", "ror", "add", "radd", "sub", "rsub", "mul", "rmul", "float")
-for _name in _USES:
-    setattr(Comparison, f"__{_name}__", Comparison._used)
+for _name in (*_USES, "int", "index", "iter", "getitem", "eq", "lt", "le", "gt", "ge"):
+    setattr(Unusable, f"__{_name}__", Unusable._used)
 
 #: The numpy functions that an array or number on the left of an operator calls.
 _UFUNCS: dict[Any, str] = {

@@ -22,6 +22,7 @@ _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parents[2])
 _STANDARD = sysconfig.get_path("stdlib")
 _INSTALLED = ("site-packages", "dist-packages")  # inside the standard library's folder, and still the user's
+_LONGEST = 100  # characters of a source line that are shown
 _boundaries: set[CodeType] = set()
 
 
@@ -42,7 +43,8 @@ def line() -> str:
     if frame is not None:
         name = frame.f_code.co_filename
         text = linecache.getline(name, frame.f_lineno, frame.f_globals).strip()
-        parts.append(f"{name}:{frame.f_lineno}" + (f": `{text}`" if text else ""))
+        shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+        parts.append(f"{name}:{frame.f_lineno}" + (f": `{shown}`" if text else ""))
     if path:
         parts.append(f"in module {path}")
     return f" ({', '.join(parts)})" if parts else ""
