@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from weightwright.adversary.evaluate import evaluate
 from weightwright.box import Box
 from weightwright.certificates.graphs import Graph
 from weightwright.compiler.columns import Columns
-from weightwright.compiler.evaluate import evaluate
 from weightwright.compiler.lowering import Lowered
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weightwright as ww
+from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import AFFINE, PRODUCT
 from weightwright.compiler.columns import Columns
-from weightwright.compiler.evaluate import evaluate
 
 
 def test_only_needed_columns_and_matrices_are_kept() -> None:

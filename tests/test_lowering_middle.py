@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, standardised
 
+from weightwright.adversary.evaluate import column_values
 from weightwright.box import Box
 from weightwright.certificates.graphs import PRODUCT, Graph
 from weightwright.compiler.budget import Slopes, sensitivities
 from weightwright.compiler.columns import Columns
 from weightwright.compiler.composed import certified
-from weightwright.compiler.evaluate import column_values
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import fuse
 from weightwright.compiler.lowering import lower
