@@ -33,6 +33,11 @@ def graph_facts(certificate: Certificate | None) -> Facts:
     common = counts.most_common(MOST_KINDS)
     rest = sum(counts.values()) - sum(count for _, count in common)
     composite = certificate.composite
+    built = {
+        "chains_in_one_head": len(composite.fused),
+        "products_by_squares": len(composite.products),
+        "softmax_heads": len(composite.softmaxes),
+    }
     return {
         "graph": {
             "name": graph.name,
@@ -41,9 +46,7 @@ def graph_facts(certificate: Certificate | None) -> Facts:
             "inputs": counts["input"],
             "outputs": len(graph.outputs),
             "tokens": "any number" if graph.tokens is None else graph.tokens,
-            "chains_in_one_head": len(composite.fused),
-            "products_by_squares": len(composite.products),
-            "softmax_heads": len(composite.softmaxes),
+            **{what: count for what, count in built.items() if count},
         }
     }
 

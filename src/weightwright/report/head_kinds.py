@@ -91,6 +91,11 @@ def few(names: Sequence[str], first: int = 2) -> str:
     return f"{between.join(names[:first])}{between}… {names[-1]}"
 
 
+def shortened(name: str, most: int = 60) -> str:
+    """The name, or its beginning and its end."""
+    return name if len(name) <= most else f"{name[: 2 * most // 3]}…{name[len(name) - most // 3 + 1 :]}"
+
+
 def _function(role: str) -> str:
     """What stands before the argument in "tanh(x) of hidden[3]"."""
     return role.split(_OF, 1)[0]

@@ -18,7 +18,7 @@ from rich.text import Text
 from weightwright.certificates.claims import VARIABLES, Certificate, rounded_up
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 from weightwright.report.compiled_facts import error_by_part, graph_facts
-from weightwright.report.head_kinds import common, kinds, pattern
+from weightwright.report.head_kinds import common, kinds, pattern, shortened
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -217,7 +217,9 @@ def printable(text: str) -> str:
 def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
     """A product of intervals; of a box per token one interval for all numbers, or a product for each token."""
     if not isinstance(lo[0], list):
-        return " x ".join(f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True))
+        sides = [f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True)]
+        alike = len(sides) > len(VARIABLES) and len(set(sides)) == 1
+        return f"{sides[0]} for each of {len(sides):,} numbers" if alike else " x ".join(_few(sides))
     tokens = [interval(a, b) for a, b in zip(lo, hi, strict=True)]
     ends = {(a, b) for row in zip(lo, hi, strict=True) for a, b in zip(*row, strict=True)}
     if len(ends) == 1:
@@ -262,9 +264,10 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
             yield from _layer_rows(value, indent + "  ")
         elif key == "error_by_part":
             yield label, "of each head or group of heads, in its own units, before what comes after scales it"
-            yield from ((f"{indent}  {_times(part['groups'])}", _part(part)) for part in value)
-        elif key == "coordinates" and len(value) > _MOST_NAMES:
-            yield label, f"{len(value):,}: {', '.join(_few(_by_pattern(value)))}"
+            yield from ((f"{indent}  {part['groups']:,} x", _part(part)) for part in value)
+        elif key == "coordinates":
+            names = [shortened(name) for name in (_by_pattern(value) if len(value) > _MOST_NAMES else value)]
+            yield label, _worded(key, names)
         elif isinstance(value, dict):
             yield label, ""
             inner = {"anchors_on_registers" if name == "anchors" else name: fact for name, fact in value.items()}
@@ -307,13 +310,10 @@ def _seen(head: Facts) -> str:
     return f"beta {_number(head['beta'])}; sees {anchors}{data}"
 
 
-def _times(count: int) -> str:
-    return f"{count:,} times"
-
-
 def _part(part: Facts) -> str:
     terms = ", ".join(f"{name} {rounded_up(value)}" for name, value in part["terms"].items())
-    return f"{part['computes']} ({part['heads']:,} head{'' if part['heads'] == 1 else 's'}): {terms}"
+    heads = f", {part['heads']:,} heads each" if part["heads"] > 1 else ""
+    return f"{part['computes']}{heads}: {terms}"
 
 
 def _by_pattern(names: Sequence[str]) -> list[str]:
@@ -345,7 +345,8 @@ def _worded(key: str, value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
-        return ", ".join(_few([_worded(key, item) for item in value])) or "-"
+        items = _few([_worded(key, item) for item in value])
+        return ("; " if any(", " in item for item in items) else ", ").join(items) or "-"
     return str(value)
 
 
