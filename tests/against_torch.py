@@ -11,6 +11,10 @@ from torch import nn
 
 from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import Graph
+<<<<<<< HEAD
+=======
+from weightwright.certificates.prover.evaluate import evaluate
+>>>>>>> main
 from weightwright.compiler.tensors import traced
 
 Function = Callable[[Any], Any]

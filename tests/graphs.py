@@ -10,6 +10,7 @@ import torch
 from weightwright.adversary.evaluate import evaluate
 from weightwright.box import Box
 from weightwright.certificates.graphs import Graph
+from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.columns import Columns
 from weightwright.compiler.lowering import Lowered
 from weightwright.network.layers import Floats

@@ -102,8 +102,10 @@ def test_heads_of_one_kind_share_a_box() -> None:
     assert [box.title for box in first.boxes] == ["128 × tanh(x) of cell[0][…]"]
     assert first.boxes[0].lines[:2] == ("2 keys each", "cell[0][0], cell[0][1], … cell[0][127]")
     assert first.boxes[0].lines[2] == "reads 128 numbers, writes 1"
-    alone = flow(stack(1, 2, 2)).columns[1]
-    assert [box.title for box in alone.boxes] == ["tanh(x) of cell[0][0]", "x**2 of cell[0][1]"]
+    alone = flow(stack(1, 4, 2)).columns[1]
+    assert [box.title for box in alone.boxes] == [
+        *("tanh(x) of cell[0][0]", "tanh(x) of cell[0][2]", "x**2 of cell[0][1]", "x**2 of cell[0][3]")
+    ]
 
 
 def test_kinds_beyond_the_last_box_are_counted() -> None:

@@ -138,16 +138,22 @@ def test_matrices_on_the_tokens(name: str) -> None:
     assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-12
 
 
-def test_rows_with_different_sums_need_a_mask_after_the_first_layer() -> None:
+def test_registers_keep_what_they_hold_after_the_first_layer() -> None:
+    """Rows with different sums give the rest to a register of value 0: a plain Transformer must not have written it."""
     columns = Columns(3)
     mixed = columns.mix(np.tril(np.ones((3, 3))), columns.apply("tanh(x)", columns.input(0)))
     graph, domain = columns.graph("sums", [mixed]), cube(1, -1, 1)
     lowered = lower(graph, domain, 1e-9)
-    assert not lowered.network.native
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
-    assert certificate is not None
-    assert any("mask" in text for text in certificate.assumptions)
-    assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-9
+    assert lowered.network.native
+    net = certified(lowered.network, lowered.composite, domain)
+    assert net.certificate is not None
+    assert not any("mask" in text for text in net.certificate.assumptions)
+    assert largest_error(lowered, graph, domain) <= net.certificate.bound < 1e-9
+    assert net.to_transformer_lens().difference <= 1e-12
+    written = [dataclasses.replace(head, W_Q=head.W_Q[:, :-1], W_K=head.W_K[:, :-1]) for head in lowered.network.heads]
+    layers = zip(lowered.network.layers, written, strict=True)
+    careless = [dataclasses.replace(layer, heads=(head,)) for layer, head in layers]
+    assert not dataclasses.replace(lowered.network, layers=tuple(careless)).native
 
 
 def test_constants_of_tokens() -> None:

@@ -11,6 +11,7 @@ from graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, st
 from weightwright.adversary.evaluate import column_values
 from weightwright.box import Box
 from weightwright.certificates.graphs import PRODUCT, Graph
+from weightwright.certificates.prover.evaluate import column_values
 from weightwright.compiler.budget import Slopes, sensitivities
 from weightwright.compiler.columns import Columns
 from weightwright.compiler.composed import certified

@@ -12,6 +12,10 @@ from torch import nn
 
 from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+<<<<<<< HEAD
+=======
+from weightwright.certificates.prover.evaluate import evaluate
+>>>>>>> main
 from weightwright.compiler.tensors import traced
 
 W44 = constants(4, 4)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from weightwright import constructions
     from weightwright.adversary import search
     from weightwright.certificates.checker import check
-    from weightwright.compiler import approximate, compile
+    from weightwright.compiler.approximate import approximate
+    from weightwright.compiler.compile import compile
     from weightwright.runtime import AttentionNetwork, load
 
 __version__ = "0.1.0"

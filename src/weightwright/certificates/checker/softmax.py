@@ -28,7 +28,7 @@ class SoftmaxHead:
 
 
 def softmax_head(head: Head, keys: Keys) -> SoftmaxHead:
-    """Query (z_1, ..., z_k, 1), and perhaps a 0. k registers have one-hot keys and values: their scores are z_j exactly.
+    """Query (z_1, ..., z_k, 1), and perhaps a 0. k registers have one-hot keys and values: their scores are just z_j.
     Every other key has a low score and the value 0.
 
     What is computed: z_j - max z (a rounding of at most the gap), exp, a sum of k terms and of what is hidden, a
