@@ -19,6 +19,9 @@ from weightwright.network import Attention, Head, Linear, Network, Term, selecti
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 
+#: Formulas up to this length stand in the roles of heads; for longer ones the line that asks for them does.
+SHORT = 40
+
 
 def assemble(cells: Cells, farthest: float, dtype: str) -> tuple[Network, Composite]:
     """The network of the cells and its claims. farthest: the largest argument of any softmax."""
@@ -113,7 +116,9 @@ class _Assembly:
     def _part(self, unit: int, part: Part, cell: Cell, row: Floats, named: Sequence[int]) -> None:
         layer = self.layers[self.depth[unit]]
         first, place = len(layer), self._place(cell)
-        role = f"{self.graph.nodes[unit].label or part.profile} of {self.layout.names[place]}"
+        label = self.graph.nodes[unit].label
+        what = part.profile if len(part.profile) <= SHORT or not label else f"a chain that ends in {label},"
+        role = f"{what} of {self.layout.names[place]}"
         for index in range(len(part.tables)):
             layer.append(self.layout.part_head(part, index, place, rounded(row, self.dtype), role))
         claim = part.at(self.depth[unit], range(first, len(layer)), named)

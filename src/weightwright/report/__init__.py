@@ -3,6 +3,8 @@
 Nothing is computed here that a certificate does not already say.
 """
 
+from weightwright.report.compiled_facts import compilation_facts
+from weightwright.report.drawing import draw_network
 from weightwright.report.plot import check_plottable, plot_network
 from weightwright.report.tables import (
     approximation_facts,
@@ -19,6 +21,8 @@ __all__ = [
     "approximation_facts",
     "certificate_facts",
     "check_plottable",
+    "compilation_facts",
+    "draw_network",
     "network_facts",
     "plot_network",
     "printable",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from rich.text import Text
 
 from weightwright.certificates.claims import VARIABLES, Certificate, rounded_up
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
+from weightwright.report.compiled_facts import error_by_part, graph_facts
+from weightwright.report.head_kinds import common, kinds, pattern, shortened
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -37,6 +38,12 @@ _LABELS = {
     "check_with": "to check it, run",
     "native": "fits a plain Transformer",
     "parts": "groups of heads with a claim",
+    "drawing": "network drawn to",
+    "compile_seconds": "time to compile",
+    "proof_seconds": "time to prove or measure",
+    "called": "called to get it",
+    "target": "compiled from",
+    "error_by_part": "where the error comes from",
 }
 _ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error", "exceptional_volume"}
 #: Names and heads that are listed before the rest is only counted.
@@ -117,6 +124,8 @@ def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
         "status": said["status"],
         "check_with": check_with if net.certificate is not None and net.certificate.measured is None else None,
         **said,
+        **error_by_part(net.certificate),
+        **graph_facts(net.certificate),
         "inputs": list(network.inputs),
         "outputs": list(network.outputs),
         "coordinates": list(network.embed.coordinates),
@@ -208,7 +217,9 @@ def printable(text: str) -> str:
 def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
     """A product of intervals; of a box per token one interval for all numbers, or a product for each token."""
     if not isinstance(lo[0], list):
-        return " x ".join(f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True))
+        sides = [f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True)]
+        alike = len(sides) > len(VARIABLES) and len(set(sides)) == 1
+        return f"{sides[0]} for each of {len(sides):,} numbers" if alike else " x ".join(_few(sides))
     tokens = [interval(a, b) for a, b in zip(lo, hi, strict=True)]
     ends = {(a, b) for row in zip(lo, hi, strict=True) for a, b in zip(*row, strict=True)}
     if len(ends) == 1:
@@ -251,6 +262,12 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
         elif key == "layers" and isinstance(value, list):
             yield label, str(len(value))
             yield from _layer_rows(value, indent + "  ")
+        elif key == "error_by_part":
+            yield label, "of each head or group of heads, in its own units, before what comes after scales it"
+            yield from ((f"{indent}  {part['groups']:,} x", _part(part)) for part in value)
+        elif key == "coordinates":
+            names = [shortened(name) for name in (_by_pattern(value) if len(value) > _MOST_NAMES else value)]
+            yield label, _worded(key, names)
         elif isinstance(value, dict):
             yield label, ""
             inner = {"anchors_on_registers" if name == "anchors" else name: fact for name, fact in value.items()}
@@ -274,15 +291,13 @@ def _layer_rows(layers: Sequence[Facts], indent: str) -> Iterator[tuple[str, str
 
 
 def _head_rows(heads: Sequence[Facts], indent: str) -> Iterator[tuple[str, str]]:
-    """A line each; of many that differ in the numbers of their roles alone the first two and the last."""
-    kinds: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for index, head in enumerate(heads):
-        kind = re.sub(r"[-\d.]+", "#", head["role"]), _seen(head)
-        kinds.setdefault(kind, []).append((f"{indent}head {index}", f"{head['role']}; {_seen(head)}"))
-    for rows in kinds.values():
+    """A line each; of many of one kind how many there are, the first two and the last."""
+    for kind in kinds([(head["role"], _seen(head)) for head in heads]):
+        rows = [(f"{indent}head {index}", role) for index, role in zip(kind.heads, kind.roles, strict=True)]
         if len(rows) <= _MOST_HEADS:
-            yield from rows
+            yield from ((label, f"{role}; {kind.keys}") for label, role in rows)
         else:
+            yield f"{indent}{len(rows):,} heads", f"{kind.computes}; {kind.keys}"
             yield from (*rows[:2], ("", f"... {len(rows) - 3:,} more like these ..."), rows[-1])
 
 
@@ -293,6 +308,20 @@ def _seen(head: Facts) -> str:
     data = data or f"{head['data_tokens_seen']} data tokens"
     anchors = f"{head['anchors']:,} anchor{'' if head['anchors'] == 1 else 's'} and " if head["anchors"] else ""
     return f"beta {_number(head['beta'])}; sees {anchors}{data}"
+
+
+def _part(part: Facts) -> str:
+    terms = ", ".join(f"{name} {rounded_up(value)}" for name, value in part["terms"].items())
+    heads = f", {part['heads']:,} heads each" if part["heads"] > 1 else ""
+    return f"{part['computes']}{heads}: {terms}"
+
+
+def _by_pattern(names: Sequence[str]) -> list[str]:
+    """Names that differ in their numbers alone as one, with how many there are."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(pattern(name), []).append(name)
+    return [alike[0] if len(alike) == 1 else f"{len(alike):,} x {common(alike)}" for alike in groups.values()]
 
 
 def _few(names: Sequence[str]) -> list[str]:
@@ -307,7 +336,7 @@ def _worded(key: str, value: Any) -> str:
         return "-"
     if key in _ROUNDED_UP:
         return rounded_up(value)
-    if key == "seconds":
+    if key.endswith("seconds"):
         return f"{value:.2f} s"
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -316,7 +345,8 @@ def _worded(key: str, value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
-        return ", ".join(_few([_worded(key, item) for item in value])) or "-"
+        items = _few([_worded(key, item) for item in value])
+        return ("; " if any(", " in item for item in items) else ", ").join(items) or "-"
     return str(value)
 
 

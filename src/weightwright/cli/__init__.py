@@ -1,0 +1,22 @@
+"""The command line: `weightwright approximate | compile | run | check | info | theorems`. Thin; the work is elsewhere.
+
+torch and the rest are imported inside the commands, so that `weightwright --help` is quick.
+"""
+
+from weightwright.cli.app import app
+from weightwright.cli.building import approximate, theorems
+from weightwright.cli.compiling import compile
+from weightwright.cli.files import check, info, run
+
+__all__ = ["app", "main"]
+
+app.command()(approximate)
+app.command()(compile)
+app.command(context_settings={"ignore_unknown_options": True})(run)  # so that -0.5 is a value
+app.command()(check)
+app.command()(info)
+app.command()(theorems)
+
+
+def main() -> None:
+    app()

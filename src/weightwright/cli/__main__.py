@@ -1,0 +1,5 @@
+"""python -m weightwright.cli"""
+
+from weightwright.cli import main
+
+main()
