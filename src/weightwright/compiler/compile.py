@@ -115,12 +115,20 @@ def compile(
         return _one_window(graph, box, tol, dtype, proof, on_domain, progress)
     progress(f"lowering {len(graph.nodes)} columns")
     if proof == "measured":
-        lowered = lower(graph, box, tol, name, progress)
+        lowered = _lowered(graph, box, tol, name, progress)
         built = time.perf_counter()
         net = _measured(lowered, box, tol, on_domain, progress)
         net.about = Compiled(graph, lowered.costs, built - start, time.perf_counter() - built)
         return net
     return _proven(graph, box, tol, name, on_domain, progress, start)
+
+
+def _lowered(graph: Graph, box: Box, tol: float, dtype: str, progress: Callable[[str], None]) -> Lowered:
+    """As if it were to be proven; without what a proof would need where that is not to be had."""
+    try:
+        return lower(graph, box, tol, dtype, progress)
+    except ToleranceError:
+        return lower(graph, box, tol, dtype, progress, provable=False)
 
 
 def _proven(

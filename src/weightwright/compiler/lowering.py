@@ -19,7 +19,7 @@ from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
-from weightwright.compiler.shared_parts import Wish, shared_parts, table
+from weightwright.compiler.shared_parts import Wish, relative_squares, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Network
@@ -56,6 +56,7 @@ def lower(
     tol: float,
     dtype: str = "float64",
     progress: Callable[[str], None] = lambda message: None,
+    provable: bool = True,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -67,7 +68,8 @@ def lower(
 
     The tolerance is spent where errors cost least, as estimates say; whether the network is within tol is for the
     checker to decide. Raises FormulaError with a part of the domain where a function is undefined, ToleranceError where
-    a table cannot be proven at all. `progress` is told what is being done.
+    a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
+    their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     """
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
@@ -76,7 +78,7 @@ def lower(
         raise ValueError(f"dtype must be one of {', '.join(PRECISION)}, not {dtype!r}")
     apart: set[int] = set()
     while True:
-        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress)
+        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable)
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -101,9 +103,10 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None],
+        progress: Callable[[str], None], provable: bool,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
+        self.provable = provable
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
         self.ranges, self.splits = defined_ranges(self.forms, lo, hi)
@@ -121,7 +124,7 @@ class _Attempt:
         for _ in range(ROUNDS):
             self.products = {unit: self._product(unit) for unit in self.multiplied}
             wishes = [self._wish(unit) for unit in self.plan.functions]
-            found = shared_parts(wishes, self.dtype, MOST, self.progress)
+            found = self._small_squares(wishes, shared_parts(wishes, self.dtype, MOST, self.progress))
             failed = self._failed(found)
             if failed:
                 return failed
@@ -138,8 +141,20 @@ class _Attempt:
     def _wish(self, unit: int) -> Wish:
         function = self.plan.functions[unit]
         lo, hi = self.ranges.of(function.base)
-        off = float(self.errors.of(function.base).max())
+        off = float(self.errors.of(function.base).max()) if self.provable else 0.0
         return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit])
+
+    def _small_squares(self, wishes: list[Wish], found: list[Part | ToleranceError]) -> list[Part | ToleranceError]:
+        """In few bits, squares whose sum is divided by need an error that falls with them."""
+        squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
+        if self.dtype == "float64" or not self.ranges.lemmas or not squares:
+            return found
+        reach = max(abs(end) + 2 * wishes[i].off for i in squares for end in (wishes[i].lo, wishes[i].hi))
+        try:
+            part = relative_squares(reach, self.dtype)
+        except ToleranceError:
+            return found
+        return [part if i in squares else other for i, other in enumerate(found)]
 
     def _squares(self) -> Part | None:
         """All products share the squares of numbers in [-1, 1], at the smallest tolerance of any."""
@@ -173,6 +188,8 @@ class _Attempt:
 
     def _covered(self) -> bool:
         """Whether every table holds the range of its argument and the error that comes in."""
+        if not self.provable:
+            return True
         for unit, part in self.parts.items():
             base = self.plan.functions[unit].base
             lo, hi = self.ranges.of(base)

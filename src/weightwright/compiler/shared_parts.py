@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.certificates.prover.jets import values
-from weightwright.compiler.parts import Part, spectral_part
+from weightwright.compiler.parts import Part, spectral_part, square_part
 from weightwright.compiler.ranges import PARTS, enclosed
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse
@@ -142,3 +142,11 @@ def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int
         except ToleranceError as error:
             tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
     raise last
+
+
+@functools.lru_cache(maxsize=16)
+def relative_squares(reach: float, dtype: str) -> Part:
+    """Squares of numbers up to about `reach` that are accurate also where they are small; see `square_part`."""
+    coarse = 2.0 ** (math.frexp(reach)[1] - BITS)
+    reach = (math.ceil(reach / coarse) + 1) * coarse
+    return square_part(reach, 2 * FLOOR[dtype] * reach**2, dtype)
