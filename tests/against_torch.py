@@ -9,12 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import Graph
-<<<<<<< HEAD
-=======
 from weightwright.certificates.prover.evaluate import evaluate
->>>>>>> main
 from weightwright.compiler.tensors import traced
 
 Function = Callable[[Any], Any]

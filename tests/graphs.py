@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from weightwright.adversary.evaluate import evaluate
 from weightwright.box import Box
 from weightwright.certificates.graphs import Graph
 from weightwright.certificates.prover.evaluate import evaluate

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import AFFINE, PRODUCT
 from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.columns import Columns

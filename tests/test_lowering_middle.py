@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, standardised
 
-from weightwright.adversary.evaluate import column_values
 from weightwright.box import Box
 from weightwright.certificates.graphs import PRODUCT, Graph
 from weightwright.certificates.prover.evaluate import column_values

@@ -10,12 +10,8 @@ import torch
 from against_torch import assert_agrees, constants, seeded
 from torch import nn
 
-from weightwright.adversary.evaluate import evaluate
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-<<<<<<< HEAD
-=======
 from weightwright.certificates.prover.evaluate import evaluate
->>>>>>> main
 from weightwright.compiler.tensors import traced
 
 W44 = constants(4, 4)

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.adversary.evaluate import column_values, evaluate
 from weightwright.certificates.checker.balls import series
 from weightwright.certificates.composites import Composite
 from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-<<<<<<< HEAD
-=======
 from weightwright.certificates.prover.evaluate import column_values, evaluate
->>>>>>> main
 from weightwright.expressions import parse
 from weightwright.network.layers import Bools, Floats
 
