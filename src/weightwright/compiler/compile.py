@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from weightwright.certificates.composites import Composite
 from weightwright.certificates.files import network_digest
 from weightwright.certificates.graphs import INPUT, KINDS, Graph
 from weightwright.compiler.approximate import Kernel, approximate, dtype_name
+from weightwright.compiler.by_logarithms import by_logarithms
 from weightwright.compiler.composed import certified
 from weightwright.compiler.fallback import from_samples, sampled
 from weightwright.compiler.lowering import Lowered, lower
@@ -30,7 +31,6 @@ from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
 from weightwright.compiler.tensors import traced
 from weightwright.errors import DomainError, ToleranceError, UnsupportedOperation
-from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 
@@ -115,20 +115,8 @@ def compile(
         return _one_window(graph, box, tol, dtype, proof, on_domain, progress)
     progress(f"lowering {len(graph.nodes)} columns")
     if proof == "measured":
-        lowered = _lowered(graph, box, tol, name, progress)
-        built = time.perf_counter()
-        net = _measured(lowered, box, tol, on_domain, progress)
-        net.about = Compiled(graph, lowered.costs, built - start, time.perf_counter() - built)
-        return net
+        return _measured(graph, box, tol, name, on_domain, progress, start)
     return _proven(graph, box, tol, name, on_domain, progress, start)
-
-
-def _lowered(graph: Graph, box: Box, tol: float, dtype: str, progress: Callable[[str], None]) -> Lowered:
-    """As if it were to be proven; without what a proof would need where that is not to be had."""
-    try:
-        return lower(graph, box, tol, dtype, progress)
-    except ToleranceError:
-        return lower(graph, box, tol, dtype, progress, provable=False)
 
 
 def _proven(
@@ -172,35 +160,69 @@ def _dearest(costs: tuple[tuple[str, float], ...]) -> str:
 
 
 def _measured(
-    lowered: Lowered, box: Box, tol: float, on_domain: OnDomain, progress: Callable[[str], None]
+    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
 ) -> AttentionNetwork:
-    progress("searching for the largest error")
-    network, composite = lowered.network, lowered.composite
-    reason = _reason(network, composite, box, tol)
-    net = AttentionNetwork(network, None, on_domain)
+    """The first way of computing the graph whose largest error in a search is at most tol."""
+    least = math.inf
+    costs: tuple[tuple[str, float], ...] = ()
+    for lowered, reason in _ways(graph, box, tol, dtype, progress):
+        built = time.perf_counter()
+        progress("searching for the largest error")
+        net = _searched(lowered, graph, box, reason or _reason(lowered, box, tol))
+        found = net.certificate.measured if net.certificate is not None else None
+        assert found is not None
+        if found.error <= tol:
+            net.on_domain = on_domain
+            net.about = Compiled(graph, lowered.costs, built - start, time.perf_counter() - built)
+            return net
+        if found.error < least:
+            least, costs = found.error, lowered.costs
+    raise ToleranceError(
+        f"{graph.name}: no network within tol={tol:g} was found in {dtype}; the smallest error measured is {least:.3g};"
+        f" {_dearest(costs)}"
+    )
+
+
+def _ways(
+    graph: Graph, box: Box, tol: float, dtype: str, progress: Callable[[str], None]
+) -> Iterator[tuple[Lowered, str]]:
+    """As if it were to be proven; without what a proof would need; and what few bits need. With a reason why there is
+    no proof, if that is known."""
+    try:
+        yield lower(graph, box, tol, dtype, progress), ""
+    except ToleranceError as error:
+        yield lower(graph, box, tol, dtype, progress, provable=False), f"no proof: {error}"
+    if dtype == "float64":
+        return
+    shape = (graph.tokens or 1, box.lo.shape[-1])
+    rewritten = by_logarithms(graph, *(np.broadcast_to(end, shape) for end in (box.lo, box.hi)))
+    if rewritten is not None:
+        other, limits = rewritten
+        why = "products with a function of a sum of squares are taken by logarithms, of which nothing is proven"
+        yield lower(other, box, tol, dtype, progress, provable=False, limits=limits), why
+
+
+def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> AttentionNetwork:
+    """The network with a certificate that says the largest error that was found, against the graph."""
+    network = lowered.network
+    claims = lowered.composite if lowered.composite.ridge is graph else Composite(graph, ())
+    net = AttentionNetwork(network)
 
     def said(error: float, inputs: int) -> None:
         measured = Measured(error, inputs, MEASURED_HOW, reason)
-        name = composite.ridge.name if isinstance(composite.ridge, Graph) else ""
-        plain = measured_certificate(name, box, network.dtype, "dot", network_digest(network), measured)
-        net.certificate = replace(plain, composite=composite)
+        plain = measured_certificate(graph.name, box, network.dtype, "dot", network_digest(network), measured)
+        net.certificate = replace(plain, composite=claims)
 
     said(math.inf, 0)
     worst = search(net, SECONDS)
     said(worst.error, worst.inputs)
-    if worst.error > tol:
-        raise ToleranceError(
-            f"no network within tol={tol:g} was found; the smallest error measured is {worst.error:.3g};"
-            f" {_dearest(lowered.costs)}",
-            None,
-        )
     return net
 
 
-def _reason(network: Network, composite: Composite, box: Box, tol: float) -> str:
+def _reason(lowered: Lowered, box: Box, tol: float) -> str:
     """Why there is no proof, or that there could be one."""
     try:
-        net = certified(network, composite, box)
+        net = certified(lowered.network, lowered.composite, box)
     except ToleranceError as error:
         return f"no proof: {error}"
     assert net.certificate is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,7 @@ def lower(
     dtype: str = "float64",
     progress: Callable[[str], None] = lambda message: None,
     provable: bool = True,
+    limits: Mapping[int, float] = {},
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -70,6 +71,7 @@ def lower(
     checker to decide. Raises FormulaError with a part of the domain where a function is undefined, ToleranceError where
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
+    limits: upper ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
     """
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
@@ -78,7 +80,7 @@ def lower(
         raise ValueError(f"dtype must be one of {', '.join(PRECISION)}, not {dtype!r}")
     apart: set[int] = set()
     while True:
-        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable)
+        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits)
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -103,13 +105,13 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None], provable: bool,
+        progress: Callable[[str], None], provable: bool, limits: Mapping[int, float],
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable = provable
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges, self.splits = defined_ranges(self.forms, lo, hi)
+        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits)
         self.slopes = Slopes.over(self.ranges)
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
         self.asked = shares(tol, self.sensitivity, heads)
@@ -147,7 +149,7 @@ class _Attempt:
     def _small_squares(self, wishes: list[Wish], found: list[Part | ToleranceError]) -> list[Part | ToleranceError]:
         """In few bits, squares whose sum is divided by need an error that falls with them."""
         squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
-        if self.dtype == "float64" or not self.ranges.lemmas or not squares:
+        if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares:
             return found
         reach = max(abs(end) + 2 * wishes[i].off for i in squares for end in (wishes[i].lo, wishes[i].hi))
         try:

@@ -7,6 +7,7 @@ intervals of these. The checker does the same in its own arithmetic.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +53,7 @@ class Ranges:
     lo: Floats  # (tokens, d + units)
     hi: Floats
     lemmas: dict[int, Lemma] = field(default_factory=dict)
+    limits: Mapping[int, float] = field(default_factory=dict)  # columns that are known to be smaller than they look
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         """Ends of the column's range on every token."""
@@ -65,7 +67,7 @@ class Ranges:
             centre, half, large = (rows[0] @ middle.ravel(), *(abs(rows[0]) @ x.ravel() for x in (radius, size)))
         constants = form.constants if rows is None else rows[1]
         half = half + OUTWARD * (large + np.where(half > 0, abs(constants), 0.0))
-        return centre + constants - half, centre + constants + half
+        return centre + constants - half, np.minimum(centre + constants + half, self.limits.get(column, np.inf))
 
 
 class WideForms:
@@ -100,15 +102,15 @@ class WideForms:
 class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
-    def __init__(self, forms: Forms) -> None:
-        self.forms, self.wide = forms, WideForms(forms)
+    def __init__(self, forms: Forms, limits: Mapping[int, float] = {}) -> None:
+        self.forms, self.wide, self.limits = forms, WideForms(forms), limits
         self.groups = _groups(forms)
 
     def on(self, lo: Floats, hi: Floats) -> Ranges:
         """lo, hi: (tokens, d). Raises Undefined."""
         ends = np.zeros((2, self.forms.n, self.forms.size))
         ends[0, :, : self.forms.d], ends[1, :, : self.forms.d] = lo, hi
-        ranges = Ranges(self.forms, self.wide, ends[0], ends[1])
+        ranges = Ranges(self.forms, self.wide, ends[0], ends[1], limits=self.limits)
         for units in self.groups:
             if units[0] in self.forms.plan.functions:
                 _functions(ranges, units)

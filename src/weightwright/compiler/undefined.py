@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -36,13 +37,15 @@ class RangesByPart(Ranges):
         return ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
 
 
-def defined_ranges(forms: Forms, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]]:
+def defined_ranges(
+    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, float] = {}
+) -> tuple[Ranges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
-    lo, hi: (tokens, features).
+    lo, hi: (tokens, features). limits: upper ends of columns that the caller knows better.
     """
-    evaluator = Evaluator(forms)
+    evaluator = Evaluator(forms, limits)
     try:
         return evaluator.on(lo, hi), ()
     except Undefined as found:
@@ -105,7 +108,7 @@ def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[
                 if not failed:
                     ends = np.array([(part.lo, part.hi) for part in parts])
                     whole = parts[0].forms, parts[0].wide, ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
-                    return RangesByPart(*whole, _lemmas(parts), parts), tuple(finer.tolist())
+                    return RangesByPart(*whole, _lemmas(parts), parts=parts), tuple(finer.tolist())
                 trials.append((failed / finer.prod(), finer))
         if not trials:
             return None
