@@ -13,7 +13,7 @@ from test_grid_forgeries import refused
 import weightwright as ww
 from weightwright.certificates.claims import Certificate, Terms
 from weightwright.certificates.composites import Composite
-from weightwright.certificates.graphs import Graph
+from weightwright.certificates.graphs import Graph, Node, ProductClaim
 from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
@@ -56,3 +56,28 @@ def test_a_column_that_counts_from_the_end_is_not_another_one(tmp_path: Path) ->
     parts = tuple(replace(part, column=column, spread=True) for column in (0, -1))
     certificate = claimed(net.certificate, replace(composite, parts=parts), 1e-6)
     false_and_refused(half, certificate, [1.0], tmp_path, "no column -1")
+
+
+def test_the_slope_at_a_single_point_counts(tmp_path: Path) -> None:
+    """exp(1), where the network computes exp(2). The error of the argument was left to a product that nobody computes,
+    by a claim with the lemma; the function's argument is a constant, and its range has no width."""
+    net = ww.compile(lambda x: x[:, :1] + torch.exp(x[:, 1:]), ww.Box([-1, -0.25], [1, 2.25]), 1e-6)
+    assert net.certificate is not None and net.certificate.composite is not None
+    composite, embed = net.certificate.composite, net.network.embed
+    A, C, y = embed.terms[0].A.copy(), embed.C.copy(), embed.coordinates.index("x[1]")
+    A[:, y], C[:, y] = 0.0, 2.0
+    network = replace(net.network, embed=replace(embed, terms=(replace(embed.terms[0], A=A),), C=C))
+    nodes = (
+        Node("input"),
+        Node("affine", constants=np.array([1.0])),
+        Node("exp(x)", (1,)),
+        Node("product", (0, 2)),
+        Node("affine", (0, 2), np.ones(2)),
+    )
+    forged = replace(
+        composite,
+        ridge=Graph("x + exp(1)", nodes, (4,)),
+        parts=(replace(composite.parts[0], units=(2,)),),
+        products=(ProductClaim(3, 1.0, 1.0, 0.0, 0.0, lemma=1),),
+    )
+    false_and_refused(network, claimed(net.certificate, forged, 0.1), [0.0, 0.0], tmp_path, "could be shown")
