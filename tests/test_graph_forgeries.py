@@ -11,10 +11,12 @@ import torch
 from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms
+from weightwright.certificates.claims import Certificate, Terms, assumptions
 from weightwright.certificates.composites import Composite
+from weightwright.certificates.files import network_digest
 from weightwright.certificates.graphs import Graph, Node, ProductClaim
 from weightwright.certificates.prover.evaluate import evaluate
+from weightwright.compiler.lowering import lower
 from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
 
@@ -26,6 +28,13 @@ def claimed(certificate: Certificate, composite: Composite, each: float, domain:
     return replace(
         certificate, composite=composite, formula=composite.ridge.name, terms=terms, bound=4 * each, domain=box
     )
+
+
+def draft(network: Network) -> Certificate:
+    """A certificate of this network that claims nothing yet."""
+    said = assumptions(network.dtype, "dot")
+    nothing = Terms(0.0, 0.0, 0.0)
+    return Certificate("", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, (), network_digest(network), said)
 
 
 def false_and_refused(
@@ -81,3 +90,48 @@ def test_the_slope_at_a_single_point_counts(tmp_path: Path) -> None:
         products=(ProductClaim(3, 1.0, 1.0, 0.0, 0.0, lemma=1),),
     )
     false_and_refused(network, claimed(net.certificate, forged, 0.1), [0.0, 0.0], tmp_path, "could be shown")
+
+
+def test_no_part_of_the_domain_is_lost_where_a_range_is_no_number(tmp_path: Path) -> None:
+    """(0.9 x y)^2, 0.9 x being written as 2^1023 times as much, y as little: where x > 2 that is no float. The last
+    head is wrong for arguments that only these x lead to."""
+    nodes = (
+        *(Node("input"), Node("input", index=1), Node("affine", (0,), np.array([0.9]))),
+        *(Node("product", (2, 1)), Node("x**2", (3,))),
+    )
+    lowered = lower(Graph("honest", nodes, (4,)), ww.Box([0, -1], [4, 1]), 1e-8, "float64")
+    network, composite, embed = lowered.network, lowered.composite, lowered.network.embed
+    *squares, last = composite.parts
+    layer = network.layers[last.layer]
+    assert isinstance(layer, ww.network.Attention)
+    head = layer.heads[last.heads[0]]
+    registers, value = network.registers.copy(), int(np.flatnonzero(head.W_V[:, last.column])[0])
+    key = int(np.flatnonzero(head.W_K[:, 0])[0])
+    registers[np.argsort(registers[:, key])[-2:], value] = 0.0
+    A = embed.terms[0].A.copy()
+    A[1] *= 2.0**-20
+    network = replace(network, registers=registers, embed=replace(embed, terms=(replace(embed.terms[0], A=A),)))
+    nodes = (
+        *(Node("input"), Node("input", index=1)),
+        *(Node("affine", (0,), np.array([0.9 * 2.0**1023])), Node("affine", (1,), np.array([2.0**-999]))),
+        *(Node("product", (2, 3)), Node("affine", (4,), np.array([2.0**-44])), Node("x**2", (5,))),
+    )
+    claim = composite.products[0]
+    product = ProductClaim(4, claim.balance * 2.0**-1001, claim.scale * 2.0**-22, claim.x * 2.0**1023, claim.y)
+    lo, hi = 0.56 * last.claim.lo, 0.56 * last.claim.hi
+    boxes = last.claim.boxes
+    boxes = np.clip(boxes[(boxes[:, 1] > lo) & (boxes[:, 0] < hi)], lo, hi)
+    short = replace(last.claim, lo=lo, hi=hi, boxes=boxes, terms=replace(last.claim.terms, approximation=3.2))
+    forged = replace(
+        composite,
+        ridge=Graph("(0.9 x y)**2", nodes, (6,)),
+        parts=(
+            *(replace(part, units=(len(nodes) + 2 * 4 + sign,)) for sign, part in enumerate(squares)),
+            replace(last, units=(6,), claim=short),
+        ),
+        products=(product,),
+        splits=(2, 1),
+    )
+    domain = ww.Box([0, -(2.0**20)], [4, 2.0**20])
+    drawn = replace(claimed(draft(network), forged, 1e-6, domain), terms=Terms(3.3, 1e-6, 1e-6), bound=3.4)
+    false_and_refused(network, drawn, [4.0, 2.0**20], tmp_path, "not bounded|between")

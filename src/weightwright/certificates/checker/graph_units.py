@@ -94,8 +94,7 @@ class GraphUnits:
 
     def range_of(self, form: Row) -> Range:
         """Over the whole domain, cell by cell."""
-        ranges = [one_range(form, cell) for cell in self._cells]
-        return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+        return _hull([one_range(form, cell) for cell in self._cells])
 
     def apart(self, held: Row, unit: int) -> Floats:
         node, token = divmod(unit, self.n)
@@ -316,7 +315,13 @@ class GraphUnits:
         if self._cells[0] is not self.basis:
             for cell, (lo, hi) in zip(self._cells, ranges, strict=True):
                 cell.add(lo, hi)
-        return self.basis.add(min(lo for lo, _ in ranges), max(hi for _, hi in ranges))
+        return self.basis.add(*_hull(ranges))
+
+
+def _hull(ranges: list[Range]) -> Range:
+    """What holds all of them. A NaN is refused: min and max would pass over it, and over its part of the domain."""
+    require(bool(np.isfinite(ranges).all()), "the range of a column is not bounded")
+    return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
 
 
 def _square_argument(claim: ProductClaim, rows: list[Row], minus: int) -> tuple[Floats, list[Row], float]:
