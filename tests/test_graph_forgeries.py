@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms, assumptions
+from weightwright.certificates.checker.graph_units import _hull
+from weightwright.certificates.claims import Certificate, Terms, assumptions, local_formula
 from weightwright.certificates.composites import Composite
 from weightwright.certificates.files import network_digest
 from weightwright.certificates.graphs import Graph, Node, ProductClaim
 from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.lowering import lower
-from weightwright.network import Network
+from weightwright.expressions import parse, to_text
+from weightwright.network import Attention, Network
 from weightwright.runtime import AttentionNetwork
 
 
@@ -28,6 +32,18 @@ def claimed(certificate: Certificate, composite: Composite, each: float, domain:
     return replace(
         certificate, composite=composite, formula=composite.ridge.name, terms=terms, bound=4 * each, domain=box
     )
+
+
+def stated(net: AttentionNetwork) -> tuple[Certificate, Composite]:
+    assert net.certificate is not None
+    assert net.certificate.composite is not None
+    return net.certificate, net.certificate.composite
+
+
+def only_layer(network: Network) -> Attention:
+    (layer,) = network.layers
+    assert isinstance(layer, Attention)
+    return layer
 
 
 def draft(network: Network) -> Certificate:
@@ -41,7 +57,8 @@ def false_and_refused(
     network: Network, certificate: Certificate, x: list[float], path: Path, said: str | None = None
 ) -> None:
     """At x the network is farther from the graph than the bound says, and the checker does not agree."""
-    assert certificate.composite is not None and isinstance(certificate.composite.ridge, Graph)
+    assert certificate.composite is not None
+    assert isinstance(certificate.composite.ridge, Graph)
     inputs = np.array(x).reshape(network.tokens or 1, -1)
     found = AttentionNetwork(network)(torch.tensor(inputs, dtype=getattr(torch, network.dtype)))
     error = np.abs(found.double().numpy() - evaluate(certificate.composite.ridge, inputs[None])[0]).max()
@@ -57,13 +74,11 @@ def twice_tanh() -> AttentionNetwork:
 def test_a_column_that_counts_from_the_end_is_not_another_one(tmp_path: Path) -> None:
     """Half the result, claimed twice: as column 0 and as column -1 of the same head."""
     net = twice_tanh()
-    assert net.certificate is not None and net.certificate.composite is not None
-    composite, layer = net.certificate.composite, net.network.layers[0]
-    assert isinstance(layer, ww.network.Attention)
+    (right, composite), layer = stated(net), only_layer(net.network)
     (part,), (head,) = composite.parts, layer.heads
     half = replace(net.network, layers=(replace(layer, heads=(replace(head, W_O=head.W_O / 2),)),))
     parts = tuple(replace(part, column=column, spread=True) for column in (0, -1))
-    certificate = claimed(net.certificate, replace(composite, parts=parts), 1e-6)
+    certificate = claimed(right, replace(composite, parts=parts), 1e-6)
     false_and_refused(half, certificate, [1.0], tmp_path, "no column -1")
 
 
@@ -71,8 +86,7 @@ def test_the_slope_at_a_single_point_counts(tmp_path: Path) -> None:
     """exp(1), where the network computes exp(2). The error of the argument was left to a product that nobody computes,
     by a claim with the lemma; the function's argument is a constant, and its range has no width."""
     net = ww.compile(lambda x: x[:, :1] + torch.exp(x[:, 1:]), ww.Box([-1, -0.25], [1, 2.25]), 1e-6)
-    assert net.certificate is not None and net.certificate.composite is not None
-    composite, embed = net.certificate.composite, net.network.embed
+    (right, composite), embed = stated(net), net.network.embed
     A, C, y = embed.terms[0].A.copy(), embed.C.copy(), embed.coordinates.index("x[1]")
     A[:, y], C[:, y] = 0.0, 2.0
     network = replace(net.network, embed=replace(embed, terms=(replace(embed.terms[0], A=A),), C=C))
@@ -89,7 +103,7 @@ def test_the_slope_at_a_single_point_counts(tmp_path: Path) -> None:
         parts=(replace(composite.parts[0], units=(2,)),),
         products=(ProductClaim(3, 1.0, 1.0, 0.0, 0.0, lemma=1),),
     )
-    false_and_refused(network, claimed(net.certificate, forged, 0.1), [0.0, 0.0], tmp_path, "could be shown")
+    false_and_refused(network, claimed(right, forged, 0.1), [0.0, 0.0], tmp_path, "could be shown")
 
 
 def test_no_part_of_the_domain_is_lost_where_a_range_is_no_number(tmp_path: Path) -> None:
@@ -103,7 +117,7 @@ def test_no_part_of_the_domain_is_lost_where_a_range_is_no_number(tmp_path: Path
     network, composite, embed = lowered.network, lowered.composite, lowered.network.embed
     *squares, last = composite.parts
     layer = network.layers[last.layer]
-    assert isinstance(layer, ww.network.Attention)
+    assert isinstance(layer, Attention)
     head = layer.heads[last.heads[0]]
     registers, value = network.registers.copy(), int(np.flatnonzero(head.W_V[:, last.column])[0])
     key = int(np.flatnonzero(head.W_K[:, 0])[0])
@@ -135,3 +149,46 @@ def test_no_part_of_the_domain_is_lost_where_a_range_is_no_number(tmp_path: Path
     domain = ww.Box([0, -(2.0**20)], [4, 2.0**20])
     drawn = replace(claimed(draft(network), forged, 1e-6, domain), terms=Terms(3.3, 1e-6, 1e-6), bound=3.4)
     false_and_refused(network, drawn, [4.0, 2.0**20], tmp_path, "not bounded|between")
+
+
+def test_a_range_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ww.CertificateError, match="not bounded"):
+        _hull([(0.0, 1.0), (np.nan, np.nan)])
+
+
+def test_the_factors_of_a_product_do_not_underflow(tmp_path: Path) -> None:
+    """2^24 w z by the squares of +-2^23 z alone: with a balance of 2^-1074, scale times balance was 0, and nothing of
+    w was left in the squares."""
+    net = ww.compile(lambda x: x[:, :1] * x[:, 1:], ww.Box([-1, -1], [1, 1]), 1e-10)
+    (right, composite), network, embed = stated(net), net.network, net.network.embed
+    layer, small = only_layer(network), 2.0**-40  # what is squared is 2^-20 of what it was, its square 2^-40
+    A, registers, heads, parts = np.zeros_like(embed.terms[0].A), network.registers.copy(), [], []
+    registers[:, np.flatnonzero(layer.heads[0].W_V[:, 0])] *= small
+    for sign, (head, part) in enumerate(zip(layer.heads, composite.parts, strict=True)):
+        (source,) = (c for c in np.flatnonzero(head.W_Q[:, 0]) if head.W_Q[c, 1] == 0)
+        W_Q, W_O = head.W_Q.copy(), np.where(head.W_O != 0, 2.0**102 * (-1) ** sign, 0.0)
+        A[1, source], W_Q[source, 0] = 2.0**23 * (-1) ** sign, W_Q[source, 0] * 2.0**20
+        heads.append(replace(head, W_Q=W_Q, W_O=W_O))
+        formula = to_text(local_formula(parse("x**2"), 0.0, float(W_Q[source, 0]), part.mean * small))
+        terms = Terms(*(1.01 * small * term + 1e-300 for term in dataclasses.astuple(part.claim.terms)))
+        claim = replace(part.claim, formula=formula, terms=terms, lipschitz=1.01 * small * part.claim.lipschitz)
+        parts.append(replace(part, units=(5 + 2 * 4 + sign,), mean=part.mean * small, claim=claim))
+    network = replace(
+        network,
+        registers=registers,
+        embed=replace(embed, terms=(replace(embed.terms[0], A=A),)),
+        layers=(replace(layer, heads=tuple(heads)),),
+    )
+    nodes = (
+        *(Node("input"), Node("input", index=1), Node("affine", (0,), np.array([2.0**1023]))),
+        *(Node("affine", (1,), np.array([2.0**-999])), Node("product", (2, 3))),
+    )
+    forged = replace(
+        composite,
+        ridge=Graph("2**24 w z", nodes, (4,)),
+        parts=tuple(parts),
+        products=(ProductClaim(4, 2.0**-1074, 2.0**-52, 0.0, 0.0),),
+    )
+    domain = ww.Box([-(2.0**99), -(2.0**-47)], [2.0**99, 2.0**-47])
+    certificate = claimed(right, forged, 1e10, domain)
+    false_and_refused(network, certificate, [2.0**99, 2.0**-47], tmp_path, "between")

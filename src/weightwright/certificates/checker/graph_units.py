@@ -255,7 +255,6 @@ class GraphUnits:
         a, b = (self._factor(claim, side, token) for side in (0, 1))
         squares = [of_one(self._known(K + 2 * node + sign, token)) for sign in (0, 1)]
         quarter = 0.25 / claim.scale**2  # powers of two
-        require(0 < quarter < 2.0**200, f"the product {node} has too small a scale")
         weights = np.array([quarter, -quarter, claim.x, claim.y, -claim.x])
         form = combination(weights, [*squares, b.form, a.form, combination(np.zeros(0), [], claim.y)])
         extra = abs(claim.x) * b.extra + abs(claim.y) * a.extra
