@@ -15,13 +15,14 @@ from test_grid_forgeries import refused
 import weightwright as ww
 from weightwright.certificates.checker.graph_units import _hull
 from weightwright.certificates.claims import Certificate, Terms, assumptions, local_formula
-from weightwright.certificates.composites import Composite
+from weightwright.certificates.composites import MASKED, Composite, PartClaim
 from weightwright.certificates.files import network_digest
 from weightwright.certificates.graphs import Graph, Node, ProductClaim
+from weightwright.certificates.leaves import LayerClaim
 from weightwright.certificates.prover.evaluate import evaluate
 from weightwright.compiler.lowering import lower
 from weightwright.expressions import parse, to_text
-from weightwright.network import Attention, Network
+from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
 from weightwright.runtime import AttentionNetwork
 
 
@@ -192,3 +193,59 @@ def test_the_factors_of_a_product_do_not_underflow(tmp_path: Path) -> None:
     domain = ww.Box([-(2.0**99), -(2.0**-47)], [2.0**99, 2.0**-47])
     certificate = claimed(right, forged, 1e10, domain)
     false_and_refused(network, certificate, [2.0**99, 2.0**-47], tmp_path, "between")
+
+
+def test_registers_do_not_overflow_in_a_plain_transformer(tmp_path: Path) -> None:
+    """The third register of layer 0 has a key that no token looks at, and looks at it itself: it takes over 2^94, which
+    times a key of layer 1 is no float32. From then on a plain Transformer, whose registers are tokens, has no numbers.
+    """
+    names = ("one", *(f"{what}{layer}" for layer in range(3) for what in "kcv"), "x", "y", "z", "out")
+    R, C, low = np.zeros((3, len(names))), np.zeros((1, len(names))), -(2.0**14)
+    columns = {name: R[:, index] for index, name in enumerate(names)}
+    for layer, slope, values in ((0, 1.0, (1, -1, 2.0**94)), (1, 2.0**40, (0, 0, 0)), (2, 1.0, (1, -1, 0))):
+        columns[f"k{layer}"][:], columns[f"v{layer}"][:] = (slope, -slope, 0), values
+        columns[f"c{layer}"][2] = C[0, names.index(f"c{layer}")] = low
+    columns["k0"][2], columns["x"][2] = 8.0, 2.0**20
+    C[0, 0], C[0, names.index("c1")] = 1.0, -(2.0**60)
+    ways = (("x", "y"), ("y", "z"), ("x", "out"))
+    layers = [Attention(names, (_table(names, layer, source, target),)) for layer, (source, target) in enumerate(ways)]
+    embed = Linear(names, (token_wise(("x",), names, {("x", "x"): 1.0}).terms[0],), C)
+    network = Network(("x",), embed, R, tuple(layers), selection(names, ("out",)), None, "float32")
+    assert network.native
+    with np.errstate(all="ignore"):
+        assert np.isnan(_plain_float32(network, 0.5))
+    graph = Graph("tanh", (Node("input"), Node("tanh(x)", (0,)), Node("0", (1,))), (1,))
+    edges, terms = np.linspace(-1.125, 1.125, 17), Terms(1e-9, 1e-6, 1e-5)
+    parts = tuple(
+        PartClaim(
+            layer, (0,), 0, (unit,), 0.0, 0.0,
+            LayerClaim(0, formula, -1.125, 1.125, "taylor", np.c_[edges[:-1], edges[1:]], terms, 1.01),
+            spread=True,
+        )
+        for layer, (unit, formula) in enumerate(((1, "tanh(s)"), (2, "0"), (1, "tanh(s)")))
+    )  # fmt: skip
+    certificate = claimed(draft(network), Composite(graph, parts), 1e-4, ww.Box([-1], [1]))
+    refused(network, certificate, tmp_path, "overflow")
+    assert MASKED not in certificate.assumptions
+
+
+def _table(names: tuple[str, ...], layer: int, source: str, target: str) -> Head:
+    """A head that reads one coordinate, with its keys and values in columns of their own."""
+    k, c, v = (f"{what}{layer}" for what in "kcv")
+    W_Q = token_wise(names, ("s", "1"), {(source, "s"): 1.0, ("one", "1"): 1.0}).terms[0].A
+    W_K = token_wise(names, ("s", "1"), {(k, "s"): 1.0, (c, "1"): 1.0}).terms[0].A
+    W_V, W_O = selection(names, (v,)).terms[0].A, selection(names, (target,)).terms[0].A.T
+    return Head(f"head {layer}", W_Q, W_K, W_V, W_O, sees=Sees((0, 3), "none"))
+
+
+def _plain_float32(network: Network, x: float) -> float:
+    """One token behind the registers, every token seeing every token."""
+    Z = np.concatenate([network.registers, x * network.embed.terms[0].A + network.embed.C]).astype(np.float32)
+    for layer in network.layers:
+        assert isinstance(layer, Attention)
+        (head,) = layer.heads
+        Q, K, V, O = (W.astype(np.float32) for W in (head.W_Q, head.W_K, head.W_V, head.W_O))  # noqa: E741
+        scores = (Z @ Q) @ (Z @ K).T
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        Z = Z + weights / weights.sum(axis=1, keepdims=True) @ (Z @ V) @ O
+    return float((Z[-1:] @ network.read.terms[0].A)[0, 0])
