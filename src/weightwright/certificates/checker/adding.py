@@ -85,11 +85,13 @@ def scales_exactly(weight: float) -> bool:
     return abs(weight) >= 1 and bool(power_of_two(np.array(weight)))
 
 
-def no_overflow(head: Head, sizes: Floats) -> None:
+def no_overflow(head: Head, sizes: Floats) -> Floats:
     """Nothing that the head computes may overflow, also where nobody reads it: infinity times 0 is no number. sizes:
-    of registers and tokens."""
+    of registers and tokens. Returns what it can add to each coordinate, as a mean of values."""
     Q, K, V = (sizes @ np.abs(W) for W in (head.W_Q, head.W_K, head.W_V))
     highest = V.max(axis=0, initial=0.0) * (len(sizes) + 1)
     scores = head.beta * (Q.max(axis=0, initial=0.0) * K.max(axis=0, initial=0.0)).sum()
     fine = all(bool((x < LARGE).all()) for x in (Q, head.beta * Q, K, V, highest, highest @ np.abs(head.W_O)))
     must(fine and scores < LARGE, f"a number of head {head.role!r} may overflow")
+    added: Floats = V.max(axis=0, initial=0.0) @ np.abs(head.W_O)
+    return added

@@ -34,7 +34,7 @@ from weightwright.certificates.checker.stream import (
 )
 from weightwright.certificates.checker.targets import agree_target
 from weightwright.certificates.checker.units import DeclaredUnits, Units, one_range
-from weightwright.certificates.claims import Certificate
+from weightwright.certificates.claims import MAX_TOKENS, Certificate
 from weightwright.certificates.composites import (
     IDENTITY,
     MASKED,
@@ -99,6 +99,7 @@ def composed_errors(
 class _Walk:
     def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats, parts_hold: bool) -> None:
         self.network, self.composite, self.parts_hold = network, composite, parts_hold
+        self.native = network.native  # not asked again for every head
         self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
         self.basis, self.n = Basis(lo, hi), network.tokens or 1
         shape, target = (self.n, len(network.inputs)), composite.ridge
@@ -112,6 +113,7 @@ class _Walk:
         self.masks = False
         self.written: set[int] = set()  # coordinates that heads have written on registers, in a plain Transformer
         self.moved: set[int] = set()  # those that they have written on data tokens
+        self.grown = np.zeros(len(network.embed.coordinates))  # what heads have added to registers at most, in size
         _well_formed(self.composite, self.units.count)
 
     def run(self) -> Stream:
@@ -139,12 +141,14 @@ class _Walk:
         T, width = len(stream.rows), len(layer.coordinates)
         held = stream.rows[0].forms.mid.shape[1]
         registers = self.network.registers if self.network.registers.shape[1] == held else np.zeros((0, held))
-        keys = Keys(registers, stream, self.basis, self.machine, self.network.native)
+        keys = Keys(registers, stream, self.basis, self.machine, self.native)
         zero = Stream([Row.constant(np.zeros(width))] * T, np.zeros((3, T, width)))
         sum_of = Sum(stream if layer.residual else zero, self.basis)
-        sizes = np.concatenate([np.abs(registers), stream.sizes(self.basis)])
+        # a plain Transformer runs the registers too: what is no number there would spoil every token
+        grown = self.grown if self.native and len(registers) else np.zeros(held)
+        sizes = np.concatenate([np.abs(registers) + grown, stream.sizes(self.basis)])
+        added = [no_overflow(head, sizes) for head in layer.heads]
         for head in layer.heads:
-            no_overflow(head, sizes)
             self._registers_as_stored(head, len(registers))
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
@@ -161,20 +165,26 @@ class _Walk:
             self._softmax(sum_of, layer.heads[softmax.head], softmax.nodes, keys)
         must(self.network.tokens is not None or len(set(named)) == len(layer.heads), "a head that no claim names")
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
-            if not self.network.native:
+            if not self.native:
                 whole = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
                 self.masks = self.masks or not whole
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
             mixed = constant_mixing(head, keys) if constant else picking(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
         new_written, new_moved = set[int](), set[int]()
-        for head in layer.heads:
+        for head, most in zip(layer.heads, added, strict=True):
             targets = set(np.flatnonzero(head.W_O.any(axis=0)).tolist())
             if not spares_registers(self.network, head, self.moved, self.written):
                 new_written |= targets
+                if self.native:  # then no layer changes the coordinates
+                    self.grown = self.grown + self._mean_of_all(len(sizes)) * most
             new_moved |= targets
         self.written, self.moved = self.written | new_written, self.moved | new_moved
         return sum_of.stream(self.machine)
+
+    def _mean_of_all(self, keys: int) -> float:
+        """How many times the largest value a computed mean can be: weights add up to 1, or are at most 1 each."""
+        return 2.0 if self.machine.unit * MAX_TOKENS < 0.25 else float(keys + 1)
 
     def _registers_as_stored(self, head: Head, registers: int) -> None:
         """A plain Transformer writes to registers too, and shows them to heads that should not see them."""

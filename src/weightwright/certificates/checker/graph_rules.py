@@ -12,6 +12,8 @@ from weightwright.certificates.composites import Composite
 from weightwright.certificates.graphs import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.expressions import to_text
 
+#: Balance and scale of a product lie between 1 / these and these: far from where their products stop being exact.
+LARGEST_BALANCE, LARGEST_SCALE = 2.0**300, 2.0**100
 #: At most so many parts of the domain are looked at one by one.
 MAX_CELLS = 4096
 
@@ -67,9 +69,14 @@ def _claims(graph: Graph, composite: Composite) -> None:
         require(graph.nodes[product.node].op == PRODUCT, f"{what} is none")
         numbers = (product.balance, product.scale, product.x, product.y)
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), f"{what} has numbers {numbers}")
-        positive = product.balance > 0 and product.scale > 0
-        powers = bool(power_of_two(np.array([product.balance, product.scale])).all())
-        require(positive and powers, f"{what}: balance and scale must be powers of two")
+        for name, number, most in (
+            ("balance", product.balance, LARGEST_BALANCE),
+            ("scale", product.scale, LARGEST_SCALE),
+        ):
+            fits = 1 / most <= number <= most and bool(power_of_two(np.array(number)))
+            require(
+                fits, f"{what}: the {name} must be a power of two between {1 / most!r} and {most!r}, not {number!r}"
+            )
         require(_whole(product.lemma) and product.lemma in (-1, 0, 1), f"{what} has the lemma {product.lemma!r}")
     for softmax in composite.softmaxes:
         _softmax(graph, softmax.nodes)

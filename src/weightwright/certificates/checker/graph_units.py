@@ -94,8 +94,7 @@ class GraphUnits:
 
     def range_of(self, form: Row) -> Range:
         """Over the whole domain, cell by cell."""
-        ranges = [one_range(form, cell) for cell in self._cells]
-        return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+        return _hull([one_range(form, cell) for cell in self._cells])
 
     def apart(self, held: Row, unit: int) -> Floats:
         node, token = divmod(unit, self.n)
@@ -256,7 +255,6 @@ class GraphUnits:
         a, b = (self._factor(claim, side, token) for side in (0, 1))
         squares = [of_one(self._known(K + 2 * node + sign, token)) for sign in (0, 1)]
         quarter = 0.25 / claim.scale**2  # powers of two
-        require(0 < quarter < 2.0**200, f"the product {node} has too small a scale")
         weights = np.array([quarter, -quarter, claim.x, claim.y, -claim.x])
         form = combination(weights, [*squares, b.form, a.form, combination(np.zeros(0), [], claim.y)])
         extra = abs(claim.x) * b.extra + abs(claim.y) * a.extra
@@ -316,7 +314,13 @@ class GraphUnits:
         if self._cells[0] is not self.basis:
             for cell, (lo, hi) in zip(self._cells, ranges, strict=True):
                 cell.add(lo, hi)
-        return self.basis.add(min(lo for lo, _ in ranges), max(hi for _, hi in ranges))
+        return self.basis.add(*_hull(ranges))
+
+
+def _hull(ranges: list[Range]) -> Range:
+    """What holds all of them. A NaN is refused: min and max would pass over it, and over its part of the domain."""
+    require(bool(np.isfinite(ranges).all()), "the range of a column is not bounded")
+    return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
 
 
 def _square_argument(claim: ProductClaim, rows: list[Row], minus: int) -> tuple[Floats, list[Row], float]:

@@ -67,3 +67,5 @@ def _pieces(lo: float, hi: float) -> Iterator[tuple[float, float]]:
         if edge > last:
             yield last, min(edge, hi)
             last = min(edge, hi)
+    if not lo < last:  # a single point, or no number: never nothing at all
+        yield lo, hi

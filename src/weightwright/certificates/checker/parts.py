@@ -51,6 +51,8 @@ def read_part(layer: Attention, part: PartClaim, tokens: Floats, registers: Floa
     """tokens, registers: the numbers that are known and computed exactly, NaN elsewhere; (tokens, coordinates)."""
     require(len(part.heads) > 0 and len(set(part.heads)) == len(part.heads), f"a part of the heads {part.heads}")
     heads = [layer.heads[index] for index in part.heads]
+    for head in heads:  # a column -1 would be the last one once more
+        must(0 <= part.column < head.W_V.shape[1], f"a head has no column {part.column}")
     queries = {_query(head, tokens) for head in heads}
     must(len(queries) == 1, "the heads of a part must share one query")
     source, scale, shift = queries.pop()
@@ -100,7 +102,6 @@ def _writes(heads: list[Head], part: PartClaim) -> Writes:
 
 def _target(head: Head, column: int) -> int:
     """The one coordinate that a column of the values is written to, by no other column."""
-    must(0 <= column < head.W_V.shape[1], f"a head has no column {column}")
     written = np.flatnonzero(head.W_O[column])
     must(len(written) == 1, "a column of a part must write to one coordinate")
     must(np.count_nonzero(head.W_O[:, written[0]]) == 1, "two columns of a part write to one coordinate")
