@@ -76,23 +76,32 @@ def gelu_mlp() -> nn.Module:
 
 
 class AttentionBlock(nn.Module):
-    """Single-head attention and a two-layer MLP, both with a residual connection, on tokens of `width` numbers."""
+    """Single-head attention and a two-layer MLP, both with a residual connection, on tokens of `width` numbers. norm:
+    what enters each is normalised first."""
 
-    def __init__(self, width: int = 4, hidden: int = 8) -> None:
+    def __init__(self, width: int = 4, hidden: int = 8, norm: bool = False) -> None:
         super().__init__()
+        self.first, self.second = (nn.LayerNorm(width) if norm else nn.Identity() for _ in range(2))
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        scores = self.query(x) @ self.key(x).T / math.sqrt(x.shape[-1])
-        x = x + self.out(torch.softmax(scores, dim=-1) @ self.value(x))
-        return x + self.mlp(x)
+        y = self.first(x)
+        scores = self.query(y) @ self.key(y).T / math.sqrt(x.shape[-1])
+        x = x + self.out(torch.softmax(scores, dim=-1) @ self.value(y))
+        return x + self.mlp(self.second(x))
 
 
 @cache
 def attention_block() -> nn.Module:
     torch.manual_seed(0)
     return AttentionBlock().double()
+
+
+@cache
+def normed_block() -> nn.Module:
+    torch.manual_seed(0)
+    return AttentionBlock(norm=True).double()
 
 
 def digits() -> tuple[Tensor, Tensor]:
@@ -154,5 +163,6 @@ EXAMPLES: dict[str, Example] = {
     "Lotka-Volterra, RK4 step": Example(lambda: lotka_volterra, _cube(2, 0.5, 2)),
     "5 Newton steps for sqrt": Example(lambda: newton_sqrt, _cube(1, 0.5, 4)),
     "standardised, 6 tokens": Example(lambda: standardised, _cube(1, -3, 3), tokens=6),
-    "attention block, 4 tokens": Example(attention_block, _cube(4, -1, 1), tokens=4, proof="measured"),
+    "attention block, 4 tokens": Example(attention_block, _cube(4, -1, 1), tokens=4),
+    "the same with layer norms": Example(normed_block, _cube(4, -1, 1), tol=1e-5, tokens=4, proof="measured"),
 }

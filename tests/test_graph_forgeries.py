@@ -6,20 +6,23 @@ import dataclasses
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from test_grid_forgeries import refused
+from test_grid_forgeries import altered, refused
 
 import weightwright as ww
 from weightwright.certificates.checker.graph_units import _hull
 from weightwright.certificates.claims import Certificate, Terms, assumptions, local_formula
-from weightwright.certificates.composites import MASKED, Composite, PartClaim
+from weightwright.certificates.composites import IDENTITY, MASKED, UNREAD, Composite, GateClaim, PartClaim
 from weightwright.certificates.files import network_digest
-from weightwright.certificates.graphs import Graph, Node, ProductClaim
+from weightwright.certificates.graphs import Fused, Graph, Node, ProductClaim
 from weightwright.certificates.leaves import LayerClaim
 from weightwright.certificates.prover.evaluate import evaluate
+from weightwright.compiler.columns import Columns
+from weightwright.compiler.composed import certified
 from weightwright.compiler.lowering import lower
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
@@ -249,3 +252,138 @@ def _plain_float32(network: Network, x: float) -> float:
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         Z = Z + weights / weights.sum(axis=1, keepdims=True) @ (Z @ V) @ O
     return float((Z[-1:] @ network.read.terms[0].A)[0, 0])
+
+
+# --- A table of changes to one honest certificate ---------------------------------------------------------------------
+
+
+@cache
+def everything() -> AttentionNetwork:
+    """Two tokens: layer norm (the lemma), a softmax, a chain that is fused, a matrix on the tokens, a product."""
+    columns = Columns(2)
+    x = [columns.input(0), columns.input(1)]
+    mean = columns.affine(x, [0.5, 0.5])
+    apart = [columns.affine([column, mean], [1.0, -1.0]) for column in x]
+    variance = columns.affine([columns.apply("x**2", column) for column in apart], [0.5, 0.5], 1e-2)
+    root = columns.apply("1/sqrt(x)", variance)
+    normed = [columns.product(column, root) for column in apart]
+    p = columns.softmax([*normed, x[0]])
+    y = columns.affine([x[1]], [0.25], 1.0)
+    for _ in range(2):
+        y = columns.affine([y, columns.product(x[1], columns.apply("1/x", y))], [0.5, 0.125])
+    mixed = columns.mix(np.array([[0.5, 0.5], [0.25, -1.0]]), y)
+    graph = columns.graph("everything", [p[0], columns.product(p[1], mixed), normed[1]])
+    box = ww.Box([-1, 0.5], [1, 2])
+    lowered = lower(graph, box, 1e-3)
+    return certified(lowered.network, lowered.composite, box)
+
+
+GRAPH: list[tuple[tuple[Any, ...], Any]] = [
+    (("outputs",), (11, 21, 9)),
+    (("outputs",), (11, 21)),
+    (("tokens",), None),
+    (("matrices", 0), np.array([[0.5, 0.5], [0.25, -1.01]])),
+    (("matrices", 0), np.array([[0.5, 0.5], [0.25, np.nan]])),
+    (("nodes", 2, "weights"), np.array([0.5, 0.5001])),
+    (("nodes", 2, "weights"), np.array([0.5])),
+    (("nodes", 2, "constants"), np.array([0.01])),
+    (("nodes", 2, "constants"), np.array([0.0, 0.01])),
+    (("nodes", 2, "of"), (0, 0)),
+    (("nodes", 2, "of"), (0, 2)),
+    (("nodes", 1, "index"), 0),
+    (("nodes", 7, "constants"), np.array([0.02])),
+    (("nodes", 8, "op"), "1/sqrt(x + 0.001)"),
+    (("nodes", 8, "of"), (5,)),
+    (("nodes", 9, "of"), (3, 7)),
+    (("nodes", 12, "index"), 2),
+    (("nodes", 12, "of"), (9, 10, 1)),
+    (("nodes", 14, "op"), "1/(x + 1)"),
+    (("nodes", 20, "index"), 1),
+    (("nodes", 20, "of"), (16,)),
+    (("nodes", 21, "of"), (11, 20)),
+]
+CLAIMS: list[tuple[tuple[Any, ...], Any]] = [
+    (("fused", 0, "node"), 18),
+    (("fused", 0, "base"), 0),
+    (("fused", 0, "base"), 15),
+    (("fused", 1, "base"), 13),
+    (("fused",), ()),
+    (("fused",), (Fused(15, 1), Fused(18, 1), Fused(12, 0))),  # a softmax is no function of one number
+    (("products", 0, "node"), 10),
+    (("products", 0, "node"), 8),
+    (("products", 0, "balance"), 1.0),
+    (("products", 0, "balance"), 3.0),
+    (("products", 0, "balance"), -2.0),
+    (("products", 0, "scale"), 0.25),
+    (("products", 0, "scale"), 0.0),
+    (("products", 0, "x"), 0.0),
+    (("products", 0, "y"), np.nan),
+    (("products", 2, "y"), 0.0),
+    (("products", 0, "lemma"), 0),
+    (("products", 2, "lemma"), 0),
+    (("products", 2, "lemma"), 1),
+    (("products",), ()),
+    (("softmaxes", 0, "layer"), 2),
+    (("softmaxes", 0, "head"), 1),
+    (("softmaxes", 0, "nodes"), (12, 11, -1)),
+    (("softmaxes", 0, "nodes"), (11, -1, -1)),
+    (("softmaxes", 0, "nodes"), (11, 12)),
+    (("softmaxes",), ()),
+    (("splits",), (1, 1)),
+    (("splits",), (2, 0, 1, 1)),
+    (("gates",), (GateClaim(0, 0, -1),)),
+]
+PARTS: list[tuple[tuple[Any, ...], Any]] = [
+    (("layer",), 1),
+    (("heads",), (1,)),
+    (("heads",), (0, 1)),
+    (("heads",), ()),
+    (("column",), -1),
+    (("units",), (11, 10)),
+    (("units",), (12, 13)),
+    (("units",), (10, UNREAD)),
+    (("units",), (IDENTITY, 11)),
+    (("units",), (10, 10_000)),
+    (("mean",), 1.0),
+    (("slope",), 0.5),
+    (("spread",), False),
+    (("claim", "formula"), "(s*2)**2"),
+    (("claim", "lo"), -0.1),
+    (("claim", "hi"), 0.1),
+    (("claim", "lipschitz"), 0.1),
+    (("claim", "terms"), Terms(0.0, 0.0, 0.0)),
+    (("claim", "boxes"), np.array([[-0.5, 0.5]])),
+]
+CHANGES = [
+    *((("ridge", *path), value) for path, value in GRAPH),
+    *CLAIMS,
+    *((("parts", 0, *path), value) for path, value in PARTS),
+]
+
+
+def test_what_is_changed_here_was_right(tmp_path: Path) -> None:
+    net = everything()
+    net.save(tmp_path / "right.safetensors")
+    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda part: str(part).replace("\n", "")[:40])
+def test_no_field_of_a_compiled_certificate_may_change(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
+    net = everything()
+    certificate, composite = stated(net)
+    refused(net.network, replace(certificate, composite=altered(composite, path, lambda _: value)), tmp_path)
+
+
+def test_a_chain_that_is_too_long_as_text_is_not_written_out(tmp_path: Path) -> None:
+    """A column times itself, again and again: every product doubles the formula."""
+    net = everything()
+    certificate, composite = stated(net)
+    assert isinstance(composite.ridge, Graph)
+    nodes, start = composite.ridge.nodes, len(composite.ridge.nodes)
+    powers = (Node("product", (1, 1)), *(Node("product", (start + k, start + k)) for k in range(17)))
+    forged = replace(
+        composite,
+        ridge=replace(composite.ridge, nodes=(*nodes, *powers)),
+        fused=(*composite.fused, Fused(start + 17, 1)),
+    )
+    refused(net.network, replace(certificate, composite=forged), tmp_path, "operations")

@@ -126,14 +126,16 @@ class _Attempt:
         for _ in range(ROUNDS):
             self.products = {unit: self._product(unit) for unit in self.multiplied}
             wishes = [self._wish(unit) for unit in self.plan.functions]
-            found = self._small_squares(wishes, shared_parts(wishes, self.dtype, MOST, self.progress))
+            parts = self._small_squares(wishes, shared_parts(wishes, self.dtype, MOST, self.progress))
+            units = list(self.plan.functions)
+            found = {units[i]: part for i, part in parts.items()}
+            for unit, part in found.items():
+                if isinstance(part, ToleranceError) and not self._fused(unit):
+                    raise ToleranceError(f"{self._label(unit)}: {part}", part.best)
             failed = self._failed(found)
             if failed:
                 return failed
-            for unit, part in zip(self.plan.functions, found, strict=True):
-                if isinstance(part, ToleranceError):
-                    raise ToleranceError(f"{self._label(unit)}: {part}", part.best)
-                self.parts[unit] = part
+            self.parts = {unit: part for unit, part in found.items() if isinstance(part, Part)}
             self.square = self._squares()
             self.errors = Errors(self.ranges, self.slopes, self._own(), self.dtype)
             if self._covered():
@@ -144,9 +146,12 @@ class _Attempt:
         function = self.plan.functions[unit]
         lo, hi = self.ranges.of(function.base)
         off = float(self.errors.of(function.base).max()) if self.provable else 0.0
-        return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit])
+        needed = not self._fused(unit)
+        return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed)
 
-    def _small_squares(self, wishes: list[Wish], found: list[Part | ToleranceError]) -> list[Part | ToleranceError]:
+    def _small_squares(
+        self, wishes: list[Wish], found: dict[int, Part | ToleranceError]
+    ) -> dict[int, Part | ToleranceError]:
         """In few bits, squares whose sum is divided by need an error that falls with them."""
         squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
         if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares:
@@ -156,7 +161,7 @@ class _Attempt:
             part = relative_squares(reach, self.dtype)
         except ToleranceError:
             return found
-        return [part if i in squares else other for i, other in enumerate(found)]
+        return found | dict.fromkeys(squares, part)
 
     def _squares(self) -> Part | None:
         """All products share the squares of numbers in [-1, 1], at the smallest tolerance of any."""
@@ -170,15 +175,17 @@ class _Attempt:
         lemma = self.ranges.lemmas.get(unit)
         return product_claim(unit, self.ranges, (off[0], off[1]), -1 if lemma is None else lemma.index)
 
-    def _failed(self, found: list[Part | ToleranceError]) -> set[int]:
+    def _fused(self, unit: int) -> bool:
+        return not direct(self.graph.nodes[unit], self.plan.functions[unit].base)
+
+    def _failed(self, found: dict[int, Part | ToleranceError]) -> set[int]:
         """Fused chains whose table is too large or too bad."""
-        failed = set()
-        for unit, part in zip(self.plan.functions, found, strict=True):
-            if not direct(self.graph.nodes[unit], self.plan.functions[unit].base) and (
-                isinstance(part, ToleranceError) or part.keys > MOST_FUSED or part.bound > WORSE * self.asked[unit]
-            ):
-                failed.add(unit)
-        return failed
+        return {
+            unit
+            for unit, part in found.items()
+            if self._fused(unit)
+            and (isinstance(part, ToleranceError) or part.keys > MOST_FUSED or part.bound > WORSE * self.asked[unit])
+        }
 
     def _own(self) -> dict[int, float]:
         """What every unit's own heads are off by."""

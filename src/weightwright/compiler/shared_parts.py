@@ -35,25 +35,29 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Wish:
-    """A function of an argument between lo and hi, which may be off by `off`, within tol."""
+    """A function of an argument between lo and hi, which may be off by `off`, within tol. needed: nothing else can
+    compute the column."""
 
     formula: str
     lo: float
     hi: float
     off: float
     tol: float
+    needed: bool
 
 
 def shared_parts(
     wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None]
-) -> list[Part | ToleranceError]:
-    """A part for every wish, the same one for wishes that can share; or why there is none."""
-    found: list[Part | ToleranceError | None] = [None] * len(wishes)
+) -> dict[int, Part | ToleranceError]:
+    """A part for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
+    be had, and that nothing can stand in for, no other is looked for."""
+    found: dict[int, Part | ToleranceError] = {}
     for members in _groups(wishes):
         part = _for_all([wishes[i] for i in members], dtype, most, progress)
-        for i in members:
-            found[i] = part
-    return [part for part in found if part is not None]
+        found |= dict.fromkeys(members, part)
+        if isinstance(part, ToleranceError) and any(wishes[i].needed for i in members):
+            break
+    return found
 
 
 def _groups(wishes: Sequence[Wish]) -> list[list[int]]:

@@ -53,7 +53,7 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
         )
     try:
         _agree(network, certificate)
-    except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
     return network, dataclasses.replace(certificate, status="PROVEN")
 

@@ -348,6 +348,7 @@ def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int
 
 
 def _well_formed(composite: Composite, K: int) -> None:
+    require(all(0 <= gate.unit < K for gate in composite.gates), "a gate computes a unit that is not there")
     for part in composite.parts:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")

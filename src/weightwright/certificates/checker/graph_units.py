@@ -24,6 +24,8 @@ from weightwright.certificates.composition import composed
 from weightwright.certificates.graphs import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, to_text
+from weightwright.expressions.nodes import count_nodes
+from weightwright.expressions.parse import MAX_NODES
 from weightwright.network.layers import Floats
 
 Range = tuple[float, float]
@@ -57,6 +59,8 @@ class GraphUnits:
         self._declared: dict[tuple[int, int], Row] = {}
         self._held: dict[tuple[int, int], Held] = {}
         self._profiles: dict[int, Expression] = {}
+        for node in self._base:  # a chain that is none is refused, also where nobody computes it
+            self._profile(node)
 
     @property
     def count(self) -> int:
@@ -219,6 +223,9 @@ class GraphUnits:
                     self._profiles[node] = composed(self.graph, node, self._base[node])
                 except FormulaError as error:
                     require(False, f"column {node} is no function of column {self._base[node]}: {error}")
+                # as text it would double with every product of a column by itself
+                size = count_nodes(self._profiles[node])
+                require(size <= MAX_NODES, f"column {node} as one formula has more than {MAX_NODES} operations")
             else:
                 self._profiles[node] = parsed(text, ("x",), "a profile")
         return self._profiles[node]
