@@ -34,11 +34,13 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/kinks_needed.py
 	$(BIN)/python benchmarks/dtypes_and_kernels.py
 	$(BIN)/python benchmarks/proving_against_crown.py
+	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/window_gpu.py
 	$(BIN)/python benchmarks/window_cpu.py
 
 docs: .venv/.ready
 	$(BIN)/weightwright theorems --write docs/theorems.md
+	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
 
 clean:
 	rm -rf .venv build
