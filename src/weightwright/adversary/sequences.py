@@ -200,5 +200,6 @@ def _largest_errors(
             index = int(rough[i].argmax())
             error = abs(arb(float(y[i, index])) - target.exact(flat[i], index)).upper()
             rounded_up = 0.0 if error == 0 else math.nextafter(float(error), math.inf)
+            rounded_up = math.inf if math.isnan(rounded_up) else rounded_up  # no number is as wrong as can be
             found.append((rounded_up, tuple(flat[i].tolist())))
     return found
