@@ -199,5 +199,7 @@ def _largest_errors(
         for i in top:
             index = int(rough[i].argmax())
             error = abs(arb(float(y[i, index])) - target.exact(flat[i], index)).upper()
-            found.append((math.nextafter(float(error), math.inf), tuple(flat[i].tolist())))
+            rounded_up = 0.0 if error == 0 else math.nextafter(float(error), math.inf)
+            rounded_up = math.inf if math.isnan(rounded_up) else rounded_up  # no number is as wrong as can be
+            found.append((rounded_up, tuple(flat[i].tolist())))
     return found

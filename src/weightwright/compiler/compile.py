@@ -36,6 +36,8 @@ from weightwright.runtime.module import OnDomain
 
 #: How often the heads are built anew with a smaller error each where the bound came out above the tolerance.
 ATTEMPTS = 3
+#: So much more of the estimated errors tables cover in the next attempt.
+WIDER = 8.0
 #: How long a search for the largest error takes where nothing is proven.
 SECONDS = 3.0
 MEASURED_HOW = (
@@ -123,17 +125,20 @@ def _proven(
     graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
 ) -> AttentionNetwork:
     """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol."""
-    aim, best, proving = tol, math.inf, 0.0
+    aim, best, proving, room = tol, math.inf, 0.0, 1.0
     costs: tuple[tuple[str, float], ...] = ()
+    refusal: ToleranceError | None = None
     for _ in range(ATTEMPTS):
-        lowered = lower(graph, box, aim, dtype, progress)
+        lowered = lower(graph, box, aim, dtype, progress, room=room)
         costs = lowered.costs
         progress(f"checking {len(lowered.network.layers)} layers")
         begun = time.perf_counter()
         try:
             net = certified(lowered.network, lowered.composite, box)
         except ToleranceError as error:
-            raise ToleranceError(f"{graph.name}: {error}; {_dearest(costs)}", error.best) from error
+            refusal, room = error, WIDER * room  # perhaps errors are larger than was thought, and tables too narrow
+            proving += time.perf_counter() - begun
+            continue
         proving += time.perf_counter() - begun
         certificate = net.certificate
         assert certificate is not None
@@ -145,6 +150,8 @@ def _proven(
         if not better or certificate.terms.approximation < 0.1 * certificate.bound:
             break
         aim = 0.5 * aim * tol / certificate.bound
+    if best == math.inf and refusal is not None:
+        raise ToleranceError(f"{graph.name}: {refusal}; {_dearest(costs)}", refusal.best) from refusal
     raise ToleranceError(
         f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {best:.3g}. {_dearest(costs)}."
         " proof='measured' builds the network without a proof",

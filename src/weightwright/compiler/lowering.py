@@ -29,6 +29,8 @@ from weightwright.network.laws import PRECISION
 MOST, MOST_FUSED = 512, 256
 #: A chain is taken step by step if its table is so many times worse than was asked for.
 WORSE = 16.0
+#: No error above so much of the whole is asked for.
+LOOSEST = 2.0**-6
 #: How often intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -58,6 +60,7 @@ def lower(
     progress: Callable[[str], None] = lambda message: None,
     provable: bool = True,
     limits: Mapping[int, float] = {},
+    room: float = 1.0,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -72,6 +75,7 @@ def lower(
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     limits: upper ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
+    room: tables cover so many times the errors that are estimated.
     """
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
@@ -80,7 +84,7 @@ def lower(
         raise ValueError(f"dtype must be one of {', '.join(PRECISION)}, not {dtype!r}")
     apart: set[int] = set()
     while True:
-        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits)
+        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits, room)
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -105,21 +109,33 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None], provable: bool, limits: Mapping[int, float],
+        progress: Callable[[str], None], provable: bool, limits: Mapping[int, float], room: float,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
-        self.provable = provable
+        self.provable, self.room = provable, room
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
         self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits)
         self.slopes = Slopes.over(self.ranges)
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
-        self.asked = shares(tol, self.sensitivity, heads)
+        self.asked = self._sensible(shares(self._aim(), self.sensitivity, heads))
         self.multiplied = [u for u in plan.units if u not in plan.functions and graph.nodes[u].op == PRODUCT]
         self.products: dict[int, ProductClaim] = {}
         self.parts: dict[int, Part] = {}
         self.square: Part | None = None
         self.errors = Errors(self.ranges, self.slopes, self.asked, dtype)
+
+    def _aim(self) -> float:
+        """The tolerance, or less where it is so loose that errors would leave the functions' domains."""
+        ends = np.array([self.ranges.of(column) for column in self.graph.outputs])
+        width = float((ends[:, 1] - ends[:, 0]).max())
+        return min(self.tol, LOOSEST * width) if width > 0 else self.tol
+
+    def _sensible(self, asked: dict[int, float]) -> dict[int, float]:
+        """No error as large as the unit itself, also where no output depends on it."""
+        place = self.forms.place
+        sizes = {u: max(float(abs(end[:, place[u]]).max()) for end in (self.ranges.lo, self.ranges.hi)) for u in asked}
+        return {u: min(share, LOOSEST * sizes[u] or self.tol) for u, share in asked.items()}
 
     def build(self) -> set[int]:
         """Find all parts; returns the chains that must be taken step by step."""
@@ -145,7 +161,7 @@ class _Attempt:
     def _wish(self, unit: int) -> Wish:
         function = self.plan.functions[unit]
         lo, hi = self.ranges.of(function.base)
-        off = float(self.errors.of(function.base).max()) if self.provable else 0.0
+        off = self.room * float(self.errors.of(function.base).max()) if self.provable else 0.0
         needed = not self._fused(unit)
         return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed)
 
@@ -171,7 +187,7 @@ class _Attempt:
         return table(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress)
 
     def _product(self, unit: int) -> ProductClaim:
-        off = [2 * float(self.errors.of(c).max()) for c in self.graph.nodes[unit].of]
+        off = [2 * self.room * float(self.errors.of(c).max()) for c in self.graph.nodes[unit].of]
         lemma = self.ranges.lemmas.get(unit)
         return product_claim(unit, self.ranges, (off[0], off[1]), -1 if lemma is None else lemma.index)
 
@@ -202,7 +218,7 @@ class _Attempt:
         for unit, part in self.parts.items():
             base = self.plan.functions[unit].base
             lo, hi = self.ranges.of(base)
-            off = 1.5 * self.errors.of(base)
+            off = 1.5 * self.room * self.errors.of(base)
             first, last = (part.query.centre + end / part.query.scale for end in (part.claim.lo, part.claim.hi))
             if (lo - off).min() < first or (hi + off).max() > last:
                 return False

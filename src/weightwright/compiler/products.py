@@ -9,6 +9,8 @@ from weightwright.compiler.ranges import Ranges
 
 #: Bits of the middles that are taken off the factors.
 BITS = 20
+#: A factor counts as reaching at least so much of how far the other does.
+LEAST = 2.0**-40
 
 
 def product_claim(unit: int, ranges: Ranges, off: tuple[float, float], lemma: int) -> ProductClaim:
@@ -17,6 +19,7 @@ def product_claim(unit: int, ranges: Ranges, off: tuple[float, float], lemma: in
     ends = [(float(lo.min()), float(hi.max())) for lo, hi in (ranges.of(c) for c in of)]
     (x, a), (y, b) = (_middle(*interval) for interval in ends)
     a, b = a + off[0], b + off[1]
+    a, b = max(a, LEAST * b), max(b, LEAST * a)  # a factor that hardly moves
     balance = 2.0 ** round(math.log2(b / a) / 2) if a > 0 and b > 0 else 1.0
     reach = (balance * a + b / balance) * (1 + 2.0**-20)
     scale = 2.0 ** math.floor(-math.log2(reach)) if reach > 0 else 1.0

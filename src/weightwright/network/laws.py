@@ -311,5 +311,6 @@ def spares_registers(network: Network, head: Head, moved: set[int], written: set
     best = np.where(before, scores, -np.inf).max(axis=1)
     others = np.where(silent, -np.inf, scores).max(axis=1)
     size = head.beta * float(((np.abs(registers) @ np.abs(head.W_Q)) @ (np.abs(held) @ np.abs(head.W_K)).T).max())
-    rounds = 2.0 ** (3 - PRECISION[network.dtype][0]) * (2 * held.shape[1] + 4) * size
+    products = 2 * held.shape[1] + head.W_Q.shape[1] + 4  # that a score goes through at most
+    rounds = 2.0 ** (3 - PRECISION[network.dtype][0]) * products * size
     return bool((best > others + BELOW + rounds).all())

@@ -269,6 +269,7 @@ class _Walk:
         require(all(bool(x < LARGE) for x in sizes), "a number may overflow")
 
     def _gate(self, sum_of: Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
+        require(0 <= unit < self.units.count, f"there is no unit {unit} for a gate")
         found = gate(layer.heads[head], keys)
         profile = self.units.profile(unit)
         require(profile == "relu(x)", f"a gate computes relu(x), not {profile!r}")
@@ -348,7 +349,6 @@ def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int
 
 
 def _well_formed(composite: Composite, K: int) -> None:
-    require(all(0 <= gate.unit < K for gate in composite.gates), "a gate computes a unit that is not there")
     for part in composite.parts:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")

@@ -23,6 +23,10 @@ Build = Callable[[Sequence[int]], Sequence[int]]
 OWN, EVERYWHERE = -1, 0
 
 
+#: What people call an operator whose second operand is the traced one.
+REVERSED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rpow": "pow", "rmatmul": "matmul"}
+
+
 class Sheet:
     """The columns of one function of n tokens. free: each token by itself, n being an example only.
 
@@ -40,7 +44,7 @@ class Sheet:
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
         """Columns made inside are labelled with the operation and its line; those of the outermost one count."""
-        outer, self.label = self.label, self.label or name + short_place()
+        outer, self.label = self.label, self.label or REVERSED.get(name, name) + short_place()
         try:
             yield
         finally:
