@@ -18,7 +18,7 @@ from torch import nn
 
 from weightwright.adversary import search
 from weightwright.box import Box
-from weightwright.certificates.claims import Measured, measured_certificate
+from weightwright.certificates.claims import Certificate, Measured, measured_certificate, rounded_up
 from weightwright.certificates.composites import Composite
 from weightwright.certificates.files import network_digest
 from weightwright.certificates.graphs import INPUT, KINDS, Graph
@@ -36,8 +36,10 @@ from weightwright.runtime.module import OnDomain
 
 #: How often the heads are built anew with a smaller error each where the bound came out above the tolerance.
 ATTEMPTS = 3
-#: So much more of the estimated errors tables cover in the next attempt.
-WIDER = 8.0
+#: So much more of the estimated errors tables cover in the next attempt, and so many times finer heads are.
+WIDER, FINER = 8.0, 8.0
+#: Where approximation is less than so much of the bound, finer heads would not help.
+ROUNDED = 0.02
 #: How long a search for the largest error takes where nothing is proven.
 SECONDS = 3.0
 MEASURED_HOW = (
@@ -125,37 +127,44 @@ def _proven(
     graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
 ) -> AttentionNetwork:
     """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol."""
-    aim, best, proving, room = tol, math.inf, 0.0, 1.0
-    costs: tuple[tuple[str, float], ...] = ()
+    aim, proving, room = tol, 0.0, 1.0
+    best: Certificate | None = None
     refusal: ToleranceError | None = None
+    costs: tuple[tuple[str, float], ...] = ()
     for _ in range(ATTEMPTS):
-        lowered = lower(graph, box, aim, dtype, progress, room=room)
-        costs = lowered.costs
+        try:
+            lowered = lower(graph, box, aim, dtype, progress, room=room)
+        except ToleranceError:
+            if best is None and refusal is None:
+                raise
+            break
         progress(f"checking {len(lowered.network.layers)} layers")
         begun = time.perf_counter()
         try:
             net = certified(lowered.network, lowered.composite, box)
         except ToleranceError as error:
-            refusal, room = error, WIDER * room  # perhaps errors are larger than was thought, and tables too narrow
-            proving += time.perf_counter() - begun
+            refusal, costs, room = error, costs or lowered.costs, WIDER * room  # perhaps tables are too narrow
             continue
-        proving += time.perf_counter() - begun
-        certificate = net.certificate
-        assert certificate is not None
-        if certificate.bound <= tol:
+        finally:
+            proving += time.perf_counter() - begun
+        found = net.certificate
+        assert found is not None
+        if found.bound <= tol:
             net.on_domain = on_domain
-            net.about = Compiled(graph, costs, time.perf_counter() - start - proving, proving)
+            net.about = Compiled(graph, lowered.costs, time.perf_counter() - start - proving, proving)
             return net
-        better, best = certificate.bound < 0.9 * best, min(best, certificate.bound)
-        if not better or certificate.terms.approximation < 0.1 * certificate.bound:
+        if best is None or found.bound < best.bound:
+            best, costs = found, lowered.costs
+        if found.terms.approximation < ROUNDED * found.bound:
             break
-        aim = 0.5 * aim * tol / certificate.bound
-    if best == math.inf and refusal is not None:
-        raise ToleranceError(f"{graph.name}: {refusal}; {_dearest(costs)}", refusal.best) from refusal
+        aim = min(aim / FINER, aim * tol / found.bound / 2)
+    if best is None:
+        raise ToleranceError(f"{graph.name}: {refusal}; {_dearest(costs)}") from refusal
     raise ToleranceError(
-        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {best:.3g}. {_dearest(costs)}."
+        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {rounded_up(best.bound)}"
+        f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g}). {_dearest(costs)}."
         " proof='measured' builds the network without a proof",
-        best,
+        best.bound,
     )
 
 
@@ -163,7 +172,7 @@ def _dearest(costs: tuple[tuple[str, float], ...]) -> str:
     if not costs:
         return "no column costs anything"
     told = ", ".join(f"{label} ({cost:.2g})" for label, cost in costs[:5])
-    return f"the columns that cost most, by estimate: {told}"
+    return f"The columns whose own heads cost most, by estimate: {told}"
 
 
 def _measured(
