@@ -31,7 +31,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 examples = loaded(EXAMPLES)
-QUICK = {"softmax of 5", "layer norm of 8", "Lotka-Volterra, RK4 step", "standardised, 6 tokens"}
+QUICK = {"softmax of 5", "Lotka-Volterra, RK4 step", "standardised, 6 tokens"}
 
 
 def compiled(name: str, **options: Any) -> ww.AttentionNetwork:
@@ -60,7 +60,10 @@ def test_examples_are_proven_and_no_search_finds_a_violation(name: str, tmp_path
         assert ww.check(tmp_path / "net.safetensors").bound == certificate.bound
 
 
-@pytest.mark.parametrize("name", ["softmax of 5", "standardised, 6 tokens", "Lotka-Volterra, RK4 step"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "softmax of 5" else pytest.mark.slow) for name in examples.EXAMPLES],
+)
 def test_exports_agree(name: str, tmp_path: Path) -> None:
     net = compiled(name)
     assert net.to_transformer_lens(tokens=8).difference <= 1e-12
@@ -82,13 +85,13 @@ def test_the_module_and_the_network_agree_on_digits() -> None:
         assert torch.equal(net(X).argmax(-1), logits.argmax(-1))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 6, 8, 9])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8])
 def test_random_functions_stay_within_their_bounds(seed: int) -> None:
     _within_bound(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [4, 7, *range(10, 100)])
+@pytest.mark.parametrize("seed", [4, 6, 7, 9, *range(10, 100)])
 def test_many_random_functions_stay_within_their_bounds(seed: int) -> None:
     _within_bound(seed)
 

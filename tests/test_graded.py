@@ -41,6 +41,8 @@ SINGULAR = [
     ("log(x/(1 - x))", (0.001, 0.999), 1e-8),
     ("1/x + sin(20*x)", (0.01, 2), 1e-7),
 ]
+#: The others of these run with the slow tests.
+QUICK = (0, 2, 4, 5, 12, 14)
 REGULAR = [
     ("1/x", (80, 120), 1e-13),
     ("exp(x)", (-8, 8), 1e-8),
@@ -68,7 +70,10 @@ def within_its_bound(net: ww.AttentionNetwork) -> None:
     assert max(float(error.upper()) for error in errors(certificate.formula, x.tolist(), y)) <= certificate.bound
 
 
-@pytest.mark.parametrize(("formula", "domain", "tol"), SINGULAR)
+@pytest.mark.parametrize(
+    ("formula", "domain", "tol"),
+    [pytest.param(*case, marks=() if i in QUICK else pytest.mark.slow) for i, case in enumerate(SINGULAR)],
+)
 def test_a_singularity_just_outside(formula: str, domain: tuple[float, float], tol: float) -> None:
     net = ww.approximate(formula, domain, tol)
     assert net.certificate.status == "PROVEN"
@@ -79,7 +84,10 @@ def test_a_singularity_just_outside(formula: str, domain: tuple[float, float], t
     assert worst_error(net, seed=5, seconds=0.01)[1] <= net.certificate.bound
 
 
-@pytest.mark.parametrize(("formula", "domain", "tol"), REGULAR)
+@pytest.mark.parametrize(
+    ("formula", "domain", "tol"),
+    [pytest.param(*case, marks=pytest.mark.slow if i in (1, 3) else ()) for i, case in enumerate(REGULAR)],
+)
 def test_what_has_none_keeps_the_uniform_grid(formula: str, domain: tuple[float, float], tol: float) -> None:
     net = ww.approximate(formula, domain, tol)
     assert net.certificate.bound <= tol
