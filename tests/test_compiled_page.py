@@ -132,7 +132,7 @@ def test_one_table_alone_or_the_page(capsys: pytest.CaptureFixture[str], monkeyp
 
 def test_the_page_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["compiled.py", "--write", str(tmp_path / "page.md")])
-    monkeypatch.setattr(benchmark, "page", lambda examples, only: iter(["# Title", "", "text", ""]))
+    monkeypatch.setattr(benchmark, "page", lambda examples, only: iter(["# Title", "", "text", "", ""]))
     benchmark.main()
     assert (tmp_path / "page.md").read_text() == "# Title\n\ntext\n"
 
