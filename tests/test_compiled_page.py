@@ -52,6 +52,7 @@ def test_the_page_has_every_example(section: str) -> None:
 def test_the_page_says_what_each_table_is() -> None:
     for words in (benchmark.INTRODUCTION, *benchmark.ABOUT.values()):
         assert words in PAGE, "run make docs"
+    assert re.search(benchmark.load_average(1.5, 2).replace("1.5", r"\d+\.\d").replace("2", r"\d+") + "$", PAGE)
 
 
 def test_no_error_on_the_page_is_above_its_bound_or_its_tolerance() -> None:
