@@ -202,20 +202,19 @@ def _measured(
 def _ways(
     graph: Graph, box: Box, tol: float, dtype: str, progress: Callable[[str], None]
 ) -> Iterator[tuple[Lowered, str]]:
-    """As if it were to be proven; without what a proof would need; and what few bits need. With a reason why there is
-    no proof, if that is known."""
-    try:
-        yield lower(graph, box, tol, dtype, progress), ""
-    except ToleranceError as error:
-        yield lower(graph, box, tol, dtype, progress, provable=False), f"no proof: {error}"
-    if dtype == "float64":
-        return
+    """What few bits need; as if it were to be proven; without what a proof would need. With a reason why there is no
+    proof, if that is known."""
     shape = (graph.tokens or 1, box.lo.shape[-1])
-    rewritten = by_logarithms(graph, *(np.broadcast_to(end, shape) for end in (box.lo, box.hi)))
+    ends = [np.broadcast_to(end, shape) for end in (box.lo, box.hi)]
+    rewritten = by_logarithms(graph, *ends) if dtype != "float64" else None
     if rewritten is not None:
         other, limits = rewritten
         why = "products with a function of a sum of squares are taken by logarithms, of which nothing is proven"
         yield lower(other, box, tol, dtype, progress, provable=False, limits=limits), why
+    try:
+        yield lower(graph, box, tol, dtype, progress), ""
+    except ToleranceError as error:
+        yield lower(graph, box, tol, dtype, progress, provable=False), f"no proof: {error}"
 
 
 def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> AttentionNetwork:

@@ -31,6 +31,8 @@ MOST, MOST_FUSED = 512, 256
 WORSE = 16.0
 #: No error above so much of the whole is asked for.
 LOOSEST = 2.0**-6
+#: In few bits bounds are pessimistic and tolerances loose; heads that err less cost little.
+LOOSEST_FEW_BITS = 2.0**-14
 #: How often intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -129,7 +131,8 @@ class _Attempt:
         """The tolerance, or less where it is so loose that errors would leave the functions' domains."""
         ends = np.array([self.ranges.of(column) for column in self.graph.outputs])
         width = float((ends[:, 1] - ends[:, 0]).max())
-        return min(self.tol, LOOSEST * width) if width > 0 else self.tol
+        loosest = LOOSEST if self.dtype == "float64" else LOOSEST_FEW_BITS
+        return min(self.tol, loosest * width) if width > 0 else self.tol
 
     def _sensible(self, asked: dict[int, float]) -> dict[int, float]:
         """No error as large as the unit itself, also where no output depends on it."""
