@@ -148,6 +148,16 @@ def test_a_branch_that_depends_on_the_data_is_explained() -> None:
         ww.compile(branch, (-1, 1), 1e-3, tokens=2)
 
 
+def test_a_jump_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ww.UnsupportedOperation, match=r"sign.*torch\.tanh"):
+        ww.compile(lambda x: torch.sign(x) * x, (-1, 1), 1e-3)
+
+
+def test_a_norm_of_another_size_is_refused() -> None:
+    with pytest.raises(ww.UnsupportedOperation, match="normalized_shape"):
+        ww.compile(nn.RMSNorm(3).double(), ww.Box([-1.0], [1.0]), 1e-3)
+
+
 @pytest.mark.parametrize(
     ("function", "domain", "words"),
     [
@@ -199,6 +209,7 @@ def test_a_black_box_of_two_features_is_built_from_its_values() -> None:
     net = ww.compile(black_box, box, 1e-3, proof="measured")
     assert net.certificate is not None
     assert net.certificate.status == "MEASURED"
+    assert "cannot be traced" in net.certificate.measured.reason
     x = torch.tensor([[0.5, -0.25]], dtype=torch.float64)
     assert abs(float(net(x)) - math.sin(0.5) * -0.25) <= 1e-3
 

@@ -47,8 +47,8 @@ def test_a_bound_on_a_derivative_is_enough(domain: tuple[int, int], tol: float, 
     said = net.certificate
     assert (said.status, said.formula) == ("PROVEN", "opaque bessel")
     assert said.assumptions[-2:] == (
-        f"the derivative of f of order {order} is at most 1.0 in size between {said.samples.x[0]!r} and"
-        f" {said.samples.x[-1]!r}, as the caller states",
+        f"the derivative of f of order {order} is at most 1.0 in size between {float(said.samples.x[0])!r} and"
+        f" {float(said.samples.x[-1])!r}, as the caller states",
         f"the {len(said.samples.x)} values of f that are stored are right within {said.samples.accuracy!r}, as is taken"
         " for granted",
     )

@@ -53,8 +53,8 @@ class Samples(Frozen):
     def assumptions(self) -> tuple[str, str]:
         """Both, in words: what a proof about such a function leans on."""
         return (
-            f"the derivative of f of order {self.order} is at most {self.derivative!r} in size between {self.x[0]!r}"
-            f" and {self.x[-1]!r}, as the caller states",
+            f"the derivative of f of order {self.order} is at most {self.derivative!r} in size between"
+            f" {float(self.x[0])!r} and {float(self.x[-1])!r}, as the caller states",
             f"the {len(self.x)} values of f that are stored are right within {self.accuracy!r}, as is taken for"
             " granted",
         )

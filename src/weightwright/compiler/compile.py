@@ -30,6 +30,7 @@ from weightwright.compiler.lowering import Lowered, lower
 from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
 from weightwright.compiler.tensors import traced
+from weightwright.compiler.tracing.refusals import advice
 from weightwright.errors import DomainError, ToleranceError, UnsupportedOperation
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
@@ -113,6 +114,7 @@ def compile(
         if not sampled(box, tokens, proof, derivative_bound):
             raise
         return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
+    _without_jumps(graph)
     if derivative_bound is not None:
         raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
     if kernel == "anchor":
@@ -284,9 +286,15 @@ def _features_of(function: Callable[..., Any] | nn.Module) -> int | None:
     for module in function.modules() if isinstance(function, nn.Module) else ():
         if isinstance(module, nn.Linear):
             return module.in_features
-        if isinstance(module, nn.LayerNorm):
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             return int(module.normalized_shape[-1])
     return None
+
+
+def _without_jumps(graph: Graph) -> None:
+    for node in graph.nodes:
+        if node.op in ("sign(x)", "step(x)"):
+            raise UnsupportedOperation(f"{node.label}: {advice('sign')}")
 
 
 def _known(name: str, value: Any, known: tuple[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ def from_samples(
 
     name = getattr(function, "__name__", type(function).__name__)
     of_features.__name__ = name
-    return approximate(
+    net = approximate(
         of_features,
         box,
         tol,
@@ -58,3 +59,8 @@ def from_samples(
         on_domain=on_domain,
         progress=progress,
     )
+    said = net.certificate
+    if said is not None and said.measured is not None:
+        why = f"built from values of the function, which cannot be traced: {untraced}"
+        net.certificate = replace(said, measured=replace(said.measured, reason=why))
+    return net

@@ -193,17 +193,23 @@ def normalize(input: Traced, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 def layer_norm(
     input: Traced, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Traced:
-    dims = list(range(-len(normalized_shape), 0))
-    if tuple(input.shape[dims[0] :]) != tuple(normalized_shape):
-        raise ValueError(f"normalized_shape={tuple(normalized_shape)}")
+    dims = _last(input, normalized_shape)
     apart = sub(input, mean(input, dims, keepdim=True))
     return _scaled(apart, dims, weight, bias, eps)
 
 
 @operation("rms_norm")
 def rms_norm(input: Traced, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Traced:
-    dims = list(range(-len(normalized_shape), 0))
+    dims = _last(input, normalized_shape)
     return _scaled(input, dims, weight, None, torch.finfo(torch.float64).eps if eps is None else eps)
+
+
+def _last(input: Traced, normalized_shape: Sequence[int]) -> list[int]:
+    """The last axes, which must have this shape."""
+    dims = list(range(-len(normalized_shape), 0))
+    if tuple(input.shape[dims[0] :]) != tuple(normalized_shape):
+        raise ValueError(f"normalized_shape={tuple(normalized_shape)}")
+    return dims
 
 
 def _scaled(x: Traced, dims: list[int], weight: Any, bias: Any, eps: float) -> Traced:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COMPARED = (
     "fixed weights compute one formula on all inputs, so nothing can depend on a comparison: write torch.relu,"
-    " torch.maximum, torch.minimum, torch.clamp, torch.abs or torch.sign, or a smooth switch"
+    " torch.maximum, torch.minimum, torch.clamp or torch.abs, or a smooth switch"
     " s = torch.sigmoid(k * (x - c)) and s * a + (1 - s) * b"
 )
 _GENERAL = (
@@ -14,7 +14,7 @@ _GENERAL = (
 _IN_PLACE = "write y = y + 1 in place of y.add_(1), and build tensors with torch.stack and torch.cat"
 _NUMBER = "keep to torch functions of the tensor itself (torch.sin in place of math.sin): its numbers are not known yet"
 _ORDER = "the order of values has no counterpart: use torch.amax, torch.amin, torch.maximum, torch.minimum or softmax"
-_ROUNDED = "a staircase has no counterpart: keep the number as it is, or add up torch.sign(x - c)"
+_ROUNDED = "a staircase has no counterpart: keep the number as it is, or add up steep torch.sigmoid(k * (x - c))"
 _RANDOM = "a compiled function is the same at every call: leave randomness out"
 _SOLVE = "write the few steps of the method out (Newton's, Gauss's) with + - * /"
 _ATTENTION = (
@@ -35,6 +35,7 @@ _ADVICE = {
     "multi_head_attention_forward": _ATTENTION,
     "setitem": "build the tensor with torch.stack or torch.cat of its parts",
     "empty_like": "use torch.zeros_like, and build the tensor with torch.stack or torch.cat of its parts",
+    "sign": "a jump has no counterpart: write torch.tanh(k * x) with a large k; ww.approximate has a dead_zone for it",
     "cumprod": "multiply the factors in a Python loop",
     "scatter": "build the tensor with torch.stack or torch.cat of its parts",
 }
