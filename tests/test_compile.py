@@ -110,6 +110,19 @@ def _within_bound(seed: int) -> None:
     assert float((net(x) - wanted).abs().max()) <= net.certificate.bound + 1e-12  # torch's own rounding
 
 
+def test_iterations_whose_ranges_are_hard_to_enclose() -> None:
+    def halley(a: Tensor) -> Tensor:
+        root = torch.ones_like(a)
+        for _ in range(3):
+            root = root * (root**3 + 2 * a) / (2 * root**3 + a)
+        return root
+
+    net = ww.compile(halley, (0.5, 3), 1e-6)
+    assert net.certificate is not None
+    assert ww.search(net, 0.1).error <= net.certificate.bound <= 1e-6
+    assert len(list(net.network.heads)) == 1
+
+
 def test_any_number_of_tokens_when_each_is_by_itself() -> None:
     net = ww.compile(lambda x: torch.tanh(x) * x, (-1, 1), 1e-8)
     assert net.network.tokens is None

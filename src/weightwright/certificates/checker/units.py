@@ -24,6 +24,8 @@ from weightwright.network.layers import Floats
 
 #: A profile's range over an interval is enclosed on so many parts of it.
 PARTS_OF_A_RANGE = 16
+#: A part on which nothing can be said is halved so many times.
+HALVINGS = 8
 
 
 class Units(Protocol):
@@ -137,8 +139,12 @@ def profile_range(profile: Expression, lo: float, hi: float) -> tuple[float, flo
     return math.nextafter(min(ends[0]), -math.inf), math.nextafter(max(ends[1]), math.inf)
 
 
-def _over(profile: Expression, a: arb, b: arb) -> arb:
+def _over(profile: Expression, a: arb, b: arb, halvings: int = HALVINGS) -> arb:
+    """A ball that holds the profile over [a, b]; halves are looked at where the whole says nothing."""
     value, slope = series(profile, a.union(b), 1)
+    if not value.is_finite() and halvings:
+        middle = ((a + b) / 2).mid()
+        return _over(profile, a, middle, halvings - 1).union(_over(profile, middle, b, halvings - 1))
     if slope > 0 or slope < 0:
         value = series(profile, a, 0)[0].union(series(profile, b, 0)[0])
     return value
