@@ -151,14 +151,21 @@ def test_an_operation_without_counterpart_names_the_line() -> None:
         ww.compile(sorting, ww.Box([-1, -1], [1, 1]), 1e-3)
 
 
-def test_a_branch_that_depends_on_the_data_is_explained() -> None:
+@pytest.mark.parametrize("tokens", [None, 2])
+def test_a_branch_that_depends_on_the_data_is_explained(tokens: int | None) -> None:
     def branch(x: Tensor) -> Tensor:
-        if x[0, 0] > 0:
+        if x.sum() > 0:
             return x
         return -x
 
     with pytest.raises(ww.UnsupportedOperation, match=r"an if.*test_compile\.py:\d+: `if x.*torch\.maximum"):
-        ww.compile(branch, (-1, 1), 1e-3, tokens=2)
+        ww.compile(branch, (-1, 1), 1e-3, tokens=tokens)
+
+
+@pytest.mark.parametrize("function", [lambda x, y: x + y, lambda: 1.0, nn.MultiheadAttention(1, 1)])
+def test_a_function_of_more_or_less_than_one_tensor_is_refused(function: Any) -> None:
+    with pytest.raises(ww.UnsupportedOperation, match="must take one tensor"):
+        ww.compile(function, (-1, 1), 1e-3)
 
 
 def test_a_jump_is_refused_with_what_to_write() -> None:
@@ -228,7 +235,7 @@ def test_a_black_box_of_two_features_is_built_from_its_values() -> None:
 
 
 def test_kernel_anchor_is_for_one_function_of_one_number() -> None:
-    net = ww.compile(torch.sin, (-1, 1), 1e-6, kernel="anchor")
+    net = ww.compile(lambda x: 2 * torch.sin(3 * x) + 1, (-1, 1), 1e-6, kernel="anchor")
     assert net.certificate is not None
     assert net.certificate.kernel == "anchor"
     with pytest.raises(ValueError, match="kernel='anchor'"):

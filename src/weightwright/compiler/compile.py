@@ -20,8 +20,9 @@ from weightwright.adversary import search
 from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, Measured, measured_certificate, rounded_up
 from weightwright.certificates.composites import Composite
+from weightwright.certificates.composition import composed
 from weightwright.certificates.files import network_digest
-from weightwright.certificates.graphs import INPUT, KINDS, Graph
+from weightwright.certificates.graphs import INPUT, Graph
 from weightwright.compiler.approximate import Kernel, approximate, dtype_name
 from weightwright.compiler.by_logarithms import by_logarithms
 from weightwright.compiler.composed import certified
@@ -31,7 +32,8 @@ from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
 from weightwright.compiler.tensors import traced
 from weightwright.compiler.tracing.refusals import advice
-from weightwright.errors import DomainError, ToleranceError, UnsupportedOperation
+from weightwright.errors import DomainError, FormulaError, ToleranceError, UnsupportedOperation
+from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 
@@ -252,14 +254,17 @@ def _one_window(
     graph: Graph, box: Box, tol: float, dtype: torch.dtype, proof: Proof, on_domain: OnDomain, progress: Any
 ) -> AttentionNetwork:
     """Kernel "anchor": one function of one number, by one head that sees a window of its anchors."""
-    function = graph.nodes[graph.outputs[0]]
-    single = len(graph.outputs) == 1 and len(graph.nodes) == 2 and function.op not in KINDS and box.lo.shape == (1,)
-    if not single:
+    inputs = [place for place, node in enumerate(graph.nodes) if node.op == INPUT]
+    try:
+        if len(graph.outputs) != 1 or len(inputs) != 1 or box.lo.shape != (1,):
+            raise FormulaError(f"it has {len(inputs)} inputs and {len(graph.outputs)} outputs")
+        formula = to_text(composed(graph, graph.outputs[0], inputs[0]))
+    except FormulaError as error:
         raise ValueError(
-            f"kernel='anchor' is for one function of one number; {graph.name} has {len(graph.nodes)} columns: use 'dot'"
-        )
+            f"kernel='anchor' is for one function of one number, and {graph.name} is none ({error}): use kernel='dot'"
+        ) from None
     return approximate(
-        function.op, box, tol, dtype=dtype, kernel="anchor", proof=proof, on_domain=on_domain, progress=progress
+        formula, box, tol, dtype=dtype, kernel="anchor", proof=proof, on_domain=on_domain, progress=progress
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,12 @@ def traced(
     shown = name or getattr(function, "__name__", None) or type(function).__name__
     if tokens is not None:
         return _trace(function, features, Sheet(tokens, free=False), shown)
-    first, second = (_trace(function, features, Sheet(n, free=True), shown) for n in _EXAMPLES)
+    try:
+        first, second = (_trace(function, features, Sheet(n, free=True), shown) for n in _EXAMPLES)
+    except UnsupportedOperation:
+        # what is refused for any number of tokens is worth telling first: an if, an operation without counterpart
+        _trace(function, features, Sheet(_EXAMPLES[0], free=False), shown)
+        raise
     if not _equal(first, second):
         raise UnsupportedOperation(
             f"{shown} is another function for {_EXAMPLES[0]} tokens than for {_EXAMPLES[1]}, so it does not treat each"
@@ -49,6 +55,14 @@ def traced(
 def _check_arguments(function: Any, features: int, tokens: int | None) -> None:
     if not callable(function):
         raise UnsupportedOperation(f"{function!r} is {type(function).__name__}; pass a function or an nn.Module")
+    called = function.forward if isinstance(function, nn.Module) else function
+    try:
+        inspect.signature(called).bind(None)
+    except TypeError as error:
+        shown = getattr(function, "__name__", type(function).__name__)
+        raise UnsupportedOperation(f"{shown} must take one tensor, (tokens, features): {error}") from None
+    except ValueError:
+        pass  # torch's own functions have no signature to look at
     for what, count in (("features", features), ("tokens", tokens)):
         if count is not None and (not isinstance(count, int) or count < 1):
             raise UnsupportedOperation(f"{what}={count!r}: pass a whole number of at least 1")
