@@ -32,7 +32,7 @@ from weightwright.certificates.claims import (
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
-from weightwright.network import Network
+from weightwright.network import Linear, Network
 
 KERNELS = ("dot", "anchor")
 
@@ -61,6 +61,7 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        _ordinary(network)
         kinds = [bool(certificate.layers), certificate.composite is not None, certificate.grid is not None]
         require(sum([*kinds, bool(certificate.parts)]) <= 1, "a certificate makes claims of one kind")
         if certificate.grid is not None:
@@ -88,6 +89,13 @@ def _agree(network: Network, certificate: Certificate) -> None:
         require(not holes or claim.rule == "taylor", f"no rule {claim.rule!r} with dead zones")
         layer_holds(stored, claim, list(_targets(certificate, claim, stored)), not stored.exact_query, holes)
         _composition(stored, certificate, claim)
+
+
+def _ordinary(network: Network) -> None:
+    """No map acts on blocks of tokens and every token asks: no rule but that for prompts knows of these."""
+    linear = [network.embed, network.read, *(layer for layer in network.flat_layers if isinstance(layer, Linear))]
+    require(not any(term.blocks for map in linear for term in map.terms), "no rule for maps on blocks of tokens here")
+    require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
 
 
 def _targets(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> Iterator[Target]:
