@@ -83,6 +83,8 @@ def _head(head: Head, X: Floats, registers: Floats) -> Floats:
 
 def _keys(X: Floats, registers: Floats) -> Floats:
     """(..., r + n, d): registers stand before the data."""
+    if registers.shape[1] != X.shape[-1]:  # they stand in other coordinates, so that no head sees them here
+        registers = np.zeros((len(registers), X.shape[-1]))
     shared = np.broadcast_to(registers, (*X.shape[:-2], *registers.shape)) if len(registers) else X[..., :0, :]
     return np.concatenate([shared, X], axis=-2)
 

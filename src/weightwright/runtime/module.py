@@ -319,7 +319,8 @@ class _AttentionHead(_Weights):
         self.beta, self.sees, self.role = head.beta, head.sees, head.role
         self.keep(network.dtype, W_Q=head.W_Q, W_K=head.W_K, W_V=head.W_V, W_O=head.W_O)
         start, stop = head.sees.registers
-        seen = torch.tensor(network.registers[start:stop], dtype=DTYPES[network.dtype])
+        rows = network.registers[start:stop] if start < stop else np.zeros((0, len(head.W_K)))
+        seen = torch.tensor(rows, dtype=DTYPES[network.dtype])
         self.constant("K_registers", seen @ self.W_K)  # (p, h): computed once
         self.constant("V_registers", seen @ self.W_V)  # (p, v)
         self.first = float(self.K_registers[0, 0]) / 2 if head.window is not None else 0.0  # anchor, if windowed
