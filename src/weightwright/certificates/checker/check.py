@@ -16,6 +16,7 @@ from weightwright.certificates.checker.complaints import parsed, require, terms_
 from weightwright.certificates.checker.composite import agree_composite
 from weightwright.certificates.checker.grid import agree_grid
 from weightwright.certificates.checker.layer import Hole, Target, adding_up, covers, layer_holds, reach
+from weightwright.certificates.checker.prompted import agree_prompted
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.samples import check_samples, pieces
 from weightwright.certificates.checker.side_by_side import split
@@ -61,9 +62,15 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
+        whole = (certificate.composite, certificate.grid, certificate.prompted)
+        kinds = [bool(certificate.layers), bool(certificate.parts), *(claim is not None for claim in whole)]
+        require(sum(kinds) <= 1, "a certificate makes claims of one kind")
+        if certificate.prompted is not None:
+            require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
+            with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
+                agree_prompted(network, certificate, certificate.prompted)
+            return
         _ordinary(network)
-        kinds = [bool(certificate.layers), certificate.composite is not None, certificate.grid is not None]
-        require(sum([*kinds, bool(certificate.parts)]) <= 1, "a certificate makes claims of one kind")
         if certificate.grid is not None:
             agree_grid(network, certificate)
             return
