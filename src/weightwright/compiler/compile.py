@@ -32,7 +32,7 @@ from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
 from weightwright.compiler.tensors import traced
 from weightwright.compiler.tracing.refusals import advice
-from weightwright.errors import DomainError, FormulaError, ToleranceError, UnsupportedOperation
+from weightwright.errors import DomainError, FormulaError, NotRepeatable, ToleranceError, UnsupportedOperation
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
@@ -113,7 +113,7 @@ def compile(
     try:
         graph = traced(function, box.lo.shape[-1], tokens)
     except UnsupportedOperation as error:
-        if not sampled(box, tokens, proof, derivative_bound):
+        if isinstance(error, NotRepeatable) or not sampled(box, tokens, proof, derivative_bound):
             raise
         return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
     _without_jumps(graph)

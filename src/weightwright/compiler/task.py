@@ -16,7 +16,7 @@ from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.jets import jet, values
 from weightwright.compiler.opaque import Opaque, opaque_or, take_samples
 from weightwright.compiler.trace import trace
-from weightwright.errors import DomainError, FormulaError
+from weightwright.errors import DomainError, FormulaError, NotRepeatable
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.heads.assemble import Query
 from weightwright.network.laws import PRECISION, rounded
@@ -132,7 +132,7 @@ def as_function(f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaq
         return parse(to_text(parse(f, names)), names)
     try:
         return parse(to_text(trace(f, names)), names)
-    except FormulaError:
+    except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol
         return opaque_or(error, f, may_be_opaque)
