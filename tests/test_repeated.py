@@ -65,7 +65,7 @@ CHANGING: list[tuple[Function, str]] = [
 @pytest.mark.parametrize(("function", "reason"), CHANGING)
 @pytest.mark.parametrize("proof", ["proven", "measured"])
 def test_a_function_that_changes_from_call_to_call(function: Function, reason: str, proof: Any) -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(1)  # of the module nothing is dropped at the first two calls
     code = getattr(function, "__code__", None)
     reason = reason.replace("LINE", str(code.co_firstlineno) if code else "")
     with pytest.raises(ww.UnsupportedOperation, match=f"is not the same at every call: .*{reason}.*leave randomness"):
