@@ -17,7 +17,7 @@ from weightwright.certificates.prover.jets import jet, values
 from weightwright.compiler.opaque import Opaque, opaque_or, take_samples
 from weightwright.compiler.trace import trace
 from weightwright.errors import DomainError, FormulaError, NotRepeatable
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.assemble import Query
 from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
@@ -46,7 +46,7 @@ class Task:
 
     @property
     def where(self) -> str:
-        return f"{self.text} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
+        return f"{shortened(self.text)} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
 
     @property
     def reference(self) -> str | Opaque:
@@ -149,7 +149,9 @@ def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) 
         if not len(a):
             return
         a, b = (np.concatenate(ends)[:SAMPLES] for ends in ((a, middle), (middle, b)))
-    raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}")
+    raise FormulaError(
+        f"{shortened(text)} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}"
+    )
 
 
 def outward(box: Box, dtype: str) -> Box:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
+from flint import arb
 
+from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
+from weightwright.expressions import parse, shortened
 from weightwright.network.layers import Floats
 
 #: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large.
@@ -24,6 +28,7 @@ MOST_BOXES, LEAST_BOXES, WORK = 2000, 50, 400_000
 SMALL = 2.0**-5
 #: Ranges are found on at most so many equal parts of the domain.
 MOST_PARTS = 256
+_POINTS = 33  # of an argument's range that are looked at
 
 
 @dataclass
@@ -90,9 +95,17 @@ def _culprit(
 
 def _outside(forms: Forms, found: Undefined) -> float:
     """How much of the argument's range lies where the function is undefined."""
-    points = np.linspace(found.lo, found.hi, 33)
+    points = np.linspace(found.lo, found.hi, _POINTS)
     least, most = enclosed(forms.plan.functions[found.unit].formula, points, points)
     return float(np.mean(~(np.isfinite(least) & np.isfinite(most))))
+
+
+def _too_large(forms: Forms, found: Undefined) -> bool:
+    """Whether the function is defined on its argument's range, as far as points tell, but no float."""
+    formula = parse(forms.plan.functions[found.unit].formula, ("x",))
+    with working_precision():
+        exact = [series(formula, arb(x), 0)[0] for x in np.linspace(found.lo, found.hi, _POINTS).tolist()]
+        return all(y.is_finite() for y in exact) and any(abs(y) > sys.float_info.max for y in exact)
 
 
 def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]] | None:
@@ -150,10 +163,13 @@ def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bo
     reach = f"{found.lo:.6g}" if found.lo == found.hi else f"between {found.lo:.6g} and {found.hi:.6g}"
     where = f"on the part {_box(forms, lo, hi)} of the domain"
     how = f"{where} its argument is {reach}" if certain else f"{where} its argument may be anything {reach}"
-    return (
-        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token}: {how}. Take a smaller domain,"
-        " or keep the argument away from there: add an eps to a variance before dividing by its root, or clamp it"
-    )
+    if _too_large(forms, found):
+        what, instead = "too large for a float", "clamp the argument"
+    else:
+        eps = "add an eps to a variance before dividing by its root, or clamp it"
+        what, instead = "undefined or unbounded", f"keep the argument away from there: {eps}"
+    formula, label = shortened(function.formula), shortened(node.label or node.op)
+    return f"{label}: {formula} is {what}{token}: {how}. Take a smaller domain, or {instead}"
 
 
 def _box(forms: Forms, lo: Floats, hi: Floats) -> str:

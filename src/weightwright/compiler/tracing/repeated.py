@@ -13,7 +13,7 @@ import torch
 
 from weightwright.certificates.graphs import MIX, Graph, Node
 from weightwright.errors import NotRepeatable
-from weightwright.expressions import Expression, Number, Variable
+from weightwright.expressions import Expression, Number, Variable, shortened
 from weightwright.expressions.nodes import fold
 from weightwright.network.layers import Floats
 
@@ -78,7 +78,7 @@ def graphs_differ(first: Graph, second: Graph) -> str:
     for a, b in zip(first.nodes, second.nodes, strict=False):
         found = _columns_differ(a, b) or _constants_differ(_matrix(first, a), _matrix(second, b))
         if found:
-            return f"{a.label or a.op} {found}"
+            return f"{shortened(a.label or a.op)} {found}"
     if len(first.nodes) != len(second.nodes):
         return f"it has {len(first.nodes)} columns at one call and {len(second.nodes)} at another"
     return "" if first.outputs == second.outputs else "it returns other columns at one call than at another"
@@ -97,7 +97,7 @@ def expressions_differ(first: Expression, second: Expression) -> str:
 
 def _columns_differ(a: Node, b: Node) -> str:
     if a.op != b.op:
-        return f"is {a.op} at one call and {b.op} at another"
+        return f"is {shortened(a.op)} at one call and {shortened(b.op)} at another"
     if a.of != b.of or a.index != b.index:
         return "takes other columns at one call than at another"
     return _constants_differ(a.weights, b.weights) or _constants_differ(a.constants, b.constants)
