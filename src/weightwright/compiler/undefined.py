@@ -16,7 +16,9 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import series, working_precision
+from weightwright.certificates.graphs import Graph
 from weightwright.compiler.forms import Forms
+from weightwright.compiler.fusing import fuse
 from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
@@ -29,6 +31,13 @@ SMALL = 2.0**-5
 #: Ranges are found on at most so many equal parts of the domain.
 MOST_PARTS = 256
 _POINTS = 33  # of an argument's range that are looked at
+
+#: Where nothing is to be proven, so many parts are looked at, down to this much of the domain's width.
+_FINE_BOXES, _FINEST = 4_000, 2.0**-40
+
+
+class UnclearError(FormulaError):
+    """Ranges do not show that the function is defined everywhere, nor that it is not."""
 
 
 @dataclass
@@ -59,7 +68,29 @@ def defined_ranges(
         if split is not None:
             return split
         a, b, found, certain = culprit or (lo, hi, found, False)
-        raise FormulaError(_message(forms, a, b, found, certain)) from None
+        raise (FormulaError if certain else UnclearError)(_message(forms, a, b, found, certain)) from None
+
+
+def finite_by_estimate(graph: Graph, lo: Floats, hi: Floats) -> bool:
+    """Whether all columns are finite on the domain, as parts of it tell: smaller ones than a proof could name, and ends
+    that are not rounded outward, so that sqrt(x) may begin at 0. Nothing is proven.
+
+    lo, hi: (tokens, features).
+    """
+    evaluator = Evaluator(Forms(graph, fuse(graph, set()), lo.shape[1]), outward=0.0)
+    width, used, boxes = np.where(hi > lo, hi - lo, 1.0), _used(evaluator.forms), [(lo, hi)]
+    for _ in range(_FINE_BOXES):
+        if not boxes:
+            return True
+        a, b = boxes.pop()
+        try:
+            evaluator.on(a, b)
+        except Undefined:
+            relative = np.where(used, (b - a) / width, 0.0)
+            if relative.max(initial=0.0) < _FINEST:
+                return False
+            boxes += _halves(a, b, relative)
+    return False
 
 
 def _culprit(
@@ -80,10 +111,7 @@ def _culprit(
         smallest = (a, b, found, less == -1.0)
         if less == -1.0 or relative.max(initial=0.0) <= SMALL:
             return smallest
-        axis = np.unravel_index(int(np.argmax(relative)), a.shape)
-        for side in (0, 1):
-            left, right = a.copy(), b.copy()
-            (right if side == 0 else left)[axis] = (a[axis] + b[axis]) / 2
+        for left, right in _halves(a, b, relative):
             try:
                 evaluator.on(left, right)
             except Undefined as again:
@@ -91,6 +119,14 @@ def _culprit(
                 outside = _outside(evaluator.forms, again)
                 heapq.heappush(order, (-outside, size, next(number), left, right, again))
     return smallest
+
+
+def _halves(a: Floats, b: Floats, relative: Floats) -> list[tuple[Floats, Floats]]:
+    """A box cut in the middle of its widest side."""
+    axis = np.unravel_index(int(np.argmax(relative)), a.shape)
+    start, end = a.copy(), b.copy()
+    start[axis] = end[axis] = (a[axis] + b[axis]) / 2
+    return [(a, end), (start, b)]
 
 
 def _outside(forms: Forms, found: Undefined) -> float:
