@@ -20,6 +20,7 @@ FLOORS = [
     ["heads"],
     ["compiler", "adversary"],
     ["constructions"],
+    ["incontext", "memory"],
     ["report"],
     ["cli"],
 ]
