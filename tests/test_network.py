@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from zoo import ZOO, compiled, literal
+from zoo import NAMES, ZOO, attending, compiled, literal
 
 import weightwright as ww
 from weightwright.network import (
@@ -79,6 +79,18 @@ BROKEN: dict[str, tuple[Callable[[Network], Network], str]] = {
         lambda n: with_head(n, sees=Sees(data="block", block=2)),
         "do not fall into blocks of 2",
     ),
+    "a first token without blocks": (
+        lambda n: with_head(n, sees=Sees(registers=(0, 3), data="none", asks="first")),
+        "asks 'first', but only of a block",
+    ),
+    "a map on blocks without a fixed number of tokens": (
+        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), np.ones((2, 1)), blocks=True),), np.zeros((1, 3)))),
+        "None tokens do not fall into blocks of 1",
+    ),
+    "blocks without a map": (
+        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), blocks=True),), np.zeros((1, 3)))),
+        "blocks need an R",
+    ),
     "a mask of the wrong shape": (
         lambda n: with_head(n, mask=np.ones((2, 2), dtype=bool), sees=Sees(data="all")),
         "a mask needs",
@@ -134,6 +146,26 @@ def test_terms_of_a_linear_map_must_agree_on_the_tokens() -> None:
             selection(("x",), ("x",)),
             tokens=3,
         )
+
+
+def test_blocks_must_divide_the_tokens_and_the_terms_agree() -> None:
+    def built(*terms: Term) -> Network:
+        map = Linear(("x",), terms, np.zeros((1, 1)))
+        return Network(("x",), map, np.zeros((0, 1)), (), selection(("x",), ("x",)), tokens=3)
+
+    with pytest.raises(ww.LawError, match="3 tokens do not fall into blocks of 2"):
+        built(Term(np.eye(1), np.ones((1, 2)), blocks=True))
+    with pytest.raises(ww.LawError, match="its 9 tokens do not add to the other terms' 6"):
+        built(Term(np.eye(1), np.ones((2, 1)), blocks=True), Term(np.eye(1), np.ones((3, 1)), blocks=True))
+
+
+def test_one_query_a_block_costs_as_many_scores_as_there_are_tokens() -> None:
+    def work(asks: str) -> int:
+        network = attending(Sees(data="block", block=3, asks=asks))
+        return 6 * cost(network).multiply_adds
+
+    queries_and_outputs, scores_and_mixing = 3 * 2 + 2 * 3, 3 * (2 + 2)
+    assert work("all") - work("first") == 2 * 4 * (queries_and_outputs + scores_and_mixing)  # two heads, four tokens
 
 
 def test_weights_cannot_be_changed_afterwards() -> None:

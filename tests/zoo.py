@@ -106,6 +106,21 @@ def looped() -> Network:
     return Network(("a", "b"), embed, rng.normal(size=(4, 3)), (loop,), selection(NAMES, ("y",)))
 
 
+def in_blocks() -> Network:
+    """Every token becomes three, of which the first asks its block; then one of every three is kept, and all add up."""
+    rng = np.random.default_rng(7)
+    none = np.zeros((1, 3))
+    spread = Linear(
+        NAMES, tuple(Term(rng.normal(size=(3, 3)), rng.normal(size=(3, 1)), blocks=True) for _ in "ab"), none
+    )
+    asked = Attention(NAMES, (random_head(rng, Sees(data="block", block=3, asks="first")),))
+    gather = Linear(NAMES, (Term(np.eye(3), rng.normal(size=(1, 3)), blocks=True),), none)
+    together = Linear(NAMES, (Term(np.eye(3)), Term(np.eye(3), np.full((4, 4), 0.1))), none)
+    embed = Linear(NAMES, (Term(rng.normal(size=(2, 3))),), none)
+    loop = Loop((spread, asked, gather, together), 2)
+    return Network(("a", "b"), embed, NONE, (loop,), selection(NAMES, ("y",)), tokens=4)
+
+
 def constant() -> Network:
     return Network(("a",), Linear(("c",), (), np.full((1, 1), 3.0)), np.zeros((0, 1)), (), selection(("c",), ("c",)))
 
@@ -125,6 +140,7 @@ ZOO: dict[str, Callable[[], Network]] = {
     "feed-forward": feed_forward,
     "softmaxes": softmaxes,
     "looped": looped,
+    "in blocks": in_blocks,
     "constant": constant,
     "windowed": windowed,
     "sees all": lambda: attending(Sees(data="all")),
@@ -132,6 +148,7 @@ ZOO: dict[str, Callable[[], Network]] = {
     "sees itself": lambda: attending(Sees(registers=(0, 4), data="self"), registers=4, tokens=None),
     "sees its block": lambda: attending(Sees(data="block", block=3)),
     "sees its block and registers": lambda: attending(Sees(registers=(1, 3), data="block", block=2), registers=4),
+    "sees a block that one asks": lambda: attending(Sees((1, 3), "block", 2, "first"), registers=4),
     "sees some registers": lambda: attending(Sees(registers=(1, 3), data="none"), registers=4, tokens=None),
     "sees everything": lambda: attending(Sees(registers=(0, 4), data="all"), registers=4),
     "masked": lambda: attending(Sees(data="all"), mask=_MASK),

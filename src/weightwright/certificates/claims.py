@@ -21,6 +21,7 @@ from weightwright.certificates.leaves import LayerClaim as LayerClaim
 from weightwright.certificates.leaves import Samples as Samples
 from weightwright.certificates.leaves import Terms as Terms
 from weightwright.certificates.leaves import VectorClaim as VectorClaim
+from weightwright.certificates.prompted import Prompted
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
 
 #: How the name of a function that is no formula begins.
@@ -80,6 +81,7 @@ class Certificate:
     composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
     grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
     norm: float = math.inf  # p of the L_p norm that the bound is in
+    prompted: Prompted | None = None  # of a network that runs an algorithm on its prompt; then `layers` is empty
     parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
@@ -134,7 +136,7 @@ def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:
     )
 
 
-def local_formula(formula: Expression, centre: float, scale: float, mean: float) -> Expression:
+def local_formula(formula: Expression, centre: float, scale: float, mean: float | Fraction) -> Expression:
     """What a head must compute of its query s = (x - centre) * scale: formula(centre + s / scale) - mean."""
     x: Expression = Variable("s")
     if scale != 1:
@@ -145,7 +147,9 @@ def local_formula(formula: Expression, centre: float, scale: float, mean: float)
     return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
 
 
-def vector_formula(formula: Expression, centres: Sequence[float], scales: Sequence[float], mean: float) -> Expression:
+def vector_formula(
+    formula: Expression, centres: Sequence[float], scales: Sequence[float], mean: float | Fraction
+) -> Expression:
     """The same for several variables: x, y, z become centre + s0 / scale, and so on."""
     local = formula
     for index, (name, centre, scale) in enumerate(zip(VARIABLES, centres, scales, strict=False)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ from weightwright.box import Box
 from weightwright.certificates.checker import check
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.certificates.checker.composite import composed_errors
+from weightwright.certificates.checker.prompted import prompted_errors, with_costs
 from weightwright.certificates.claims import Certificate, Terms, assumptions
 from weightwright.certificates.composites import MASKED, Composite, assumed, in_words
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.graphs import Graph
+from weightwright.certificates.prompted import ARGUMENTS, STATES, Prompted, prompted_in_words
 from weightwright.certificates.prover.composite import propose
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.network import Network
@@ -33,11 +36,35 @@ def certified(
     proposed: the terms, where the construction knows them better than the prover's walk.
     """
     proposed = _proposed(network, composite, domain) if proposed is None else proposed
+    return _agreed(network, lambda terms: _certificate(network, composite, domain, terms), proposed, tol)
+
+
+def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: float | None = None) -> AttentionNetwork:
+    """The same for a network that runs an algorithm on its prompt: `bound` is about one pass.
+
+    The claims of the summands need not say what leakage and rounding of their tables come to in this network; what is
+    claimed in the end does.
+    """
+    nothing = Terms(0.0, 0.0, 0.0)
+    try:
+        with working_precision():
+            whole = with_costs(network, _prompted_certificate(network, prompted, domain, nothing), prompted)
+            draft = _prompted_certificate(network, whole, domain, nothing)
+            proposed = prompted_errors(network, draft, whole)
+    except CertificateError as error:
+        raise ToleranceError(f"no bound can be composed: {error}") from error
+    return _agreed(network, lambda terms: _prompted_certificate(network, whole, domain, terms), proposed, tol)
+
+
+def _agreed(
+    network: Network, certificate_with: Callable[[Terms], Certificate], proposed: Terms, tol: float | None
+) -> AttentionNetwork:
+    """With the first certificate that the checker agrees with, more and more room being left for rounding."""
     refusal = "no finite bound was proposed"
     for room in ROOM:
         terms = dataclasses.replace(proposed, rounding=proposed.rounding * room)
         try:
-            certificate = _agreed(network, _certificate(network, composite, domain, terms))
+            certificate = _checked(network, certificate_with(terms))
         except CertificateError as error:
             refusal = str(error)
             continue
@@ -68,23 +95,23 @@ def _proposed(network: Network, composite: Composite, domain: Box) -> Terms:
 
 
 def _certificate(network: Network, composite: Composite, domain: Box, terms: Terms) -> Certificate:
-    total = terms.approximation + terms.leakage + terms.rounding
     said = assumptions(network.dtype, "dot") + assumed(composite) + (() if network.native else (MASKED,))
-    return Certificate(
-        in_words(composite),
-        domain,
-        network.dtype,
-        "dot",
-        total * (1 + 2.0**-40),
-        terms,
-        (),
-        network_digest(network),
-        said,
-        composite=composite,
-    )
+    plain = _plain(network, in_words(composite), domain, terms, said)
+    return dataclasses.replace(plain, composite=composite)
 
 
-def _agreed(network: Network, certificate: Certificate) -> Certificate:
+def _prompted_certificate(network: Network, prompted: Prompted, domain: Box, terms: Terms) -> Certificate:
+    said = (*assumptions(network.dtype, "dot"), ARGUMENTS, STATES, MASKED)
+    plain = _plain(network, prompted_in_words(prompted), domain, terms, said)
+    return dataclasses.replace(plain, prompted=prompted)
+
+
+def _plain(network: Network, formula: str, domain: Box, terms: Terms, said: tuple[str, ...]) -> Certificate:
+    total = (terms.approximation + terms.leakage + terms.rounding) * (1 + 2.0**-40)
+    return Certificate(formula, domain, network.dtype, "dot", total, terms, (), network_digest(network), said)
+
+
+def _checked(network: Network, certificate: Certificate) -> Certificate:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)

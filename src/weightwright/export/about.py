@@ -38,7 +38,9 @@ def sees(head: Head) -> str:
     data = block if head.sees.data == "block" else _DATA[head.sees.data]
     masked = " that its mask shows" if head.mask is not None else ""
     window = f", the {2 * head.window + 1} nearest to the query" if head.window is not None else ""
-    return f"registers {start} to {stop - 1}{window} and {data}{masked}" if start < stop else f"{data}{masked}"
+    asks = ", asked by its first token alone" if head.sees.asks == "first" else ""
+    registers = f"registers {start} to {stop - 1}{window} and " if start < stop else ""
+    return f"{registers}{data}{masked}{asks}"
 
 
 def about(net: AttentionNetwork) -> dict[str, str]:

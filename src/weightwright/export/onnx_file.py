@@ -144,11 +144,16 @@ class _Graph:
             if term.S is not None:
                 Y = self.node("Mul", [self.weight(term.S, f"{spot}/S"), Y], f"{spot}/S*X")
             Y = self.node("MatMul", [Y, self.weight(term.A, f"{spot}/A")], f"{spot}/XA")
-            if term.R is not None:
-                self.tokens = len(term.R)
+            if term.R is not None and term.blocks:
+                parts = self.integers(0, -1, term.R.shape[1], term.A.shape[1])
+                Y = self.node("Reshape", [Y, parts], f"{spot}/XA in blocks")
+                Y = self.node("MatMul", [self.weight(term.R, f"{spot}/R"), Y], f"{spot}/R of blocks")
+                Y = self.node("Reshape", [Y, self.integers(0, -1, term.A.shape[1])], f"{spot}/RXA")
+            elif term.R is not None:
                 Y = self.node("MatMul", [self.weight(term.R, f"{spot}/R"), Y], f"{spot}/RXA")
             total = self.node("Add", [total, Y], f"{at}/sum_{index}")
         if linear.terms:
+            self.tokens = None if self.tokens is None else linear.terms[0].tokens_after(self.tokens)
             return total
         batch = self.node("Shape", [X], f"{at}/batch_and_tokens", start=0, end=2)
         shape = self.node("Concat", [batch, self.integers(len(linear.coordinates))], f"{at}/shape", axis=0)
@@ -173,6 +178,8 @@ class _Graph:
         if size:
             Q = self.node("Reshape", [Q, self.integers(0, -1, size, head.W_Q.shape[1])], f"{at}/Q in blocks")
             X = self.node("Reshape", [X, self.integers(0, -1, size, len(head.W_Q))], f"{at}/X in blocks")
+        if head.sees.asks == "first":
+            Q = self.node("Slice", [Q, *(self.integers(i) for i in (0, 1, 2))], f"{at}/Q of the first")
         scores, values = [], []
         start, stop = head.sees.registers
         if start < stop:
@@ -187,6 +194,9 @@ class _Graph:
             scores.append(self.visible(head, self.node("MatMul", [Q, K], f"{at}/scores of data"), X, at))
             values.append(self.node("MatMul", [X, W_V], f"{at}/V of data"))
         mixed = self.mixture(scores, values, stop - start, at)
+        if head.sees.asks == "first":  # 0 for the others
+            first = self.weight(np.eye(size, 1), f"{at}/first")
+            mixed = self.node("MatMul", [first, mixed], f"{at}/mixed in blocks")
         if size:
             mixed = self.node("Reshape", [mixed, self.integers(0, -1, head.W_V.shape[1])], f"{at}/out of blocks")
         return self.node("MatMul", [mixed, W_O], at)

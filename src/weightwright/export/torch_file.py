@@ -112,7 +112,11 @@ class _Writer:
         for index, term in enumerate(linear.terms):
             A, R, S = (_weight(f"{at}.terms.{index}", name) for name in "ARS")
             product = f"{X} @ {A}" if term.S is None else f"({S} * {X}) @ {A}"
-            product = product if term.R is None else f"{R} @ ({product})"
+            if term.R is not None and term.blocks:
+                k = term.R.shape[1]
+                product = f"({R} @ ({product}).unflatten(-2, (-1, {k}))).flatten(-3, -2)"  # R on every block
+            elif term.R is not None:
+                product = f"{R} @ ({product})"
             yield f"{total} = {'Y' if index else C} + {product}  # {shape}"
         if total == "Y":
             yield "X = Y"
@@ -153,6 +157,8 @@ class _Writer:
         if size:
             yield f"Z = X.unflatten(-2, (-1, {size}))  # (..., {rows}, {len(names)})"
             yield f"Q = Q.unflatten(-2, (-1, {size}))  # (..., {rows}, {h})"
+        if head.sees.asks == "first":
+            yield f"Q = Q[..., :1, :]  # (..., n/{size}, 1, {h}): only the first of a block asks"
         Z = "Z" if size else "X"
         yield f"scores = Q @ ({Z} @ {W_K}).mT  # (..., {rows}, {n})"
         if head.sees.data == "earlier":
@@ -165,6 +171,8 @@ class _Writer:
             yield f"mixed = weights[..., :{p}] @ V + weights[..., {p}:] @ ({Z} @ {W_V})  # (..., {rows}, {v})"
         else:
             yield f"mixed = torch.softmax(scores, -1) @ ({Z} @ {W_V})  # (..., {rows}, {v})"
+        if head.sees.asks == "first":
+            yield f"mixed = torch.nn.functional.pad(mixed, (0, 0, 0, {size - 1}))  # 0 for those that do not ask"
         yield f"Y = Y + mixed{'.flatten(-3, -2)' if size else ''} @ {W_O}  # (..., n, {width})"
 
     def windowed(self, head: Head, M: int, at: str, width: int) -> Iterator[str]:

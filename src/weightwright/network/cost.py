@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.network.layers import Attention, FeedForward, Floats, Head, Layer, Linear, Loop
+from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Term
 from weightwright.network.network import Network
 from weightwright.network.storage import encode
 
@@ -37,7 +37,7 @@ def cost(network: Network, tokens: int = 1) -> Cost:
     arrays = [array for array in encode(network)[1].values() if array.dtype != np.bool_]
     parameters = sum(array.size for array in arrays)
     heads = list(network.heads)
-    work = _linear(network.embed, n) + sum(_layer(layer, n) for layer in network.layers) + _linear(network.read, n)
+    work, _ = _work((network.embed, *network.layers, network.read), n)
     return Cost(
         layers=_depth(network.layers),
         heads=len(heads),
@@ -57,16 +57,20 @@ def _depth(layers: tuple[Layer, ...]) -> int:
     )
 
 
-def _layer(layer: Layer, n: int) -> int:
-    if isinstance(layer, Linear):
-        return _linear(layer, n)
-    if isinstance(layer, Attention):
-        return sum(_head(head, n) for head in layer.heads)
-    if isinstance(layer, FeedForward):
-        return n * (layer.W_1.size + layer.W_2.size)
-    if isinstance(layer, Loop):
-        return layer.times * sum(_layer(inner, n) for inner in layer.layers)
-    return 0
+def _work(layers: tuple[Layer, ...], n: int) -> tuple[int, int]:
+    """Multiply-adds of the layers on n tokens, and how many tokens there are after them."""
+    total = 0
+    for layer in layers:
+        if isinstance(layer, Linear):
+            total += sum(n * term.A.size + _token_map(term, n) for term in layer.terms)
+            n = max((term.tokens_after(n) for term in layer.terms), default=n)
+        elif isinstance(layer, Attention):
+            total += sum(_head(head, n) for head in layer.heads)
+        elif isinstance(layer, FeedForward):
+            total += n * (layer.W_1.size + layer.W_2.size)
+        elif isinstance(layer, Loop):
+            total += layer.times * _work(layer.layers, n)[0]
+    return total, n
 
 
 def _head(head: Head, n: int) -> int:
@@ -76,13 +80,12 @@ def _head(head: Head, n: int) -> int:
     """
     seen_data = {"none": 0, "self": 1, "block": head.sees.block, "earlier": n, "all": n}[head.sees.data]
     keys = seen_data + (head.sees.registers[1] - head.sees.registers[0] if head.window is None else 2 * head.window + 1)
-    own = head.W_Q.size + head.W_O.size + (head.W_K.size + head.W_V.size if seen_data else 0)
-    return n * (own + keys * (head.W_Q.shape[1] + head.W_V.shape[1]))
+    asking = n // head.sees.block if head.sees.asks == "first" else n
+    own = asking * (head.W_Q.size + head.W_O.size) + (n * (head.W_K.size + head.W_V.size) if seen_data else 0)
+    return own + asking * keys * (head.W_Q.shape[1] + head.W_V.shape[1])
 
 
-def _linear(linear: Linear, n: int) -> int:
-    return sum(n * term.A.size + _token_map(term.R, term.A.shape[1]) for term in linear.terms)
-
-
-def _token_map(R: Floats | None, width: int) -> int:
-    return 0 if R is None else R.size * width
+def _token_map(term: Term, n: int) -> int:
+    if term.R is None:
+        return 0
+    return term.R.size * term.A.shape[1] * (n // term.R.shape[1] if term.blocks else 1)

@@ -89,10 +89,16 @@ class _Walk:
                 if term.S.shape[1] not in (1, len(names)):
                     raise LawError(f"{spot}, S: a scale has 1 or {len(names)} columns, not {term.S.shape[1]}")
             if term.R is not None:
-                self.matrix(term.R, f"{spot}, R", (None, tokens))
-                out = term.R.shape[0]
-            elif linear.moves_tokens and out != tokens:
-                raise LawError(f"{spot}: its {tokens} tokens do not add to the other terms' {out}")
+                self.matrix(term.R, f"{spot}, R", (None, None if term.blocks else tokens))
+                if term.blocks and (tokens is None or not term.R.size or tokens % term.R.shape[1]):
+                    raise LawError(f"{spot}: {tokens} tokens do not fall into blocks of {term.R.shape[1]}")
+            elif term.blocks:
+                raise LawError(f"{spot}: blocks need an R that acts on them")
+            if tokens is not None:
+                after = term.tokens_after(tokens)
+                if index and after != out:
+                    raise LawError(f"{spot}: its {after} tokens do not add to the other terms' {out}")
+                out = after
         rows = None if linear.C.shape[0] != 1 else 1
         self.matrix(linear.C, f"{where}, C", (rows, len(linear.coordinates)), columns=linear.coordinates)
         if rows is None and linear.C.shape[0] != out:
@@ -128,6 +134,8 @@ class _Walk:
             raise LawError(f"{where}: it sees no key at all")
         if head.sees.data == "block" and (head.sees.block < 1 or self.tokens is None or self.tokens % head.sees.block):
             raise LawError(f"{where}: {self.tokens} tokens do not fall into blocks of {head.sees.block}")
+        if head.sees.asks not in ("all", "first") or (head.sees.asks == "first" and head.sees.data != "block"):
+            raise LawError(f"{where}: asks {head.sees.asks!r}, but only of a block there is a first token that asks")
         if head.mask is not None:
             self.mask(head, where)
         if head.window is not None:

@@ -48,11 +48,22 @@ def _shapes(self: Frozen) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Term(Frozen):
-    """One summand R (S * X) A of a `Linear`."""
+    """One summand R (S * X) A of a `Linear`.
+
+    blocks: R acts on every block of R.shape[1] neighbouring tokens alike and makes R.shape[0] tokens of it, so that
+    (p, 1) repeats each token p times with factors and (1, p) makes one token of every p.
+    """
 
     A: Floats  # (d_in, d_out), on the features
     R: Floats | None = None  # (n_out, n_in), on the tokens; None: every token stays where it is
     S: Floats | None = None  # (n_in, 1) or (n_in, d_in), a scale per position
+    blocks: bool = False
+
+    def tokens_after(self, n: int) -> int:
+        """The number of tokens that n tokens become."""
+        if self.R is None:
+            return n
+        return n // self.R.shape[1] * self.R.shape[0] if self.blocks else self.R.shape[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +86,19 @@ class Linear(Frozen):
 
 @dataclass(frozen=True)
 class Sees:
-    """The keys that a query may look at.
+    """The keys that a query may look at, and the tokens that ask.
 
     registers: the register tokens seen, from the first index up to but not including the second; (0, 0) for none.
     data: which data tokens: "none", "self", "block" (the block of `block` tokens it stands in),
     "earlier" (itself and those before it: the causal mask) or "all".
+    asks: "first": of every block only the first token asks, and the head adds nothing to the others; one query a
+    block costs as many scores as there are tokens.
     """
 
     registers: tuple[int, int] = (0, 0)
     data: Literal["none", "self", "block", "earlier", "all"] = "all"
     block: int = 0
+    asks: Literal["all", "first"] = "all"
 
 
 @dataclass(frozen=True, eq=False)

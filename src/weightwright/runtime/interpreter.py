@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax, Term
 from weightwright.network.layers import Bools, Floats
 
 
@@ -58,18 +58,33 @@ def _linear(linear: Linear, X: Floats) -> Floats:
     total: Floats = linear.C if linear.terms else np.broadcast_to(linear.C, (*X.shape[:-2], n, linear.C.shape[1]))
     for term in linear.terms:
         Y = (X if term.S is None else term.S * X) @ term.A
-        total = total + (Y if term.R is None else term.R @ Y)
+        total = total + _moved(term, Y)
     return total
+
+
+def _moved(term: Term, Y: Floats) -> Floats:
+    if term.R is None:
+        return Y
+    if not term.blocks:
+        return np.asarray(term.R @ Y)
+    (after, before), (n, d) = term.R.shape, Y.shape[-2:]
+    blocks = Y.reshape(*Y.shape[:-2], n // before, before, d)
+    return np.asarray((term.R @ blocks).reshape(*Y.shape[:-2], n // before * after, d))
 
 
 def _head(head: Head, X: Floats, registers: Floats) -> Floats:
     Z = registers if head.window is not None else _keys(X, registers)
     weights = _weights(head, X, registers)[..., : Z.shape[-2]]  # a window sees registers alone
-    return weights @ (Z @ head.W_V) @ head.W_O
+    mixed = weights @ (Z @ head.W_V) @ head.W_O
+    if head.sees.asks == "first":
+        mixed = np.where((np.arange(X.shape[-2]) % head.sees.block == 0)[:, None], mixed, 0.0)
+    return np.asarray(mixed)
 
 
 def _keys(X: Floats, registers: Floats) -> Floats:
     """(..., r + n, d): registers stand before the data."""
+    if registers.shape[1] != X.shape[-1]:  # they stand in other coordinates, so that no head sees them here
+        registers = np.zeros((len(registers), X.shape[-1]))
     shared = np.broadcast_to(registers, (*X.shape[:-2], *registers.shape)) if len(registers) else X[..., :0, :]
     return np.concatenate([shared, X], axis=-2)
 

@@ -247,10 +247,17 @@ class _LinearTerm(_Weights):
     def __init__(self, term: Term, dtype: str) -> None:
         super().__init__()
         self.keep(dtype, A=term.A, R=term.R, S=term.S)
+        self.blocks = term.blocks
 
     def forward(self, X: Tensor) -> Tensor:
         Y = (X if self.S is None else self.S * X) @ self.A
-        return Y if self.R is None else self.R @ Y
+        if self.R is None:
+            return Y
+        if not self.blocks:
+            return self.R @ Y
+        k = self.R.shape[1]
+        Y = Y.unflatten(-2, (Y.shape[-2] // k, k))  # (B, n/k, k, d)
+        return (self.R * Y if k == 1 else self.R @ Y).flatten(-3, -2)
 
 
 class _AttentionLayer(nn.Module):
@@ -312,7 +319,8 @@ class _AttentionHead(_Weights):
         self.beta, self.sees, self.role = head.beta, head.sees, head.role
         self.keep(network.dtype, W_Q=head.W_Q, W_K=head.W_K, W_V=head.W_V, W_O=head.W_O)
         start, stop = head.sees.registers
-        seen = torch.tensor(network.registers[start:stop], dtype=DTYPES[network.dtype])
+        rows = network.registers[start:stop] if start < stop else np.zeros((0, len(head.W_K)))
+        seen = torch.tensor(rows, dtype=DTYPES[network.dtype])
         self.constant("K_registers", seen @ self.W_K)  # (p, h): computed once
         self.constant("V_registers", seen @ self.W_V)  # (p, v)
         self.first = float(self.K_registers[0, 0]) / 2 if head.window is not None else 0.0  # anchor, if windowed
@@ -323,14 +331,14 @@ class _AttentionHead(_Weights):
         if self.decay is not None:
             t = X @ self.W_Q[:, 0]  # (B, n): in units of the grid; beta comes later
             return attend(t, self.V_registers, self.decay, self.first, self.beta) @ self.W_O
-        Q = self.beta * (X @ self.W_Q)  # (B, n, h)
         if self.sees.data == "none":
-            return self._on_registers(Q) @ self.W_O
+            return self._on_registers(self.beta * (X @ self.W_Q)) @ self.W_O
         n = X.shape[-2]
         size = {"self": 1, "block": self.sees.block}.get(self.sees.data, n)  # keys come in blocks of this size
         blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
-        Q = Q.unflatten(-2, (n // size, size))
-        scores = Q @ (blocks @ self.W_K).mT  # (B, n/size, size, size)
+        asking = blocks[..., :1, :] if self.sees.asks == "first" else blocks
+        Q = self.beta * (asking @ self.W_Q)  # (B, n/size, size or 1, h)
+        scores = Q @ (blocks @ self.W_K).mT  # (B, n/size, size or 1, size)
         if self.sees.data == "earlier":
             scores = scores.masked_fill(~torch.ones(n, n, dtype=torch.bool, device=X.device).tril(), -torch.inf)
         if self.mask is not None:
@@ -338,7 +346,8 @@ class _AttentionHead(_Weights):
         p = len(self.K_registers)
         weights = torch.softmax(torch.cat([Q @ self.K_registers.T, scores], -1), -1)  # (B, n/size, size, p + size)
         mixed = weights[..., :p] @ self.V_registers + weights[..., p:] @ (blocks @ self.W_V)
-        return mixed.flatten(-3, -2) @ self.W_O
+        out = mixed @ self.W_O
+        return pad(out, (0, 0, 0, size - out.shape[-2])).flatten(-3, -2)  # 0 for tokens that do not ask
 
     def _on_registers(self, Q: Tensor) -> Tensor:
         """softmax(Q K^T) V, (B, n, v); through torch's fused attention where that is quicker and the rounding model

@@ -16,6 +16,7 @@ from weightwright.certificates.checker.complaints import parsed, require, terms_
 from weightwright.certificates.checker.composite import agree_composite
 from weightwright.certificates.checker.grid import agree_grid
 from weightwright.certificates.checker.layer import Hole, Target, adding_up, covers, layer_holds, reach
+from weightwright.certificates.checker.prompted import agree_prompted
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.samples import check_samples, pieces
 from weightwright.certificates.checker.side_by_side import split
@@ -32,7 +33,7 @@ from weightwright.certificates.claims import (
 from weightwright.certificates.files import network_digest, read
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
-from weightwright.network import Network
+from weightwright.network import Linear, Network
 
 KERNELS = ("dot", "anchor")
 
@@ -61,8 +62,15 @@ def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
 def _agree(network: Network, certificate: Certificate) -> None:
     with working_precision():
         _identity(network, certificate)
-        kinds = [bool(certificate.layers), certificate.composite is not None, certificate.grid is not None]
-        require(sum([*kinds, bool(certificate.parts)]) <= 1, "a certificate makes claims of one kind")
+        whole = (certificate.composite, certificate.grid, certificate.prompted)
+        kinds = [bool(certificate.layers), bool(certificate.parts), *(claim is not None for claim in whole)]
+        require(sum(kinds) <= 1, "a certificate makes claims of one kind")
+        if certificate.prompted is not None:
+            require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
+            with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
+                agree_prompted(network, certificate, certificate.prompted)
+            return
+        _ordinary(network)
         if certificate.grid is not None:
             agree_grid(network, certificate)
             return
@@ -88,6 +96,13 @@ def _agree(network: Network, certificate: Certificate) -> None:
         require(not holes or claim.rule == "taylor", f"no rule {claim.rule!r} with dead zones")
         layer_holds(stored, claim, list(_targets(certificate, claim, stored)), not stored.exact_query, holes)
         _composition(stored, certificate, claim)
+
+
+def _ordinary(network: Network) -> None:
+    """No map acts on blocks of tokens and every token asks: no rule but that for prompts knows of these."""
+    linear = [network.embed, network.read, *(layer for layer in network.flat_layers if isinstance(layer, Linear))]
+    require(not any(term.blocks for map in linear for term in map.terms), "no rule for maps on blocks of tokens here")
+    require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
 
 
 def _targets(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> Iterator[Target]:

@@ -163,13 +163,16 @@ def _rounding(heads: Sequence[StoredHead], s: arb, tau: arb, moved: arb) -> arb:
         product = largest(abs(k) for k in head.slopes) * s
         score = product + largest(abs(c) for c in head.offsets)
         delta = u * (1 + u) * product + u * score + tiny * arb(LARGEST_KEY)
+        if head.off is not None:
+            delta = largest(head.off)
         d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
         growth = (d.expm1() + 2 * count * tiny).upper()
         slack = (1 + growth) / (1 - growth) * (arb(1.001) + 4 * count * u)  # a computed weight is at most slack p_j
         summing = (u + tau).min((count + 2) * u) * slack**2  # two heavy terms and light ones, or any at all
         if growth < SMALL and summing < SMALL:
             worst = worst.max(growth)
-            here = largest_value * (2 * summing * slack / (1 - summing) + arb(3.1) * u * slack)
+            products = arb(3.1) + (head.off is not None)  # and the value's own rounding
+            here = largest_value * (2 * summing * slack / (1 - summing) + products * u * slack)
             here += underflow(count, largest_value, head.dtype)
         else:
             here = coarse(head, [d.upper()] * count, [abs(v).upper() for v in head.values])

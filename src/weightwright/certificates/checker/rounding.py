@@ -29,6 +29,7 @@ class StoredHead:
     weight: arb
     dtype: str
     window: int | None = None  # M: the keys are the 2 M + 1 of a window, in order
+    off: list[arb] | None = None  # what each score is off by, where keys and values are computed; values round once
 
     def heaviest(self, s: arb) -> int:
         """The index of a key whose weight at s is among the largest."""
@@ -73,7 +74,7 @@ def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
     if head.window is not None:
         return _window_errors(head.window, head.dtype)
     u, lost = UNIT[head.dtype], SMALLEST[head.dtype] * arb(LARGEST_KEY)
-    score_errors = [
+    score_errors = head.off or [
         u * (1 + u) * (k * box).abs_upper() + u * (k * box + c).abs_upper() + lost
         for k, c in zip(head.slopes, head.offsets, strict=True)
     ]
@@ -125,7 +126,7 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
         return arb.nan()
     # a product, the two roundings of normalising it or the units of one division, and a value that is computed
     plain = 3 if head.window is None else 1 + 2 * DIVISION_ULPS
-    counts = [plain + (tilt != 0 and not head.copied) for tilt in head.tilts]
+    counts = [plain + (head.off is not None or (tilt != 0 and not head.copied)) for tilt in head.tilts]
     each = sum((x * count for x, count in zip(products, counts, strict=True)), arb(0))
     each = each * u * (1 + 4 * u)
     summed = (any_order(products, u) + each + (output + moved) * weight_sum) / (1 - weight_sum)

@@ -51,7 +51,8 @@ def agree_vector(network: Network, certificate: Certificate) -> None:
     expected = to_text(vector_formula(formula, stored.centres, stored.scales, stored.mean))
     require(claim.formula == expected, f"the head must compute {expected!r}, but the claim is {claim.formula!r}")
     names = tuple(f"s{i}" for i in range(d))
-    _head(_Examiner(stored, parsed(claim.formula, names, "the head's formula"), names, claim), claim)
+    local, slopes = parsed(claim.formula, names, "the head's formula"), [not exact for exact in stored.exact]
+    head_holds(Examiner(stored, local, names, claim, slopes), claim)
     _composition(stored, certificate, claim)
 
 
@@ -61,6 +62,11 @@ def _shapes(certificate: Certificate, claim: VectorClaim, d: int) -> None:
         lo.shape == hi.shape == (d,) and bool((lo < hi).all() and np.isfinite([lo, hi]).all()),
         f"the domain {certificate.domain} is no box of {d} intervals",
     )
+    claims_a_box(claim, d)
+
+
+def claims_a_box(claim: VectorClaim, d: int) -> None:
+    """The claim is about a box of d axes, with boxes and slopes of as many."""
     require(claim.lo.shape == claim.hi.shape == claim.lipschitz.shape == (d,), "a claim of another number of axes")
     require(bool((np.isfinite(claim.lipschitz) & (claim.lipschitz >= 0)).all()), "a slope's bound is no number")
     require(bool(np.isfinite([claim.lo, claim.hi]).all() and (claim.lo < claim.hi).all()), "the claim has no box")
@@ -90,7 +96,7 @@ def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) ->
     require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
 
 
-def _head(examiner: _Examiner, claim: VectorClaim) -> None:
+def head_holds(examiner: Examiner, claim: VectorClaim) -> None:
     """Every term of the claim on every box; where the enclosure is too wide, on its halves."""
     boxes = [(a, b) for a, b in claim.boxes.tolist()]
     budget = HALVINGS[0] * len(boxes) + HALVINGS[1]
@@ -129,11 +135,13 @@ class _Found:
         return ""
 
 
-class _Examiner:
-    """One head and one formula, to be looked at box by box."""
+class Examiner:
+    """One head and one formula, to be looked at box by box. slopes: for each axis, whether that of the formula is."""
 
-    def __init__(self, stored: VectorHead, formula: Expression, names: Sequence[str], claim: VectorClaim) -> None:
-        self.stored, self.formula, self.names = stored, formula, names
+    def __init__(
+        self, stored: VectorHead, formula: Expression, names: Sequence[str], claim: VectorClaim, slopes: Sequence[bool]
+    ) -> None:
+        self.stored, self.formula, self.names, self.sloped = stored, formula, names, slopes
         self.d = len(names)
         self.head, self.slopes = stored.plain, stored.slopes
         self.keys = arb_mat([list(row) for row in zip(*stored.slopes, strict=True)])  # (p, d)
@@ -166,11 +174,12 @@ class _Examiner:
         if not rounding <= self.limit:
             rounding = local.rounding(box, scores, centre, away)
         terms = {"approximation": approximation, "leakage": self._leakage(scores[top] - fall)}
-        slopes = [arb(0) if exact else self._slope(box, i) for i, exact in enumerate(self.stored.exact)]
+        slopes = [self._slope(box, i) if wanted else arb(0) for i, wanted in enumerate(self.sloped)]
         return _Found(terms | {"rounding": rounding}, slopes, local.axis(a, b))
 
     def _leakage(self, highest: arb) -> arb:
-        assert self.head.hidden is not None
+        if self.head.hidden is None:
+            return arb(0)
         return leakage(self.head.hidden, highest, largest(abs(v) for v in self.head.values))
 
     def _scores(self, s: Sequence[arb]) -> list[arb]:
@@ -190,6 +199,8 @@ class _Examiner:
 
     def score_errors(self, s: Sequence[arb], scores: Sequence[arb]) -> list[arb]:
         """How far each score can be off, queries at most s and scores at most these: docs/certificates.md."""
+        if self.head.off is not None:
+            return self.head.off
         u, tiny, d = UNIT[self.head.dtype], SMALLEST[self.head.dtype], self.d
         out = []
         for j, (offset, score) in enumerate(zip(self.head.offsets, scores, strict=True)):
@@ -208,7 +219,7 @@ class _Examiner:
 class _Local:
     """The head around the middle of one box: weights p, slopes around their mean, what they do within r."""
 
-    def __init__(self, examiner: _Examiner, p: list[arb], r: list[arb]) -> None:
+    def __init__(self, examiner: Examiner, p: list[arb], r: list[arb]) -> None:
         self.of, self.p, self.r = examiner, p, r
         slopes = examiner.slopes
         self.mean = [sum((w * k for w, k in zip(p, axis, strict=True)), arb(0)).mid() for axis in slopes]
