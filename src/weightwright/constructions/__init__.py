@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weightwright.constructions.bump_network import bumps
     from weightwright.constructions.emulated_relu import relu_network
     from weightwright.constructions.hardmax import nearly_hardmax
+    from weightwright.constructions.hopfield_function import hopfield_function
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
@@ -25,6 +26,7 @@ __all__ = [
     "bumps",
     "clipped_relu",
     "hard_tanh",
+    "hopfield_function",
     "native_relu",
     "nearly_hardmax",
     "relu",
@@ -43,6 +45,7 @@ _HOMES = {
     **dict.fromkeys(("sequence_to_scalar", "sequence_to_scalar_softmax"), "scalar_lookup"),
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
     "bumps": "bump_network",
+    "hopfield_function": "hopfield_function",
     "native_relu": "plain_transformer",
     "nearly_hardmax": "hardmax",
     "relu_network": "emulated_relu",
