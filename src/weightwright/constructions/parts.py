@@ -114,7 +114,9 @@ def nearest_part(
         head = StoredHead(slopes, heights, values_held, zeros, False, nothing, arb(HIDDEN), arb(1), dtype)
         found = examine_nearest([head], local, arb(lo), arb(hi))
         steepest = largest(abs(series(local, arb(a).union(arb(b)), 1)[1]) for a, b in boxes.tolist())
-        numbers = [float(x.upper()) * (1 + 2.0**-20) + 1e-300 for x in (found.approximation, found.leakage, found.rounding)]
+        numbers = [
+            float(x.upper()) * (1 + 2.0**-20) + 1e-300 for x in (found.approximation, found.leakage, found.rounding)
+        ]
         slope = float(steepest.upper()) * (1 + 2.0**-20)
     if not all(map(math.isfinite, (*numbers, slope))):
         raise ToleranceError(f"no bound could be proven for {to_text(local)} with {len(keys)} anchors in {dtype}")
