@@ -14,16 +14,16 @@ the stream could compute. Only the first token of a block asks, so a pass costs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from weightwright.certificates.prompted import Pass
 from weightwright.network import Attention, Head, Layer, Linear, Network, Sees, Term
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 
-Middle = Literal["none", "threshold", "clock"]
 Answer = Literal["gradients", "w", "p"]
 
 #: A gate is t sigmoid(beta t), within 0.2785/beta of relu(t).
@@ -46,16 +46,6 @@ class PromptTable:
     @property
     def size(self) -> int:
         return len(self.along)
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The coefficients of one pass; the rows of method are w and p, its columns z, q, p and w."""
-
-    alpha: float = 1.0
-    method: Floats = field(default_factory=lambda: np.array([[1.0, 0.0, 0.0, 0.0]]))
-    middle: Middle = "none"
-    tick: float = 0.0  # what the clock gains
 
 
 class Layout:

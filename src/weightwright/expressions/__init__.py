@@ -3,6 +3,7 @@
 The prover, the checker and the head designers each give these expressions a meaning of their own.
 """
 
+from weightwright.expressions.differentiate import differentiate
 from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, fold, substitute
 from weightwright.expressions.parse import parse
 from weightwright.expressions.text import to_text
@@ -13,6 +14,7 @@ __all__ = [
     "Expression",
     "Number",
     "Variable",
+    "differentiate",
     "fold",
     "parse",
     "substitute",

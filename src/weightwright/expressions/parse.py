@@ -1,8 +1,8 @@
 """Text to expression. A small operator-precedence parser: nothing is evaluated, no Python code runs.
 
-Grammar: decimal numbers, the variables, `pi`, `e`, `+ - * / **`, brackets, the functions of `OPERATIONS`, and
-softshrink(x, t), which is relu(x - t) - relu(-x - t). Precedence is Python's: `-x**2` is `-(x**2)` and `2**-x` is
-allowed.
+Grammar: decimal numbers, the variables, `pi`, `e`, `+ - * / **`, brackets, the functions of `OPERATIONS`,
+softshrink(x, t), which is relu(x - t) - relu(-x - t), and sinh and cosh, which are written with exp. Precedence is
+Python's: `-x**2` is `-(x**2)` and `2**-x` is allowed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _TOKEN = re.compile(
 _BINARY = {"+": ("add", 1), "-": ("sub", 1), "*": ("mul", 2), "/": ("div", 2), "**": ("pow", 4)}
 _UNARY_STRENGTH = 3
 _OPERATORS = ("add", "sub", "mul", "div", "pow", "neg")  # written as such, not as functions
-_NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), "softshrink"]
+#: Functions that are written with others, and the number of their arguments.
+_WRITTEN = {"softshrink": 2, "sinh": 1, "cosh": 1}
+_NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), *_WRITTEN]
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class _Parser:
         if token.text not in _NAMES:
             known = ", ".join([*self.variables, *_NAMES])
             raise self._error(f"unknown name {token.text!r}; known are {known}", token)
-        arity = 2 if token.text == "softshrink" else OPERATIONS[token.text]
+        arity = {**OPERATIONS, **_WRITTEN}[token.text]
         if arity == 0:
             return Apply(token.text, ())
         self._expect("(")
@@ -137,7 +139,7 @@ class _Parser:
         self._expect(")")
         if len(args) != arity:
             raise self._error(f"{token.text} takes {arity} arguments, not {len(args)}", token)
-        return soft_threshold(*args) if token.text == "softshrink" else Apply(token.text, tuple(args))
+        return _written(token.text, args) if token.text in _WRITTEN else Apply(token.text, tuple(args))
 
     def _count(self, node: Expression) -> Expression:
         self.nodes += 1
@@ -168,3 +170,11 @@ class _Parser:
     def _error(self, message: str, token: _Token) -> FormulaError:
         shown = self.text if len(self.text) <= 80 else self.text[:77] + "..."
         return FormulaError(f"formula {shown!r}, character {token.at + 1}: {message}")
+
+
+def _written(name: str, args: list[Expression]) -> Expression:
+    if name == "softshrink":
+        return soft_threshold(*args)
+    rising, falling = Apply("exp", (args[0],)), Apply("exp", (Apply("neg", (args[0],)),))
+    both = Apply("add" if name == "cosh" else "sub", (rising, falling))
+    return Apply("div", (both, Number(Fraction(2))))

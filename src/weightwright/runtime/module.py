@@ -18,9 +18,10 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from weightwright.certificates.claims import Certificate, bound_in_words, rounded_up
 from weightwright.certificates.files import read, write
-from weightwright.errors import CertificateError, DomainError
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.network.layers import Floats
+from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
+from weightwright.runtime.prompts import watch
 from weightwright.runtime.window import attend, decay
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class AttentionNetwork(nn.Module):
         self.embed = _LinearMap(network.embed, network.dtype)
         self.layers = nn.ModuleList(_build(layer, network) for layer in network.layers)
         self.read = _LinearMap(network.read, network.dtype)
+        if certificate is not None and certificate.prompted is not None:
+            if on_domain == "clamp":
+                raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
+            watch(self, certificate.prompted)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -90,7 +95,7 @@ class AttentionNetwork(nn.Module):
         if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
             raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
         if self.certificate is not None:
-            _refuse_reduced_precision(x)
+            refuse_reduced_precision(x)
         if self.certificate is None or self.on_domain == "ignore":
             return x
         lo, hi = (
@@ -98,10 +103,10 @@ class AttentionNetwork(nn.Module):
             for end in (self.certificate.domain.lo, self.certificate.domain.hi)
         )
         if self.on_domain == "clamp" and not x.isnan().any():
-            return x.clamp(_inward(lo, dtype, math.inf), _inward(hi, dtype, -math.inf))
+            return x.clamp(inward(lo, dtype, math.inf), inward(hi, dtype, -math.inf))
         outside = ~((x >= lo) & (x <= hi))
         if outside.any():
-            raise _outside(x, outside, lo, hi, self.network.inputs)
+            raise outside_of(x, outside, lo, hi, self.network.inputs)
         return x
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -151,44 +156,6 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
 
         network, certificate = checked(path)
     return AttentionNetwork(network, certificate, on_domain)
-
-
-def _inward(end: Tensor, dtype: torch.dtype, inward: float) -> Tensor:
-    """The number of the dtype next to the end, inside the domain."""
-    near = end.to(dtype)
-    outside = near.double() < end if inward > 0 else near.double() > end
-    return torch.where(outside, torch.nextafter(near, torch.full_like(near, inward)), near)
-
-
-def _refuse_reduced_precision(x: Tensor) -> None:
-    """Settings under which torch computes in fewer bits than the certificate is about."""
-    if torch.is_autocast_enabled(x.device.type):
-        raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
-    if x.dtype != torch.float32:
-        return
-    try:
-        precision = torch.get_float32_matmul_precision()
-    except RuntimeError as error:  # several of torch's settings contradict each other
-        raise CertificateError(f"torch does not say in how many bits it multiplies float32: {error}") from error
-    if precision != "highest":
-        raise CertificateError(
-            f"torch.set_float32_matmul_precision({precision!r}) lets products of float32 run in fewer bits than the"
-            " certificate is about; set it to 'highest'"
-        )
-
-
-def _outside(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...]) -> DomainError:
-    """Name the first offending entry: which token, which feature, by how much."""
-    index = tuple(int(i) for i in outside.nonzero()[0])
-    value, feature = float(x[index]), index[-1]
-    low, high = (float(end.expand(x.shape[-2:])[index[-2:]]) for end in (lo, hi))
-    excess = low - value if value < low else value - high
-    passes = "'ignore'" if np.isnan(value) else "'clamp' or 'ignore'"
-    by = f", off by {excess:.3g}" if np.isfinite(excess) else ""
-    return DomainError(
-        f"{names[feature]!r} of token {index[-2]} is {value!r}, outside [{low!r}, {high!r}]{by}"
-        f" ({int(outside.sum())} such inputs); on_domain={passes} lets it pass"
-    )
 
 
 def _build(layer: Layer, network: Network) -> nn.Module:

@@ -20,11 +20,11 @@ _FLINT = RLock()
 
 
 @contextmanager
-def working_precision() -> Iterator[None]:
+def working_precision(bits: int = PRECISION) -> Iterator[None]:
     """The checker's precision, for one thread at a time; the caller's own settings come back afterwards."""
     with _FLINT:
         precision, cap = ctx.prec, ctx.cap
-        ctx.prec = PRECISION
+        ctx.prec = bits
         try:
             yield
         finally:

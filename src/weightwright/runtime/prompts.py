@@ -1,0 +1,114 @@
+"""A network that runs an algorithm on its prompt is watched: arguments and states must stay where the bound holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightwright.certificates.leaves import VectorClaim
+from weightwright.certificates.prompted import Prompted, Summand
+from weightwright.errors import DomainError
+from weightwright.network import Layer, Linear, Loop
+
+if TYPE_CHECKING:
+    from weightwright.runtime.module import AttentionNetwork
+
+
+def ends_a_pass(layer: Layer) -> bool:
+    """Whether this layer writes the new states: the one token-wise map without blocks."""
+    return isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].R is None
+
+
+def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[Layer, nn.Module]]:
+    """Every layer with its module, loops opened once."""
+    for layer, module in zip(layers, modules, strict=True):
+        if isinstance(layer, Loop):
+            yield from flat(layer.layers, module.layers)  # type: ignore[arg-type]
+        else:
+            yield layer, module
+
+
+def watch(net: AttentionNetwork, prompted: Prompted) -> None:
+    """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
+    owners = [summand for summand in prompted.summands for _ in range(summand.tables)]
+    layers = flat(net.network.layers, net.layers)
+    spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
+    for number, module in enumerate(spreads):
+        table = number % len(owners)
+        module.register_forward_pre_hook(_looking(net, owners[table], first=table == 0))
+
+
+def _spreads(layer: Linear) -> bool:
+    """Whether every token becomes a block of keys."""
+    term = layer.terms[0] if layer.terms else None
+    return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
+
+
+def _looking(net: AttentionNetwork, summand: Summand, first: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+    names = net.network.embed.coordinates
+    groups = {group: [i for i, name in enumerate(names) if name.split("[")[0] == group] for group in "xywp"}
+
+    def look(_: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if net.on_domain == "ignore":
+            return
+        X: Tensor = arguments[0]
+        if first:
+            _states(net, X, names, groups["w"] + groups["p"])
+        _arguments(summand, *(X[..., groups[group]] for group in "xyw"))
+
+    return look
+
+
+def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: list[int]) -> None:
+    assert net.certificate is not None
+    inputs, domain = net.network.inputs, net.certificate.domain
+    for i in states:
+        column = inputs.index(names[i])
+        lo, hi = (float(np.broadcast_to(end, (1, len(inputs)))[0, column]) for end in (domain.lo, domain.hi))
+        found = X[..., i].detach()
+        outside = ~((found >= lo) & (found <= hi))
+        if outside.any():
+            raise DomainError(
+                f"the state {names[i]} became {float(found[outside][0]):.6g}, outside [{lo:g}, {hi:g}], which the"
+                " network was built for; build it for larger states, or take a smaller step"
+            )
+
+
+def _arguments(summand: Summand, x: Tensor, y: Tensor, w: Tensor) -> None:
+    """Refused unless every argument lies surely inside, its rounding here counted."""
+    y, products = y[..., 0].detach(), (x * w).detach()
+    inner, size = products.sum(-1), products.abs().sum(-1)
+    claim = summand.claim
+    if isinstance(claim, VectorClaim):
+        _inside(inner, size, claim.lo[0] / summand.scale, claim.hi[0] / summand.scale, "w.x", x.shape[-1])
+        _inside(y, y.abs(), claim.lo[1] / summand.scale, claim.hi[1] / summand.scale, "y", 1)
+        return
+    assert summand.along is not None
+    a, b = summand.along
+    s, size = a * inner + b * y, abs(a) * size + abs(b) * y.abs()
+    _inside(s, size, claim.lo / summand.scale, claim.hi / summand.scale, _what(a, b), x.shape[-1])
+
+
+def _inside(s: Tensor, size: Tensor, lo: float, hi: float, what: str, products: int) -> None:
+    slack = (products + 4) * torch.finfo(s.dtype).eps * size
+    outside = ~((s - slack >= lo) & (s + slack <= hi))
+    if outside.any():
+        token = int(outside.nonzero()[0][-1])
+        raise DomainError(
+            f"{what} of sample {token} is {float(s[outside][0]):.6g}, outside [{lo:.6g}, {hi:.6g}], which the network"
+            f" was built for; over all samples it ranges over [{float(s.min()):.6g}, {float(s.max()):.6g}]:"
+            f" build the network with reach={_rounded_up(float((s.abs() + slack).max()))}"
+        )
+
+
+def _what(a: float, b: float) -> str:
+    return {(1.0, -1.0): "the residual w.x - y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}.get((a, b), f"{a:g} w.x + {b:g} y")
+
+
+def _rounded_up(size: float) -> str:
+    digits = 10.0 ** np.floor(np.log10(size) - 1) if np.isfinite(size) and size > 0 else 1.0
+    return f"{np.ceil(1.001 * size / digits) * digits:g}" if np.isfinite(size) else "a finite number: it diverged"
