@@ -192,6 +192,20 @@ def test_the_bound_is_attained_by_two_patterns() -> None:
         assert 0.999 * worst.bound < largest <= worst.bound
 
 
+def test_scores_that_round_are_covered() -> None:
+    """Patterns far from 0 and near each other: in float32 a score of 4e5 is off by 1/64, and beta is 8. The bound in
+    exact arithmetic is exceeded."""
+    exceeded = 0
+    for seed in range(20):
+        patterns = (torch.tensor([300.0, -200.0, 500.0]) + 0.01 * normal(seed, 2, 3)).float()
+        memory = Hopfield(3, 8.0, torch.float32).store(patterns)
+        bound = memory.recall_bound(pattern=0)
+        found = distance(memory.retrieve(patterns[0]), patterns[0])
+        assert found <= bound.bound
+        exceeded += found > bound.softmax + 1e-4
+    assert exceeded > 5
+
+
 def test_the_worst_pattern_is_named() -> None:
     memory, _ = made("patterns")
     worst = memory.recall_bound(0.25)

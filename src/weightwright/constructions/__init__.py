@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weightwright.constructions.emulated_relu import relu_network
     from weightwright.constructions.hardmax import nearly_hardmax
     from weightwright.constructions.hopfield_function import hopfield_function
+    from weightwright.constructions.hopfield_gradients import hopfield_gradients
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
@@ -27,6 +28,7 @@ __all__ = [
     "clipped_relu",
     "hard_tanh",
     "hopfield_function",
+    "hopfield_gradients",
     "native_relu",
     "nearly_hardmax",
     "relu",
@@ -46,6 +48,7 @@ _HOMES = {
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
     "bumps": "bump_network",
     "hopfield_function": "hopfield_function",
+    "hopfield_gradients": "hopfield_gradients",
     "native_relu": "plain_transformer",
     "nearly_hardmax": "hardmax",
     "relu_network": "emulated_relu",

@@ -87,3 +87,14 @@ def counts_hopfield_heads(d: int, heads: int, keys: int, outputs: int = 1) -> Co
     D = 2 + 3 * heads + outputs
     parameters = (d + 1) * D + keys * D + 6 * D * heads + D * outputs + outputs
     return {"layers": 1, "heads": heads, "registers": keys, "width": D, "parameters": parameters}
+
+
+def counts_hopfield_gradients(d: int, keys: tuple[int, ...]) -> Counts:
+    """AE-14: for every table (so many keys each) a map that spreads the examples, a head, and a map that gathers."""
+    D = 6 * d + 2
+    wide = D + 2 * d + 2
+    spread = sum(5 * (D * wide + P) + wide for P in keys)
+    heads = len(keys) * (2 * wide * (d + 2) + 2 * wide * d)
+    gather = sum(wide * D + P + D for P in keys)
+    parameters = (2 * d + 2) * D + spread + heads + gather + D * d + d
+    return {"layers": len(keys), "heads": len(keys), "registers": 0, "width": D, "parameters": parameters}

@@ -50,7 +50,7 @@ MAX_ANCHORS = 65_536
 #: Shares of the tolerance for the spacing of the anchors, one after the other; the rest is for leakage and rounding.
 SPACING = (1 - 2.0**-7, 0.85, 0.6)
 #: ln of how far below the tolerance the other anchors are to weigh.
-_QUIET = 13 * math.log(2)
+_QUIET = 9 * math.log(2)
 
 
 def hopfield_function(
@@ -119,24 +119,24 @@ class _Task:
 
 def _faithful(task: _Task, P: int | None) -> AttentionNetwork:
     """Finer anchors are tried where rounding takes more of the tolerance than was left for it."""
-    refusal = None
-    for share in SPACING:
-        number, beta, printed = parameters(task.formulas, *task.range, task.tol, P, share)
-        lo, hi = task.range
-        anchors = rounded(np.asarray(lo + np.arange(number + 1) * ((hi - lo) / number), dtype=np.float64), task.dtype)
-        parts = [
-            nearest_part(to_text(g), anchors, values(g, anchors), 2 * beta, lo, hi, task.dtype) for g in task.formulas
-        ]
-        claims = [part.at(0, [0], task.units(row), row) for row, part in enumerate(parts)]
+    refusals = []
+    for share in SPACING if P is None else SPACING[:1]:
         try:
-            net = task.certified(_one_head(parts, task), parts, claims)
+            return _anchored(task, P, share)
         except ToleranceError as error:
-            refusal = error
-            continue
-        net.about = _about("faithful", net, task, {"P": float(number), "beta": beta}, printed, anchors)
-        return net
-    assert refusal is not None
-    raise refusal
+            refusals.append(error)
+    raise min(refusals, key=lambda error: math.inf if error.best is None else error.best)
+
+
+def _anchored(task: _Task, P: int | None, share: float) -> AttentionNetwork:
+    lo, hi = task.range
+    P, beta, printed = parameters(task.formulas, lo, hi, task.tol, P, share)
+    anchors = rounded(np.asarray(lo + np.arange(P + 1) * ((hi - lo) / P), dtype=np.float64), task.dtype)
+    parts = [nearest_part(to_text(g), anchors, values(g, anchors), 2 * beta, lo, hi, task.dtype) for g in task.formulas]
+    claims = [part.at(0, [0], task.units(row), row) for row, part in enumerate(parts)]
+    net = task.certified(_one_head(parts, task), parts, claims)
+    net.about = _about("faithful", net, task, {"P": float(P), "beta": beta}, printed, anchors)
+    return net
 
 
 def _spectral(task: _Task) -> AttentionNetwork:

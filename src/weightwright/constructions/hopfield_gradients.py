@@ -4,9 +4,9 @@ Statement. For f: R -> R continuous, examples (x_i, y_i) and w in boxes, a Hopfi
 within any tol of f(w . x_i - y_i) x_i for every i. With f the derivative of a loss these are the gradients of the
 examples (Corollary E.2.1).
 
-Source: in-context algorithm emulation paper, Theorem E.2, Corollary E.2.1. The state patterns are the queries (w, 1, 1);
-the stored patterns are what a linear map spreads out of every example, (2 L_j x_i, -2 L_j y_i, -L_j^2), with the
-values f(L_j) x_i: the softmax of beta (2 L_j r_i - L_j^2) picks the L_j nearest to r_i = w . x_i - y_i.
+Source: in-context algorithm emulation paper, Theorem E.2, Corollary E.2.1. State patterns are the queries (w, 1, 1);
+stored patterns are what a linear map spreads out of every example, (2 L_j x_i, -2 L_j y_i, -L_j^2), with the values
+f(L_j) x_i: the softmax of beta (2 L_j r_i - L_j^2) picks the L_j nearest to r_i = w . x_i - y_i.
 Deviations:
 - the constant row of the state patterns is +1: the printed -1 turns -L^2 into +L^2 (errata);
 - a state pattern sees the stored patterns of its own example only. The printed layer shows it all of them and adds
@@ -20,22 +20,21 @@ Spectral: soft anchors with fitted values.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weightwright.box import Box
-from weightwright.certificates.prompted import Prompted, Summand
 from weightwright.certificates.prover.jets import values
-from weightwright.compiler.composed import certified_prompted
-from weightwright.compiler.parts import Part, spectral_part
 from weightwright.compiler.task import as_function
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.hopfield_function import SPACING, parameters
+from weightwright.constructions.in_context import Ranges, gradients_network
 from weightwright.constructions.models import positive, whole
 from weightwright.constructions.parts import nearest_part
 from weightwright.constructions.prompted import PromptTable, prompted_network
+from weightwright.constructions.slopes import Slope, as_slope, spectral_slope
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Expression, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees
@@ -44,13 +43,19 @@ from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
 Function = str | Callable[[Any], Any]
+Bounds = float | tuple[float, float, float]
+
+RESIDUAL = (1.0, -1.0)  # of w . x and y
+MAX_KEYS = 512
+#: Shares of the tolerance for fitted values, one after the other; the rest is for rounding.
+_FITTED = (0.9, 0.45, 0.1)
 
 
 def hopfield_gradients(
     f: Function,
     n: int,
     d: int,
-    B: float | tuple[float, float, float] = 1.0,
+    B: Bounds = 1.0,
     *,
     tol: float | None = None,
     P: int | None = None,
@@ -64,58 +69,54 @@ def hopfield_gradients(
     if method is "faithful".
     Hypotheses: f has a bounded slope on all residuals that B allows, |r| <= d B_w B_x + B_y.
     Error: `net.certificate.bound` for every prompt within B, rounding included.
-    Cost: 1 attention layer, 1 head (spectral: one or more), n (P + 1) scores.
+    Cost: 1 attention layer and 1 head (spectral: one or more), n (P + 1) scores.
 
     >>> net = hopfield_gradients("tanh(x)", n=3, d=2, tol=1e-6, method="spectral")
     >>> net.certificate.status, net.certificate.bound <= 1e-6
     ('PROVEN', True)
     """
-    formula, box, reach = _arguments(f, n, d, B, dtype)
+    formula, ranges = _arguments(f, n, d, B, dtype)
     positive("tol", tol)
     whole("P", P, 2)
-    if method == "spectral":
-        if P is not None or tol is None:
-            raise ValueError("give tol, and no P, for method='spectral'")
-        largest = float(np.abs(box.hi[0, :d]).max())
-        share = 0.9 if dtype == "float64" else 0.7  # the rest is for rounding
-        part = spectral_part(to_text(formula), -reach, reach, share * tol / largest, dtype)
-        return _certified(part, formula, n, d, box, tol, dtype, "spectral", {}, np.linspace(-reach, reach, 33))
-    if method != "faithful":
+    if method not in ("faithful", "spectral"):
         raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    if method == "spectral" and (P is not None or tol is None):
+        raise ValueError("give tol, and no P, for method='spectral'")
     if (tol is None) == (P is None):
         raise ValueError("give either tol or P, not both and not neither")
-    return _faithful(formula, n, d, box, reach, tol, P, dtype)
-
-
-def _faithful(
-    formula: Expression, n: int, d: int, box: Box, reach: float, tol: float | None, P: int | None, dtype: str
-) -> AttentionNetwork:
-    """Finer anchors are tried where rounding takes more of the tolerance than was left for it."""
-    refusal, largest = None, float(np.abs(box.hi[0, :d]).max())
-    for share in SPACING:
-        part, anchors, chosen = anchored(formula, reach, None if tol is None else tol / largest, P, dtype, share)
-        try:
-            return _certified(part, formula, n, d, box, tol, dtype, "faithful", chosen, anchors)
-        except ToleranceError as error:
-            refusal = error
-    assert refusal is not None
-    raise refusal
+    best = math.inf
+    for share in _FITTED if method == "spectral" else SPACING:
+        aim = None if tol is None else share * tol / ranges.x
+        if method == "spectral":
+            slope = spectral_slope(to_text(formula), RESIDUAL, _reach(d, ranges), aim, dtype, MAX_KEYS)
+            chosen = {"keys": float(slope.anchors), "heads": float(len(slope.tables))}
+        else:
+            slope, chosen = anchored(formula, _reach(d, ranges), aim, P, dtype)
+        net = gradients_network(slope, n, d, ranges, dtype)
+        assert net.certificate is not None
+        best = min(best, net.certificate.bound)
+        if tol is None or net.certificate.bound <= tol:
+            net.about = _about(method, net, formula, n, d, ranges, chosen)
+            return net
+    raise ToleranceError(f"tol={tol:g} cannot be proven in {dtype}: {best:.3g} is the best", best)
 
 
 def anchored(
-    formula: Expression, reach: float, tol: float | None, P: int | None, dtype: str, share: float = SPACING[0]
-) -> tuple[Part, Floats, dict[str, float]]:
-    """f by the nearest of P + 1 anchors on all residuals, for a value of size 1; the anchors, and P and beta."""
-    P, beta, _ = parameters([formula], -reach, reach, tol, P, share)
-    anchors = rounded(np.asarray(-reach + np.arange(P + 1) * (2 * reach / P), dtype=np.float64), dtype)
+    formula: Expression, reach: float, tol: float | None, P: int | None, dtype: str = "float64"
+) -> tuple[Slope, dict[str, float]]:
+    """f by the nearest of P + 1 anchors on all residuals; P and beta."""
+    P, beta, _ = parameters([formula], -reach, reach, tol, P, 1.0)
+    anchors = rounded(_anchors(reach, P), dtype)
     part = nearest_part(to_text(formula), anchors, values(formula, anchors), 2 * beta, -reach, reach, dtype)
-    return part, anchors, {"P": float(P), "beta": beta}
+    return as_slope(part, RESIDUAL), {"P": float(P), "beta": beta}
 
 
-def _arguments(
-    f: Function, n: int, d: int, B: float | tuple[float, float, float], dtype: str
-) -> tuple[Expression, Box, float]:
-    """f as a formula in x, the box of prompts, and how large a residual can be (a little more)."""
+def _anchors(reach: float, P: int) -> Floats:
+    return np.asarray(-reach + np.arange(P + 1) * (2 * reach / P), dtype=np.float64)
+
+
+def _arguments(f: Function, n: int, d: int, B: Bounds, dtype: str) -> tuple[Expression, Ranges]:
+    """f as a formula in x, and the ranges of the prompt's numbers."""
     whole("n", n, 1)
     whole("d", d, 1)
     bounds = B if isinstance(B, tuple) else (B, B, B)
@@ -126,48 +127,17 @@ def _arguments(
     if dtype not in ("float64", "float32"):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     formula = as_function(f, ("x",), may_be_opaque=False)
-    x, y, w = (float(bound) for bound in bounds)
-    size = np.repeat([x, y, w], [d, 1, d]) * np.ones((n, 1))
-    return formula, Box(-size, size), (d * w * x + y) * (1 + 2.0**-20)  # type: ignore[return-value]
+    x, y, w = (float(rounded(np.array(float(bound)), dtype)) for bound in bounds)
+    return formula, Ranges(x, y, w)  # type: ignore[return-value]
 
 
-def _tables(part: Part) -> list[PromptTable]:
-    """Scores beta (k (w . x - y) + c), with the scale of the part's query in k."""
-    if part.slope or part.query.centre:
-        raise ToleranceError(f"{part.profile}: its heads need a copy of the residual, which no example holds")
-    k = part.query.scale
-    return [
-        PromptTable(
-            k * table.keys, -k * table.keys, table.offsets, table.values, table.beta, table.weight,
-            part.mean if index == 0 else 0.0, f"{part.profile} of w . x - y",
-        )
-        for index, table in enumerate(part.tables)
-    ]  # fmt: skip
-
-
-def _certified(
-    part: Part,
-    formula: Expression,
-    n: int,
-    d: int,
-    box: Box,
-    tol: float | None,
-    dtype: str,
-    method: Method,
-    chosen: dict[str, float],
-    anchors: Floats,
-) -> AttentionNetwork:
-    tables = _tables(part)
-    network = prompted_network(n, d, tables, (), None, "gradients", False, dtype)
-    summand = Summand(part.profile, (1.0, -1.0), part.query.scale, len(tables), part.claim)
-    net = certified_prompted(network, Prompted(d, False, "gradients", (summand,)), box, tol)
-    chosen = chosen or {"keys": float(part.keys), "heads": float(len(tables))}
-    net.about = _about(method, net, formula, d, box, chosen, anchors)
-    return net
+def _reach(d: int, ranges: Ranges) -> float:
+    """How large a residual can be, and a little more: a computed one is off."""
+    return (d * ranges.w * ranges.x + ranges.y) * (1 + 2.0**-16)
 
 
 def literal_gradients(
-    f: Function, n: int, d: int, B: float | tuple[float, float, float] = 1.0, *, P: int, C: float | None = None
+    f: Function, n: int, d: int, B: Bounds = 1.0, *, P: int, C: float | None = None
 ) -> AttentionNetwork:
     """The printed layer, in float64 and without a certificate: every state pattern sees all n (P + 1) stored ones.
 
@@ -175,23 +145,25 @@ def literal_gradients(
     beta, R the largest residual. The own example's best score is -dL^2 / 4 at least, another's R^2 at most: the others
     weigh n (P + 1) e^-40 together.
     """
-    formula, box, reach = _arguments(f, n, d, B, "float64")
+    formula, ranges = _arguments(f, n, d, B, "float64")
     whole("P", P, 2)
-    part, anchors, chosen = anchored(formula, reach, None, P, "float64")
+    reach = _reach(d, ranges)
+    slope, chosen = anchored(formula, reach, None, P)
     if C is None:
-        C = reach**2 + (anchors[1] - anchors[0]) ** 2 / 4 + 40 / chosen["beta"]
-    table = part.tables[0]
-    # the part's keys are (factor L, -factor L^2 / 2) with factor * table.beta = 2 * beta
-    net = AttentionNetwork(_all_seen(_tables(part)[0], n, d, 2 * C * chosen["beta"] / 2 / table.beta))
-    net.about = _about("faithful", net, formula, d, box, chosen | {"C": C}, anchors)
+        C = reach**2 + (reach / P) ** 2 + 40 / chosen["beta"]
+    (table,) = slope.tables
+    net = AttentionNetwork(_all_seen(table, n, d, C * chosen["beta"] / table.beta))
+    net.about = _about("faithful", net, formula, n, d, ranges, chosen | {"C": C})
     return net
 
 
 def _all_seen(table: PromptTable, n: int, d: int, own: float) -> Network:
-    """The prompted form, but all keys are seen; a code of n coordinates adds `own` to the scores of an example's own."""
+    """The prompted form, but all keys are seen; a code of n coordinates adds beta `own` for the same example."""
     base = prompted_network(n, d, [table], (), None, "gradients", False, "float64")
     spread, attend, gather = base.layers
-    assert isinstance(spread, Linear) and isinstance(attend, Attention) and isinstance(gather, Linear)
+    assert isinstance(spread, Linear)
+    assert isinstance(attend, Attention)
+    assert isinstance(gather, Linear)
     P, code = table.size, tuple(f"example[{i}]" for i in range(n))
 
     def wider(W: Floats, rows: int = 0, columns: int = 0) -> Floats:
@@ -213,11 +185,14 @@ def _about(
     method: Method,
     net: AttentionNetwork,
     formula: Expression,
+    n: int,
     d: int,
-    box: Box,
+    ranges: Ranges,
     chosen: dict[str, float],
-    anchors: Floats,
 ) -> About:
+    size = np.repeat([ranges.x, ranges.y, ranges.w], [d, 1, d])
+    anchors = _anchors(_reach(d, ranges), int(chosen.get("P", 32)))
+
     def reference(prompt: Floats) -> Floats:
         x, y, w = prompt[..., :d], prompt[..., d], prompt[..., d + 1 :]
         r = (w * x).sum(axis=-1) - y
@@ -226,13 +201,13 @@ def _about(
     def probes(rng: np.random.Generator, count: int) -> Floats:
         """Random prompts and corners, all tokens with the same w; half of them with residuals at anchors and between,
         where y can make them so."""
-        prompt = rng.uniform(box.lo, box.hi, (count, *box.lo.shape))
+        prompt = rng.uniform(-size, size, (count, n, len(size)))
         corners = rng.random(count) < 0.25
-        prompt[corners] = np.where(rng.random(prompt[corners].shape) < 0.5, box.lo, box.hi)
+        prompt[corners] = np.where(rng.random(prompt[corners].shape) < 0.5, -size, size)
         prompt[:, :, d + 1 :] = prompt[:, :1, d + 1 :]
         places = rng.choice(np.concatenate([anchors, (anchors[:-1] + anchors[1:]) / 2]), prompt.shape[:2])
         wanted = (prompt[..., :d] * prompt[..., d + 1 :]).sum(axis=-1) - places
-        prompt[::2, :, d] = np.clip(wanted, box.lo[:, d], box.hi[:, d])[::2]
+        prompt[::2, :, d] = np.clip(wanted, -ranges.y, ranges.y)[::2]
         return prompt
 
     bounds = {} if net.certificate is None else {"everywhere": net.certificate.bound}
