@@ -1,0 +1,158 @@
+"""A frozen network that runs an algorithm on the examples in its prompt: nothing is trained, nothing is solved outside.
+
+The weights know the loss, the algorithm's coefficients and how large numbers may get. The prompt holds the examples x
+and y, the same examples times the step, u = step c_i x, the first state, and thresholds for an l1 penalty.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from weightwright.constructions.in_context import Ranges, descent_network
+from weightwright.constructions.passes import (
+    Algorithm,
+    gradient_descent,
+    proximal,
+)
+from weightwright.constructions.slopes import Slope, spectral_slope
+from weightwright.incontext.losses import Loss, loss
+from weightwright.incontext.problem import Problem
+from weightwright.incontext.runs import Run, states_of
+from weightwright.network.laws import rounded
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import DTYPES
+
+Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
+
+
+class Descent:
+    """`steps` steps of an algorithm as one network, for at most `samples` examples of `features` numbers.
+
+    step: its size, for the mean of the losses. ridge, l1: penalties. algorithm: built by `constructions.passes`.
+    reach: how large the arguments of the loss's slope may get. ranges: how large everything else may.
+    looped: the same weights at every step; else the steps are stacked.
+
+    >>> gd = Descent("squared", samples=4, features=1, steps=50, step=0.5)
+    >>> run = gd.run([[1.0], [-1.0], [0.5], [2.0]], [2.0, -2.0, 1.0, 4.0])
+    >>> abs(float(run.w[0]) - 2.0) < 1e-9
+    True
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "squared",
+        *,
+        samples: int,
+        features: int,
+        steps: int,
+        step: float,
+        ridge: float = 0.0,
+        l1: float = 0.0,
+        algorithm: Algorithm | None = None,
+        reach: float | tuple[float, float] = 16.0,
+        ranges: Ranges | None = None,
+        tol: float | None = None,
+        dtype: torch.dtype = torch.float64,
+        looped: bool = True,
+    ) -> None:
+        self.loss = as_loss(loss)
+        self.dtype = _dtype_name(dtype)
+        for name, size in (("samples", samples), ("features", features), ("steps", steps)):
+            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+        for name, number in (("step", step), ("ridge", ridge), ("l1", l1)):
+            if not math.isfinite(number) or number < 0 or (name == "step" and number == 0):
+                raise ValueError(
+                    f"{name} must be a finite number {'above' if name == 'step' else 'from'} 0, not {number!r}"
+                )
+        self.samples, self.features, self.steps = int(samples), int(features), int(steps)
+        self.step, self.ridge, self.l1 = float(step), float(ridge), float(l1)
+        plain = proximal if l1 else gradient_descent
+        self.algorithm = plain(step * ridge, self.dtype) if algorithm is None else algorithm
+        self.slope = slope_tables(self.loss, reach, tol, self.dtype)
+        self.ranges = ranges or Ranges(x=4.0, y=16.0, w=16.0, value=4.0 * step / samples, tau=step * l1)
+        self.net: AttentionNetwork = descent_network(
+            self.slope, self.algorithm, self.samples, self.features, self.steps, self.ranges, self.dtype, looped
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Descent({self.loss.name}, {self.steps} steps of {self.algorithm.name}, at most {self.samples} samples of"
+            f" {self.features} features, {self.slope.anchors} anchors a sample, {self.dtype})"
+        )
+
+    def problem(self, X: Any, y: Any, weights: Any = None) -> Problem:
+        """The examples as the network gets them, rounded to its dtype, with its loss and penalties."""
+        given = Problem(X, y, self.loss, weights, self.ridge, self.l1)
+        if given.d != self.features:
+            raise ValueError(f"X has {given.d} features, but the network was built for features={self.features}")
+        if given.n > self.samples:
+            raise ValueError(
+                f"X has {given.n} samples, but the network was built for samples={self.samples} at most;"
+                f" build it with samples={given.n}"
+            )
+        return dataclasses.replace(given, X=rounded(given.X, self.dtype), y=rounded(given.y, self.dtype))
+
+    def values(self, problem: Problem) -> Floats:
+        """u: every example times the step and its share of the mean."""
+        shares = np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
+        return rounded(self.step * shares[:, None] * problem.rows, self.dtype)
+
+    def prompt(self, X: Any, y: Any, weights: Any = None, start: Any = None) -> torch.Tensor:
+        """(samples, inputs): one token for each example; missing ones are 0 and add nothing."""
+        problem = self.problem(X, y, weights)
+        w = np.zeros(self.features) if start is None else np.asarray(start, dtype=np.float64)
+        if w.shape != (self.features,) or not np.isfinite(w).all():
+            raise ValueError(f"start must be {self.features} finite numbers, not {start!r}")
+        groups = {
+            "x": problem.rows,
+            "u": self.values(problem),
+            "y": np.zeros((problem.n, 1)) if self.loss.form == "margin" else problem.y[:, None],
+        }
+        shared = {"w": w, "p": w, "tau": np.full(self.features, self.step * self.l1)}
+        columns = []
+        for group in dict.fromkeys(name.split("[")[0] for name in self.net.network.inputs):
+            if group in shared:
+                columns.append(np.broadcast_to(shared[group], (self.samples, self.features)))
+            else:
+                rows = groups[group]
+                columns.append(np.concatenate([rows, np.zeros((self.samples - problem.n, rows.shape[1]))]))
+        return torch.tensor(rounded(np.concatenate(columns, axis=1), self.dtype), dtype=DTYPES[self.dtype])
+
+    def run(self, X: Any, y: Any, weights: Any = None, start: Any = None) -> Run:
+        """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm."""
+        prompt = self.prompt(X, y, weights, start)
+        problem = self.problem(X, y, weights)
+        states = states_of(self.net, prompt)
+        return Run(problem, self.algorithm, self.values(problem), self.step, states, self.net)
+
+
+def as_loss(given: str | Loss) -> Loss:
+    """A loss by its name in the catalogue, or as it is."""
+    return given if isinstance(given, Loss) else loss(given)
+
+
+def slope_tables(loss: Loss, reach: float | tuple[float, float], tol: float | None, dtype: str) -> Slope:
+    """The tables of l'. reach: of the residual or margin; of w.x and y where the loss takes them apart."""
+    sizes = (reach, reach) if isinstance(reach, int | float) else reach
+    for size in sizes:
+        if not (math.isfinite(size) and size > 0):
+            raise ValueError(f"reach must be positive and finite, not {reach!r}")
+    if loss.form == "residual":
+        return spectral_slope(loss.slope, (1.0, -1.0), sizes[0], tol, dtype)
+    if loss.form == "margin":
+        return spectral_slope(loss.slope, (1.0, 0.0), sizes[0], tol, dtype)
+    raise NotImplementedError(loss.form)
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    for name in ("float64", "float32"):
+        if DTYPES[name] == dtype:
+            return name
+    raise ValueError(f"dtype must be torch.float64 or torch.float32, not {dtype!r}")
