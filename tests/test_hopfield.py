@@ -193,17 +193,17 @@ def test_the_bound_is_attained_by_two_patterns() -> None:
 
 
 def test_scores_that_round_are_covered() -> None:
-    """Patterns far from 0 and near each other: in float32 a score of 4e5 is off by 1/64, and beta is 8. The bound in
-    exact arithmetic is exceeded."""
-    exceeded = 0
+    """Patterns far from 0 that differ across their direction: scores of 4e5 that are about 1 apart, and off by up to
+    1/32 in float32. The bound in exact arithmetic alone is exceeded."""
+    exceeded, far = 0, torch.tensor([[300.0, -200.0, 500.0]], dtype=torch.float64)
     for seed in range(20):
-        patterns = (torch.tensor([300.0, -200.0, 500.0]) + 0.01 * normal(seed, 2, 3)).float()
-        memory = Hopfield(3, 8.0, torch.float32).store(patterns)
+        across = torch.linalg.cross(far.expand(2, 3), normal(seed, 2, 3)) / 600
+        memory = Hopfield(3, 1.0, torch.float32).store((far + across).float())
         bound = memory.recall_bound(pattern=0)
-        found = distance(memory.retrieve(patterns[0]), patterns[0])
+        found = distance(memory.retrieve(memory.patterns[0]), memory.patterns[0])
         assert found <= bound.bound
-        exceeded += found > bound.softmax + 1e-4
-    assert exceeded > 5
+        exceeded += found > bound.softmax + 1e-3
+    assert exceeded > 3
 
 
 def test_the_worst_pattern_is_named() -> None:
