@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.constructions.hopfield_function import hopfield_function
-from weightwright.constructions.hopfield_gradients import hopfield_gradients, literal_gradients
+from weightwright.constructions.hopfield_layer import hopfield_function
+from weightwright.constructions.hopfield_prompt import hopfield_gradients, literal_gradients
 from weightwright.constructions.measure import measure
 from weightwright.constructions.registry import find
 from weightwright.constructions.show import show
@@ -259,6 +259,14 @@ def test_prompts_outside_the_ranges_are_refused() -> None:
 
 
 # the registry
+
+
+def test_no_construction_is_hidden_by_its_module() -> None:
+    """Importing a module sets a name in its package: a function of the same name would be the module from then on."""
+    modules = {path.stem for path in Path(ww.constructions.__file__ or "").parent.glob("*.py")}
+    assert not modules & set(ww.constructions.__all__)
+    assert ww.constructions.hopfield_function is hopfield_function
+    assert ww.constructions.hopfield_gradients is hopfield_gradients
 
 
 @pytest.mark.parametrize("id", ["AE-13", "AE-14"])

@@ -27,7 +27,7 @@ _TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
 
 def function() -> Instance:
     """AE-13: three tokens and 33 stored patterns; ours; and two outputs that share 33 stored patterns."""
-    from weightwright.constructions.hopfield_function import hopfield_function
+    from weightwright.constructions.hopfield_layer import hopfield_function
 
     faithful = hopfield_function(_F, _A, _B, (-1, 1), P=32, tokens=3)
     spectral = hopfield_function(_F, _A, _B, (-1, 1), tol=1e-8, tokens=3, method="spectral")
@@ -51,7 +51,7 @@ def function() -> Instance:
 
 def gradients() -> Instance:
     """AE-14: four examples of two features, 33 stored patterns for each; ours."""
-    from weightwright.constructions.hopfield_gradients import hopfield_gradients
+    from weightwright.constructions.hopfield_prompt import hopfield_gradients
 
     faithful = hopfield_gradients(_SLOPE, _N, _D, P=32)
     spectral = hopfield_gradients(_SLOPE, _N, _D, tol=1e-6, method="spectral")
@@ -74,7 +74,7 @@ def gradients() -> Instance:
 
 def function_studies() -> tuple[Study, ...]:
     """AE-13: the error against the number of stored patterns."""
-    from weightwright.constructions.hopfield_function import hopfield_function
+    from weightwright.constructions.hopfield_layer import hopfield_function
 
     def faithful(P: float) -> AttentionNetwork:
         return hopfield_function(_F, _A, _B, (-1, 1), P=int(P))
@@ -86,7 +86,7 @@ def function_studies() -> tuple[Study, ...]:
 
 def gradients_studies() -> tuple[Study, ...]:
     """AE-14: the error against the number of stored patterns of an example."""
-    from weightwright.constructions.hopfield_gradients import hopfield_gradients
+    from weightwright.constructions.hopfield_prompt import hopfield_gradients
 
     def faithful(P: float) -> AttentionNetwork:
         return hopfield_gradients(_SLOPE, _N, _D, P=int(P))

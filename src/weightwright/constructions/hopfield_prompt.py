@@ -29,7 +29,7 @@ import numpy as np
 from weightwright.certificates.prover.jets import values
 from weightwright.compiler.task import as_function
 from weightwright.constructions.about import About, Method
-from weightwright.constructions.hopfield_function import SPACING, parameters
+from weightwright.constructions.hopfield_layer import SPACING, parameters
 from weightwright.constructions.in_context import Ranges, gradients_network
 from weightwright.constructions.models import positive, whole
 from weightwright.constructions.parts import nearest_part
