@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -16,7 +17,10 @@ from torch.nn.functional import scaled_dot_product_attention
 import weightwright as ww
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.memory import Hopfield, recall
+from weightwright.memory.studies import Capacity, Updates, capacity, updates
 from weightwright.network import Loop
+from weightwright.report import memory_plots
+from weightwright.report.memory_plots import plot_capacity, plot_updates
 from weightwright.runtime import interpret
 
 CASES = ("patterns", "values", "longer values", "one pattern", "float32", "many")
@@ -311,3 +315,49 @@ def test_nothing_is_stored(ask: str) -> None:
     arguments = [[0.0, 0.0]] if ask in ("retrieve", "energy") else []
     with pytest.raises(ww.WeightwrightError, match=f"{ask}: nothing is stored yet; call store"):
         getattr(Hopfield(2), ask)(*arguments)
+
+
+# how many patterns, how many updates
+
+
+def test_capacity_grows_with_the_dimension() -> None:
+    counts = (2, 8, 32, 128, 512, 2048)
+    curves = [capacity(dim, counts, queries=64) for dim in (4, 8, 12)]
+    halves = [curve.half for curve in curves]
+    assert all(half is not None for half in halves)
+    ratios = [later / earlier for earlier, later in itertools.pairwise(h for h in halves if h is not None)]
+    assert min(ratios) > 4  # for four dimensions more
+    assert curves[2].fractions[0] == 1.0
+    assert curves[0].fractions[-1] == 0.0
+    assert Capacity(4, (2, 8), (1.0, 0.0)).half == pytest.approx(4.0)
+    assert Capacity(4, (2, 8), (1.0, 0.6)).half is None
+    assert capacity(4, (4, 8), queries=16) == capacity(4, (4, 8), queries=16)  # the seed is all there is
+
+
+def test_updates_come_nearer_and_stay_below_their_bounds() -> None:
+    found = updates(16, 50, (0.0, 0.2, 0.3), (1, 2), queries=32)
+    for steps in (1, 2):
+        assert (found.errors[steps] <= found.bounds[steps]).all()
+    assert (found.errors[2][1:] < found.errors[1][1:] / 2).all()
+    shown = Updates(2, 2, np.array([0.1, 0.2]), {1: np.array([1e-7, 1.0]), 2: np.array([1e-7, 1.0])}, {})
+    assert shown.needed() == [1, None]
+    assert shown.needed(2.0) == [1, 1]
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    curves = [Capacity(4, (2, 8), (1.0, 0.0)), Capacity(8, (2, 8), (1.0, 0.25)), Capacity(9, (2, 8), (1.0, 0.9))]
+    plot_capacity(curves, "c", tmp_path / "c.png")
+    figure = memory_plots._capacity(curves, "c")
+    left, right = figure.axes
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["dim 4", "dim 8", "dim 9"]
+    points = right.get_lines()[0]
+    assert points.get_xdata().tolist() == [4, 8]  # the third never falls to a half
+    found = updates(4, 5, (0.0, 0.2), (1, 2), queries=4)
+    plot_updates(found, "u", tmp_path / "u.png")
+    (axes,) = memory_plots._updates(found, "u").axes
+    labels = [line.get_label() for line in axes.get_lines()]
+    assert labels[:4] == ["1 step, largest found", "1 step, bound", "2 steps, largest found", "2 steps, bound"]
+    assert np.array_equal(axes.get_lines()[1].get_ydata(), found.bounds[1])
+    assert {path.name for path in tmp_path.iterdir()} == {"c.png", "u.png"}
+    with pytest.raises(ValueError, match="curves must have at least one capacity"):
+        plot_capacity([], "c", tmp_path / "d.png")
