@@ -4,7 +4,7 @@ from weightwright.incontext.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.exact import Iterates, exact_iterates, plain_iterates
 from weightwright.incontext.lemma import Composed, composed_error, largest_stable_step, require_stable
 from weightwright.incontext.losses import Loss, loss
-from weightwright.incontext.methods import Method, Pass, chebyshev, gradient_descent, nesterov
+from weightwright.incontext.methods import Method, chebyshev, gradient_descent, nesterov
 from weightwright.incontext.problem import Problem
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Iterates",
     "Loss",
     "Method",
-    "Pass",
     "Problem",
     "chebyshev",
     "composed_error",

@@ -79,7 +79,7 @@ def _other_method(problem: Problem, method: Method) -> str | None:
     mix = [[0, 1, 0, 0]] if problem.l1 else [[1, 0, 0, 0]]
     middle = "threshold" if problem.l1 else "none"
     only = method.passes[0]
-    if len(method.passes) == 1 and only.mix.tolist() == mix and only.middle == middle:
+    if len(method.passes) == 1 and only.method.tolist() == mix and only.middle == middle:
         return None
     return "the lemma is about plain gradient or proximal steps; this method has another form (momentum)"
 
