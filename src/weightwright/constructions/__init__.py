@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from weightwright.constructions.bump_network import bumps
     from weightwright.constructions.emulated_relu import relu_network
     from weightwright.constructions.hardmax import nearly_hardmax
+    from weightwright.constructions.hopfield_layer import hopfield_function
+    from weightwright.constructions.hopfield_prompt import hopfield_gradients
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
@@ -25,6 +27,8 @@ __all__ = [
     "bumps",
     "clipped_relu",
     "hard_tanh",
+    "hopfield_function",
+    "hopfield_gradients",
     "native_relu",
     "nearly_hardmax",
     "relu",
@@ -43,6 +47,8 @@ _HOMES = {
     **dict.fromkeys(("sequence_to_scalar", "sequence_to_scalar_softmax"), "scalar_lookup"),
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
     "bumps": "bump_network",
+    "hopfield_function": "hopfield_layer",
+    "hopfield_gradients": "hopfield_prompt",
     "native_relu": "plain_transformer",
     "nearly_hardmax": "hardmax",
     "relu_network": "emulated_relu",

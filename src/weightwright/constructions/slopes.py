@@ -55,10 +55,10 @@ def spectral_slope(
     """
     tol = DEFAULT_TOL[dtype] * _size(formula, reach) if tol is None else tol
     part = proven(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
-    slope = _as_slope(part, along)
+    slope = as_slope(part, along)
     if part.slope:
         line = to_text(Apply("mul", (constant(Fraction(part.slope)), Variable("x"))))
-        slope += _as_slope(proven(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
+        slope += as_slope(proven(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
     if slope.anchors > most:
         raise BudgetError(f"{formula} on [{-reach:g}, {reach:g}] takes {slope.anchors} anchors a sample, not {most}")
     return slope
@@ -103,10 +103,11 @@ def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: in
     anchors = np.linspace(-reach, reach, P + 1)
     text = to_text(parse(formula, ("x",)))
     at = values(parse(text, ("x",)), anchors)
-    return _as_slope(faithful_part(text, anchors, [(0, at)], 2 * beta, -reach, reach, dtype), along)
+    return as_slope(faithful_part(text, anchors, [(0, at)], 2 * beta, -reach, reach, dtype), along)
 
 
-def _as_slope(part: Part, along: tuple[float, float]) -> Slope:
+def as_slope(part: Part, along: tuple[float, float]) -> Slope:
+    """The part's tables as those of every example, without what the part leaves to a straight line."""
     tables = tuple(
         PromptTable(
             along=table.keys * part.query.scale * along[0],
