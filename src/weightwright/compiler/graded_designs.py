@@ -58,9 +58,8 @@ def middle_designs(task: Task, most: int) -> Iterator[Design]:
     lo, hi = task.lo, task.hi
     if isinstance(task.function, Opaque) or not lo < 0 < hi:
         return
-    gradings = [
-        FromMiddle(0.0, width * task.query.scale) for width in MIDDLE_WIDTHS if MIDDLE * width < hi / task.query.scale
-    ]
+    widths = [width * task.query.scale for width in MIDDLE_WIDTHS]
+    gradings = [FromMiddle(0.0, width) for width in widths if MIDDLE * width < max(-lo, hi)]
     if gradings:
         yield from _designs(task, task.query, lo, hi, gradings, min(most, MOST_FROM_MIDDLE))
 
