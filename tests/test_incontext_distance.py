@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import linear_model
 
-from weightwright.certificates.checker.balls import working_precision
+from weightwright.certificates.checker.balls import series_along, working_precision
 from weightwright.incontext import (
     Problem,
     composed_error,
@@ -26,6 +26,7 @@ from weightwright.incontext import (
     to_optimum,
 )
 from weightwright.incontext.arithmetic import Balls, balls, float_below, norm
+from weightwright.incontext.convexity import curvatures
 from weightwright.incontext.distance import duality_gap
 from weightwright.incontext.losses import Loss
 from weightwright.incontext.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
@@ -172,6 +173,23 @@ def test_the_gap_is_never_below_the_excess(name: str) -> None:
 def test_other_solvers_end_where_the_bound_says(problem: Problem, model: object) -> None:
     model.fit(problem.X, problem.y)  # type: ignore[attr-defined]
     assert to_optimum(problem, model.coef_).bound < 1e-5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["huber", "pseudo_huber", "own", "logistic", "hinge", "poisson"])
+@pytest.mark.parametrize("radius", [1e-6, 0.1, 2.0])
+def test_no_curvature_within_the_radius_leaves_the_bounds(name: str, radius: float) -> None:
+    problem = PROBLEMS[name]
+    with working_precision():
+        least, most = curvatures(problem, OPTIMA[name], radius)
+        for i, row in enumerate(problem.rows):
+            towards = radius * (1 - 1e-9) * row / np.linalg.norm(row)
+            for share in (-1.0, -0.3, 0.6, 1.0):
+                w = [a + arb(b) for a, b in zip(OPTIMA[name], share * towards, strict=True)]
+                x = problem.arguments(w)["x"][i]
+                lines = {"x": (x, arb(1)), "y": (arb(float(problem.y[i])), arb(0))}
+                second = 2 * series_along(problem.loss.value_expression, lines, 2)[2]
+                assert not second.is_finite() or least[i] <= second.upper()
+                assert not second.is_finite() or second.lower() <= most[i]
 
 
 def flat(kind: Loss, rows: int = 3) -> Problem:

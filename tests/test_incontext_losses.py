@@ -36,6 +36,8 @@ OWN = [
     loss(formula="min(abs(x), 1.5)*(abs(x) - min(abs(x), 1.5)/2)"),
     loss(formula="relu(x)**2 + 3*relu(-x)**2"),
     loss(formula="abs(x)**3"),
+    loss(formula="clip(x, -1, 2)*(x - clip(x, -1, 2)/2)"),
+    loss(formula="exp(min(x, 0)) - 1 + relu(x)"),
 ]
 POINTS = np.random.default_rng(1).uniform(-3, 3, 60)
 
@@ -115,6 +117,7 @@ def test_the_catalogue_against_other_libraries() -> None:
     [
         ("x**2", "residual", "2*x"),
         ("(y - x)**2", "residual", "2*x"),
+        ("exp(y - x) - (y - x)", "residual", "-exp(-x) + 1"),
         ("softplus(-y*x)", "margin", "-sigmoid(-x)"),
         ("exp(x) - x*y", "separable", "exp(x) - y"),
         ("(sigmoid(x) - y)**2", "pair", None),
