@@ -138,6 +138,29 @@ def test_chebyshev_steps_against_the_recurrence_with_cosines() -> None:
     assert np.linalg.norm(found - optimum) <= np.linalg.norm(optimum) / np.cosh(STEPS * float(theta)) * (1 + 1e-6)
 
 
+def test_the_coefficients_are_those_of_the_named_methods() -> None:
+    """Heavy ball, Nesterov and FISTA as the books write them."""
+
+    def descended(w: np.ndarray) -> np.ndarray:
+        return w - 0.3 * X.T @ (X @ w - Y) / len(X)
+
+    def soft(z: np.ndarray) -> np.ndarray:
+        return np.sign(z) * np.maximum(np.abs(z) - 0.3 * 0.25, 0)
+
+    heavy, before = np.zeros(3), np.zeros(3)
+    nesterov_w, nesterov_at, fista_w, fista_at = (np.zeros(3) for _ in range(4))
+    for _ in range(STEPS):
+        heavy, before = descended(heavy) + 0.5 * (heavy - before), heavy
+        new = descended(nesterov_at)
+        nesterov_w, nesterov_at = new, new + 0.5 * (new - nesterov_w)
+        new = soft(descended(fista_at))
+        fista_w, fista_at = new, new + 0.5 * (new - fista_w)
+    for name, known in (("heavy ball", heavy), ("nesterov", nesterov_w), ("fista", fista_w)):
+        problem, method = METHODS[name]
+        found = exact_iterates(problem, method, STEPS).answers(method)[-1]
+        assert np.allclose([float(x) for x in found], known, rtol=0, atol=1e-13), name
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_the_plain_iterates_are_near(name: str) -> None:
     problem, method = METHODS[name]

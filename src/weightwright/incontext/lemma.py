@@ -128,7 +128,7 @@ def largest_stable_step(problem: Problem, radius: float = USUAL_RADIUS) -> float
 
 def require_stable(problem: Problem, step: float, radius: float = USUAL_RADIUS) -> None:
     """ValueError that names the largest stable step, if this one is larger."""
-    stable = largest_stable_step(problem, radius)
+    step, stable = float(step), largest_stable_step(problem, radius)
     if not 0 < step <= stable:
         raise ValueError(
             f"step={step!r}: gradient descent on these data is stable for steps in (0, {stable:.6g}] only (2 over the"
