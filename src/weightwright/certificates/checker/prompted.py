@@ -83,8 +83,8 @@ class _Errors:
     """Reads the network and composes the errors of one pass."""
 
     def __init__(self, network: Network, certificate: Certificate, prompted: Prompted) -> None:
-        _stated(certificate, prompted)
         _well_formed(prompted)
+        _stated(certificate, prompted)
         box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
         require(box.lo.shape in (shape, shape[1:]), f"the domain {box} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
