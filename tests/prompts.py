@@ -183,10 +183,10 @@ def errors(net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False)
     assert certificate is not None
     assert certificate.prompted is not None
     claim, groups = certificate.prompted, _by_name(net.network.embed.coordinates)
-    layers = [
-        pair for layer, module in zip(net.network.layers, net.layers, strict=True) for pair in _opened(layer, module)
-    ]
-    tables, stream, start, number = 3 * sum(summand.tables for summand in claim.summands), net.embed(prompt), 0, 0
+    bare = AttentionNetwork(net.network)  # looks at prompts outside of what is claimed, too
+    both = zip(net.network.layers, bare.layers, strict=True)
+    layers = [pair for layer, module in both for pair in _opened(layer, module)]
+    tables, stream, start, number = 3 * sum(summand.tables for summand in claim.summands), bare.embed(prompt), 0, 0
     while start < len(layers):
         before = {name: stream[:, at].double().tolist() for name, at in groups.items()}
         if not _claimed(certificate, before):
