@@ -100,9 +100,9 @@ def built(
     own_values: bool = False,
     times: int = 1,
     clock: float = 0.0,
-    largest: float = 1.0,
+    largest_x: float = 1.0,
 ) -> AttentionNetwork:
-    """The passes once, the last of them in a loop if it runs several times."""
+    """The passes once, the last of them in a loop if it runs several times. All inputs but x are at most 1 in size."""
     tables = [table for _, own in summands for table in own]
     claims = tuple(summand for summand, _ in summands)
     prompted = Prompted(D, own_values, answer if passes else "gradients", claims, passes, clock)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def built(
         each = [pass_layers(layout, tables, step, N, dtype) for step in passes]
         layers = [*(layer for step in each[:-1] for layer in step), Loop(each[-1], times)]
     network = prompted_network(N, D, tables, passes, layers, prompted.answer, own_values, dtype, clock)
-    hi = np.full(len(network.inputs), largest)
+    hi = np.where([name.startswith("x") for name in network.inputs], largest_x, 1.0)
     lo = np.where([name.startswith("tau") for name in network.inputs], 0.0, -hi)
     return certified_prompted(network, prompted, ww.Box(lo, hi))
 

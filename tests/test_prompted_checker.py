@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from prompts import KINDS, errors, made, prompts
+import torch
+from prompts import KINDS, RESIDUAL, built, errors, fitted, made, prompts, tables_of
 from test_grid_forgeries import altered, arrays, refused
 
 import weightwright as ww
@@ -43,6 +44,26 @@ def test_rounding_alone_covers_what_the_dtype_makes_of_the_tables(kind: str, dty
     assert net.certificate is not None
     found = [error for prompt in prompts(net, 6, 2) for error in errors(net, prompt, by_tables=True)]
     assert 0 < max(found) <= net.certificate.terms.rounding
+
+
+def test_products_that_cancel_are_counted() -> None:
+    """w.x is small though w and x are not: keys and scores round by much more than those of the residual would."""
+    line = tables_of(fitted("x", 3.0, 1e-3, "float32"), RESIDUAL)
+    net, small = built([line], "float32", own_values=True, largest_x=1024.0), made("gradients", "float32")
+    assert net.certificate is not None
+    assert small.certificate is not None
+    found = [error for prompt in cancelling(20, 3) for error in errors(net, prompt, by_tables=True)]
+    assert len(found) == 20
+    assert small.certificate.terms.rounding < max(found) <= net.certificate.terms.rounding
+
+
+def cancelling(count: int, seed: int) -> Iterator[torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x = rng.uniform(-900, 900, (3, 1))
+        w = rng.uniform(0.5, 1, (3, 1))
+        rows = [x, -x + rng.uniform(-1, 1, (3, 1)), rng.uniform(-1, 1, (3, 3)), w, w]
+        yield torch.tensor(np.concatenate(rows, axis=1)).float()
 
 
 @pytest.mark.parametrize(("kind", "dtype"), KINDS)
