@@ -165,7 +165,10 @@ class _Errors:
             value = (z.largest + reach.p) * (1 + u)
             return _Off(z.largest + reach.p, nothing, nothing, (u + weight) * value + 8 * tiny * (1 + value))
         beta = next(betas)
-        require(math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf, f"beta = {beta!r} of a gate is no power of two")
+        require(
+            math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf,
+            f"beta = {beta!r} of a gate is no power of two from 1 on",
+        )
         value = (z.largest + reach.tau) * (1 + u)
         self._fits(beta * value)
         gate = arb(GATE) / beta
