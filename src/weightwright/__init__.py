@@ -23,7 +23,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
-    from weightwright import constructions, memory
+    from weightwright import constructions, incontext, memory
     from weightwright.adversary import search
     from weightwright.certificates.checker import check
     from weightwright.compiler.approximate import approximate
@@ -48,6 +48,7 @@ __all__ = [
     "check",
     "compile",
     "constructions",
+    "incontext",
     "load",
     "memory",
     "search",
@@ -64,7 +65,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("constructions", "memory"):
+    if name in ("constructions", "incontext", "memory"):
         return import_module(f"weightwright.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'weightwright' has no attribute {name!r}")

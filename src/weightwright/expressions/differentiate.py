@@ -94,7 +94,16 @@ def over(a: Expression, b: Expression) -> Expression:
     if number_b == 0 or not is_decimal(number_a / number_b):
         return Apply("div", (a, b))
     number = Number(sign_a * sign_b * number_a / number_b)
-    return times(number, rest_a if rest_b == ONE else Apply("div", (rest_a, rest_b)))
+    return times(number, rest_a if rest_b == ONE else _quotient(rest_a, rest_b))
+
+
+def _quotient(a: Expression, b: Expression) -> Expression:
+    """a / b; (exp(t) - exp(-t)) / (exp(t) + exp(-t)) as tanh(t), which does not overflow."""
+    if isinstance(a, Apply) and isinstance(b, Apply) and (a.op, b.op) == ("sub", "add") and a.args == b.args:
+        up, down = a.args
+        if _is(up, "exp") and _is(down, "exp") and _inner(down) == negative(_inner(up)):
+            return Apply("tanh", (_inner(up),))
+    return Apply("div", (a, b))
 
 
 def power(a: Expression, exponent: Expression) -> Expression:

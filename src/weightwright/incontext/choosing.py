@@ -69,9 +69,11 @@ def fitting(
         step, algorithm = _algorithm(problem, algorithm, step, momentum, name)
     elif step is None:
         raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
-    require_stable(problem, step, _radius(problem))
     plain = method(problem, algorithm, step)
-    reached = plain_iterates(problem, plain, steps)
+    with np.errstate(all="ignore"):
+        reached = plain_iterates(problem, plain, steps)
+    size = float(np.abs(reached).max())
+    require_stable(problem, step, 2 * math.sqrt(problem.d) * size if math.isfinite(size) else _radius(problem))
     sizes = [np.abs(part).max() for part in arguments_along(problem, reached)]
     reach = tuple(_in_few_bits(ROOM * max(float(size), 1e-3)) for size in sizes)
     ranges = Ranges(

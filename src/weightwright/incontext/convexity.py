@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from flint import arb
 
 from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
 from weightwright.certificates.prover.jets import Jet, jet_along
+from weightwright.errors import FormulaError
 from weightwright.incontext.arithmetic import Balls, float_above, float_below
+from weightwright.incontext.losses import Loss
 from weightwright.incontext.problem import Problem
 from weightwright.incontext.spectrum import largest_eigenvalue, smallest_eigenvalue, weighted_gram
 from weightwright.network.layers import Floats
 
 #: An interval is cut into so many parts until lower and upper bounds agree to NARROW.
 PARTS, NARROW = (1, 16, 128), 0.01
+#: Bounds of a sample that differ by so much of the upper one can be improved.
+WIDE = 0.5
 
 
 def curvatures(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Floats]:
@@ -29,7 +35,28 @@ def curvatures(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Float
                 break
     unknown = np.isnan(least) | np.isnan(most)
     least, most = np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
+    if problem.loss.form in ("residual", "margin") and np.isfinite(lo).all() and np.isfinite(hi).all():
+        least, most = _at_most_anywhere(problem.loss, float(lo.min()), float(hi.max()), least, most)
     return (np.maximum(least, 0.0) if problem.loss.convex else least), most
+
+
+def _at_most_anywhere(loss: Loss, lo: float, hi: float, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """The bounds, none outside what holds on [lo, hi]: there cuts are where they are needed, so wide ranges are sharp.
+
+    Looked up only where a sample's own bounds differ much, since it takes longer.
+    """
+    if (most - least <= WIDE * np.abs(most)).all():
+        return least, most
+    try:
+        lowest, highest = _anywhere(loss, lo, hi)
+    except FormulaError:
+        return least, most
+    return np.maximum(least, lowest), np.minimum(most, highest)
+
+
+@functools.lru_cache(maxsize=64)
+def _anywhere(loss: Loss, lo: float, hi: float) -> tuple[float, float]:
+    return loss.curvature_bounds(lo, hi)
 
 
 def argument_ranges(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Floats]:

@@ -68,7 +68,7 @@ def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: li
     inputs, domain = net.network.inputs, net.certificate.domain
     for i in states:
         column = inputs.index(names[i])
-        lo, hi = (torch.as_tensor(np.atleast_2d(end)[:, column], device=X.device) for end in (domain.lo, domain.hi))
+        lo, hi = (torch.tensor(np.atleast_2d(end)[:, column], device=X.device) for end in (domain.lo, domain.hi))
         found = X[..., i].detach()  # (B, n)
         outside = ~((found >= lo) & (found <= hi))
         if outside.any():
