@@ -21,12 +21,15 @@ from weightwright.compiler.shared_parts import TRIES, proven
 from weightwright.constructions.parts import faithful_part
 from weightwright.constructions.prompted import PromptTable
 from weightwright.errors import BudgetError, ToleranceError
-from weightwright.expressions import Apply, Variable, parse, to_text
+from weightwright.expressions import Apply, Variable, fold, parse, to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
 #: The error that is asked of a table, as a multiple of the function's range, unless another is given.
 DEFAULT_TOL = {"float64": 1e-10, "float32": 1e-5}
+#: The same for slopes that bend, whose tables take longer to find.
+BENDING_TOL = {"float64": 1e-9, "float32": 4e-5}
+BENDS = {"abs", "relu", "max", "min", "clip", "softshrink"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ def spectral_slope(
     What a table leaves to a straight line (as those of kinks do) becomes a table of its own: here a multiple of s
     is no linear map.
     """
-    tol = DEFAULT_TOL[dtype] * _size(formula, reach) if tol is None else tol
+    if tol is None:
+        tol = (BENDING_TOL if _bends(formula) else DEFAULT_TOL)[dtype] * _size(formula, reach)
     part = proven(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
     slope = as_slope(part, along)
     if part.slope:
@@ -137,6 +141,10 @@ def _in_words(along: tuple[float, float]) -> str:
 
 def _size(formula: str, reach: float) -> float:
     return float(np.ptp(values(parse(formula, ("x",)), np.linspace(-reach, reach, 257)))) / 2 or 1.0
+
+
+def _bends(formula: str) -> bool:
+    return fold(parse(formula, ("x",)), lambda leaf: False, lambda op, args: op in BENDS or any(args))
 
 
 def _in_few_bits(tol: float) -> float:
