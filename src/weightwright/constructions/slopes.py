@@ -12,7 +12,7 @@ import numpy as np
 from weightwright.certificates.claims import constant, local_formula
 from weightwright.certificates.prompted import Summand
 from weightwright.certificates.prover.jets import values
-from weightwright.compiler.parts import Part
+from weightwright.compiler.parts import Part, with_slope
 from weightwright.compiler.shared_parts import proven
 from weightwright.constructions.parts import faithful_part
 from weightwright.constructions.prompted import PromptTable
@@ -59,11 +59,27 @@ def spectral_slope(
 
 
 def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: int, beta: float, dtype: str) -> Slope:
-    """The paper's anchors: P + 1 of them from -reach to reach, values f(L_j), softmax at inverse temperature beta."""
+    """The paper's anchors: P + 1 of them from -reach to reach, values f(L_j), softmax at inverse temperature beta. The
+    claim reaches a little further: an argument at the very end rounds, and must be known to lie inside."""
     anchors = np.linspace(-reach, reach, P + 1)
     text = to_text(parse(formula, ("x",)))
     at = values(parse(text, ("x",)), anchors)
-    return _as_slope(faithful_part(text, anchors, [(0, at)], 2 * beta, -reach, reach, dtype), along)
+    end = beyond(reach)
+    return _as_slope(in_cells(faithful_part(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
+
+
+def beyond(reach: float) -> float:
+    return reach * (1 + 2.0**-20)
+
+
+def in_cells(part: Part, count: int) -> Part:
+    """The same with boxes of at most a quarter of a cell where a claim has one for all: enclosures of f and its slope
+    on wide boxes say little. What is claimed of the slope leaves room for the checker's, which are wider."""
+    if part.claim.rule != "nearest":
+        return part
+    edges = np.linspace(part.claim.lo, part.claim.hi, 4 * max(count, 16) + 1)
+    claim = with_slope(dataclasses.replace(part.claim, boxes=np.stack([edges[:-1], edges[1:]], axis=1)))
+    return dataclasses.replace(part, claim=dataclasses.replace(claim, lipschitz=2 * claim.lipschitz))
 
 
 def _as_slope(part: Part, along: tuple[float, float]) -> Slope:
