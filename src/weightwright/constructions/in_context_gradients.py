@@ -142,7 +142,15 @@ def _network(
 
 
 def _faithful(
-    f: str, n: int, d: int, ranges: Ranges, reach: float, tol: float | None, P: int | None, beta: float | None, dtype: str
+    f: str,
+    n: int,
+    d: int,
+    ranges: Ranges,
+    reach: float,
+    tol: float | None,
+    P: int | None,
+    beta: float | None,
+    dtype: str,
 ) -> tuple[Slope, AttentionNetwork, dict[str, float]]:
     """With P anchors, or with as many as the tolerance takes: what can be shown may need a few more than expected."""
     if (tol is None) == (P is None):
@@ -189,4 +197,3 @@ def _formula(f: str) -> str:
 
 def _jumps(expression: Expression) -> bool:
     return bool(fold(expression, lambda leaf: False, lambda op, args: op in ("step", "sign") or any(args)))
-

@@ -81,16 +81,14 @@ def aimed(inputs: Sequence[str], n: int, ranges: Ranges, places: Floats, reach: 
         corners = rng.random(count) < 0.25
         X[corners] = np.where(X[corners] < 0, -half, half)
         wanted = np.clip(rng.choice(places, (count, n)) + reach * rng.choice(_BESIDE, (count, n)), -reach, reach)
-        kind = rng.integers(0, 3, count)
         signs = np.where(rng.random((count, n, len(at["x"]))) < 0.5, -1.0, 1.0)
-        t = np.clip(wanted / largest, -1, 1)
-        straight = kind == 0
-        X[np.ix_(straight, range(n), at["x"])] = ranges.x * signs[straight]
-        X[np.ix_(straight, range(n), at["w"])] = ranges.w * t[straight, :, None] * signs[straight]
-        X[np.ix_(straight, range(n), at["y"])] = -ranges.y * t[straight, :, None]
-        by_y = kind == 1
+        t = np.clip(wanted / largest, -1, 1)[..., None]
+        kind = rng.integers(0, 3, (count, 1, 1))
+        for group, straight in (("x", ranges.x * signs), ("w", ranges.w * t * signs), ("y", -ranges.y * t)):
+            X[..., at[group]] = np.where(kind == 0, straight, X[..., at[group]])
         inner = (X[..., at["x"]] * X[..., at["w"]]).sum(axis=-1)
-        X[np.ix_(by_y, range(n), at["y"])] = np.clip(inner - wanted, -ranges.y, ranges.y)[by_y, :, None]
+        by_y = np.clip(inner - wanted, -ranges.y, ranges.y)[..., None]
+        X[..., at["y"]] = np.where(kind == 1, by_y, X[..., at["y"]])
         return X
 
     return probes

@@ -49,10 +49,10 @@ def spectral_slope(
     """
     tol = DEFAULT_TOL[dtype] * _size(formula, reach) if tol is None else tol
     part = proven(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
-    slope = _as_slope(part, along)
+    slope = as_slope(part, along)
     if part.slope:
         line = to_text(Apply("mul", (constant(Fraction(part.slope)), Variable("x"))))
-        slope += _as_slope(proven(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
+        slope += as_slope(proven(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
     if slope.anchors > most:
         raise BudgetError(f"{formula} on [{-reach:g}, {reach:g}] takes {slope.anchors} anchors a sample, not {most}")
     return slope
@@ -65,7 +65,7 @@ def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: in
     text = to_text(parse(formula, ("x",)))
     at = values(parse(text, ("x",)), anchors)
     end = beyond(reach)
-    return _as_slope(in_cells(faithful_part(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
+    return as_slope(in_cells(faithful_part(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
 
 
 def beyond(reach: float) -> float:
@@ -82,7 +82,7 @@ def in_cells(part: Part, count: int) -> Part:
     return dataclasses.replace(part, claim=dataclasses.replace(claim, lipschitz=2 * claim.lipschitz))
 
 
-def _as_slope(part: Part, along: tuple[float, float]) -> Slope:
+def as_slope(part: Part, along: tuple[float, float]) -> Slope:
     tables = tuple(
         PromptTable(
             along=table.keys * part.query.scale * along[0],

@@ -178,7 +178,9 @@ def tables_cost(of: Tables) -> Terms:
     elif claim.rule == "nearest":
         found = examine_nearest(of.heads, formula, arb(claim.lo), arb(claim.hi))
         leakage, rounding = found.leakage, found.rounding
-        require(found.approximation.is_finite(), f"the anchors for {of.summand.formula!r} are too soft to be the nearest")
+        require(
+            found.approximation.is_finite(), f"the anchors for {of.summand.formula!r} are too soft to be the nearest"
+        )
         approximation = float_above(found.approximation)
     else:
         rounding = largest(examine(of.heads, arb(0), formula, arb(a), arb(b)).rounding for a, b in claim.boxes.tolist())
