@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from weightwright.box import Box
 from weightwright.certificates.claims import constant, local_formula
+from weightwright.certificates.leaves import VectorClaim
 from weightwright.certificates.prompted import Summand
 from weightwright.certificates.prover.jets import values
+from weightwright.compiler.approximate import approximate
 from weightwright.compiler.parts import Part, with_slope
-from weightwright.compiler.shared_parts import proven
+from weightwright.compiler.shared_parts import TRIES, proven
 from weightwright.constructions.parts import faithful_part
 from weightwright.constructions.prompted import PromptTable
-from weightwright.errors import BudgetError
+from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Variable, parse, to_text
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import DTYPES
 
 #: The error that is asked of a table, as a multiple of the function's range, unless another is given.
 DEFAULT_TOL = {"float64": 1e-10, "float32": 1e-5}
@@ -58,6 +64,40 @@ def spectral_slope(
     return slope
 
 
+def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int = 1024) -> Slope:
+    """formula(w.x, y) for both up to `reach` in size, by anchors of two dimensions; within tol, or a little above."""
+    text = to_text(parse(formula, ("x", "y")))
+    net = _proven_pair(text, float(reach), _in_few_bits(tol), dtype, most)
+    network, certificate = net.network, net.certificate
+    assert certificate is not None
+    claim, head = certificate.layers[0], next(iter(network.heads))
+    assert isinstance(claim, VectorClaim)
+    keys, offsets = (network.registers @ head.W_K)[:, :2], (network.registers @ head.W_K)[:, 2]
+    scale = float(head.W_Q[0, 0])
+    table = PromptTable(
+        along=keys[:, 0] * scale,
+        across=keys[:, 1] * scale,
+        offsets=offsets,
+        values=(network.registers @ head.W_V)[:, 0],
+        beta=head.beta,
+        weight=float(head.W_O[0, -1]),
+        mean=float(network.embed.C[0, -1]),
+        role=f"{text} of w.x and y",
+    )
+    return Slope((Summand(text, None, scale, 1, claim),), (table,))
+
+
+@functools.lru_cache(maxsize=16)
+def _proven_pair(formula: str, reach: float, tol: float, dtype: str, most: int) -> AttentionNetwork:
+    box = Box([-reach, -reach], [reach, reach])
+    for _ in range(TRIES):
+        try:
+            return approximate(formula, box, tol, dtype=DTYPES[dtype], max_anchors=most)
+        except ToleranceError as error:
+            tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
+    raise last
+
+
 def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: int, beta: float, dtype: str) -> Slope:
     """The paper's anchors: P + 1 of them from -reach to reach, values f(L_j), softmax at inverse temperature beta. The
     claim reaches a little further: an argument at the very end rounds, and must be known to lie inside."""
@@ -69,6 +109,7 @@ def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: in
 
 
 def beyond(reach: float) -> float:
+    """A little more than the reach."""
     return reach * (1 + 2.0**-20)
 
 

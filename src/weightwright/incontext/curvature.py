@@ -20,7 +20,7 @@ from weightwright.incontext.arithmetic import float_above, float_below
 
 #: A bound is sharp when it is within this share of a value that is taken.
 SHARP = 2.0**-7
-MOST_PIECES = 128
+MOST_PIECES = 512
 #: More branches than that in one ball: nothing is said.
 MOST_BRANCHES = 64
 _KINKED = ("abs", "relu", "sign", "step", "max", "min", "clip")
@@ -66,6 +66,15 @@ def branches(expression: Expression, x: arb, others: Mapping[str, arb], order: i
         found.append(_on_branch(expression, x, others, order, choices))
         waiting += [[*choices.taken[:k], 1] for k in range(len(start), len(choices.taken))]
     return found
+
+
+def is_smooth(expression: Expression, x: arb) -> bool | None:
+    """Whether no kink may lie in the ball; None where the function may be undefined in it."""
+    choices = _Choices([])
+    value = _on_branch(expression, x, {}, 0, choices)[0]
+    if choices.taken:
+        return False
+    return True if value.is_finite() else None
 
 
 class _Choices:

@@ -17,15 +17,16 @@ from weightwright.certificates.checker.balls import working_precision
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, differentiate, fold, substitute, to_text
 from weightwright.expressions.differentiate import ZERO, minus, negative, over, plus, power, times
-from weightwright.incontext.curvature import branches
+from weightwright.incontext.curvature import branches, is_smooth
 
-BITS = 512
+BITS = 256
 #: Kinks are looked for at |x| <= REACH, and their places are known to NEAR.
-REACH, NEAR = Fraction(2**40), Fraction(1, 2**200)
+REACH, NEAR = Fraction(2**40), Fraction(1, 2**120)
+#: Where the function may be undefined, boxes are not cut below this width.
+FINE = Fraction(1, 16)
 MOST_BOXES = 40_000
-#: Slopes on the two sides that differ by less, relative to their size, are equal. (Twice NEAR apart, the slopes of a
-#: function whose second derivative is below 2^90 differ by less than that.)
-EQUAL = arb(2) ** -100
+#: Slopes on the two sides that differ by less, relative to their size, are taken to be equal.
+EQUAL = 2.0**-50
 _SMALL_POWER = 64
 
 
@@ -56,12 +57,12 @@ def kinks(expression: Expression) -> list[Fraction]:
                     f"{to_text(expression)} has too many kinks, or branches that touch without crossing; write the loss"
                     " with fewer, or smooth it"
                 )
-            several = branches(expression, _ball(lo).union(_ball(hi)), {}, 0)
-            if len(several) == 1 and several[0][0].is_finite():
+            smooth = is_smooth(expression, _ball(lo).union(_ball(hi)))
+            if smooth:
                 continue
-            if hi - lo > (NEAR if len(several) > 1 else Fraction(1, 16)):
+            if hi - lo > (FINE if smooth is None else NEAR):
                 boxes += [((lo + hi) / 2, hi), (lo, (lo + hi) / 2)]  # from left to right
-            elif len(several) > 1:
+            elif smooth is False:
                 found.append((lo, hi))
     return _merged(found)
 

@@ -48,6 +48,11 @@ class Loss:
     def slope_expression(self) -> Expression:
         return parse(self.slope, self.variables)
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Of the squared loss: its curvature is 1 everywhere."""
+        return self.form == "residual" and self.formula == "x**2/2"
+
     def curvature(self, lo: float, hi: float, y: float | None = None) -> float:
         """A proven upper bound of l'' on lo <= x <= hi (for this y); infinite where there is none.
 

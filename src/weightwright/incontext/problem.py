@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.incontext.arithmetic import Balls, balls, evaluate, matrix, product
+from weightwright.certificates.checker.balls import working_precision
+from weightwright.incontext.arithmetic import Balls, balls, evaluate, matrix, norm, product
 from weightwright.incontext.losses import Loss
 from weightwright.network.layers import Floats
 
@@ -62,6 +63,12 @@ class Problem:
     def rows(self) -> Floats:
         """(n, d): what w is multiplied with, x_i or, for margins, y_i x_i."""
         return self.X * self.y[:, None] if self.loss.form == "margin" else self.X
+
+    @cached_property
+    def row_lengths(self) -> Balls:
+        """The Euclidean length of every row."""
+        with working_precision():
+            return [norm(balls(row)) for row in self.rows]
 
     def sample_weights(self) -> Balls:
         """The c_i, exactly or (1/n) within the working precision."""

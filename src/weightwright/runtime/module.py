@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -19,15 +18,16 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from weightwright.certificates.claims import Certificate, bound_in_words, rounded_up
 from weightwright.certificates.files import read, write
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
-from weightwright.network.layers import Floats
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
+from weightwright.runtime.maps import Picked, SparseMap, picks
 from weightwright.runtime.prompts import watch
+from weightwright.runtime.weights import DTYPES as DTYPES
+from weightwright.runtime.weights import Weights
 from weightwright.runtime.window import attend, decay
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
 
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 OnDomain = Literal["raise", "clamp", "ignore"]
 
 #: Keys with which torch's fused attention is quicker than softmax and two products; it takes 512 in one block.
@@ -160,7 +160,8 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
 
 def _build(layer: Layer, network: Network) -> nn.Module:
     if isinstance(layer, Linear):
-        return _LinearMap(layer, network.dtype)
+        sparse = layer.moves_tokens and all(term.S is None for term in layer.terms)
+        return SparseMap(layer, network.dtype) if sparse else _LinearMap(layer, network.dtype)
     if isinstance(layer, Attention):
         return _AttentionLayer(layer, network)
     if isinstance(layer, FeedForward):
@@ -170,28 +171,7 @@ def _build(layer: Layer, network: Network) -> nn.Module:
     return _LoopLayer(layer, network)
 
 
-class _Weights(nn.Module):
-    """Numpy arrays as buffers of the network's dtype. They may move to a device and are never cast: the
-    certificate is about these numbers. No state dict holds them; `save` and `load` do."""
-
-    def keep(self, dtype: str, **arrays: Floats | None) -> None:
-        for name, array in arrays.items():
-            self.constant(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
-
-    def constant(self, name: str, tensor: Tensor | None) -> None:
-        self.register_buffer(name, tensor, persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _Weights:
-        for buffer in self.buffers(recurse=False):
-            if buffer.is_floating_point() and fn(buffer[:0]).dtype != buffer.dtype:
-                raise TypeError(
-                    f"the weights are {buffer.dtype} and stay so: the certificate is about them;"
-                    " approximate with another dtype instead"
-                )
-        return super()._apply(fn, recurse)
-
-
-class _LinearMap(_Weights):
+class _LinearMap(Weights):
     C: Tensor
 
     def __init__(self, linear: Linear, dtype: str) -> None:
@@ -206,7 +186,7 @@ class _LinearMap(_Weights):
         return total if self.terms else total.expand(*X.shape[:-1], -1)
 
 
-class _LinearTerm(_Weights):
+class _LinearTerm(Weights):
     A: Tensor
     R: Tensor | None
     S: Tensor | None
@@ -271,7 +251,7 @@ def _keys_at_once(head: Head) -> int:
     return head.sees.registers[1] - head.sees.registers[0] if head.window is None else 2 * head.window + 1
 
 
-class _AttentionHead(_Weights):
+class _AttentionHead(Weights):
     W_Q: Tensor
     W_K: Tensor
     W_V: Tensor
@@ -293,6 +273,10 @@ class _AttentionHead(_Weights):
         self.first = float(self.K_registers[0, 0]) / 2 if head.window is not None else 0.0  # anchor, if windowed
         self.constant("decay", None if head.window is None else decay(head.beta, head.window, DTYPES[network.dtype]))
         self.constant("mask", None if head.mask is None else torch.tensor(head.mask))
+        self.pick_keys, self.pick_values = (
+            Picked(W, network.dtype) if head.sees.data == "block" and picks(W) and W.any(axis=0).all() else None
+            for W in (head.W_K, head.W_V)
+        )
 
     def forward(self, X: Tensor) -> Tensor:
         if self.decay is not None:
@@ -305,14 +289,18 @@ class _AttentionHead(_Weights):
         blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
         asking = blocks[..., :1, :] if self.sees.asks == "first" else blocks
         Q = self.beta * (asking @ self.W_Q)  # (B, n/size, size or 1, h)
-        scores = Q @ (blocks @ self.W_K).mT  # (B, n/size, size or 1, size)
+        K = blocks @ self.W_K if self.pick_keys is None else self.pick_keys(blocks)
+        scores = Q @ K.mT  # (B, n/size, size or 1, size)
         if self.sees.data == "earlier":
             scores = scores.masked_fill(~torch.ones(n, n, dtype=torch.bool, device=X.device).tril(), -torch.inf)
         if self.mask is not None:
             scores = scores.masked_fill(~self.mask, -torch.inf)
         p = len(self.K_registers)
-        weights = torch.softmax(torch.cat([Q @ self.K_registers.T, scores], -1), -1)  # (B, n/size, size, p + size)
-        mixed = weights[..., :p] @ self.V_registers + weights[..., p:] @ (blocks @ self.W_V)
+        if p:
+            scores = torch.cat([Q @ self.K_registers.T, scores], -1)
+        weights = torch.softmax(scores, -1)  # (B, n/size, size or 1, p + size)
+        V = blocks @ self.W_V if self.pick_values is None else self.pick_values(blocks)
+        mixed = weights[..., p:] @ V if p == 0 else weights[..., :p] @ self.V_registers + weights[..., p:] @ V
         out = mixed @ self.W_O
         return pad(out, (0, 0, 0, size - out.shape[-2])).flatten(-3, -2)  # 0 for tokens that do not ask
 
@@ -332,7 +320,7 @@ class _AttentionHead(_Weights):
         return mixed[0, 0, :, :v].reshape(*Q.shape[:-1], v)
 
 
-class _FeedForwardLayer(_Weights):
+class _FeedForwardLayer(Weights):
     W_1: Tensor
     b_1: Tensor
     W_2: Tensor

@@ -1,0 +1,159 @@
+"""How far weights are from the exact iterates, and from the optimum. Every number is an upper bound, rounded up.
+
+The bound to the optimum is found afterwards, from the weights alone: it does not matter how they were computed, nor how
+many steps it took. If g is a subgradient of F at v, and F is mu-strongly convex within r of v, and |g| < mu r, then F
+has a stationary point within r of v (on the sphere the slope outwards is at least mu r - |g| > 0, so the smallest value
+on the ball is inside), and it lies within |g|/mu. For a convex loss that is the one optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from weightwright.certificates.checker.balls import largest, working_precision
+from weightwright.incontext.arithmetic import Balls, balls, evaluate, float_above, float_below, norm
+from weightwright.incontext.convexity import curvatures, smoothness, strong_convexity
+from weightwright.incontext.problem import Problem
+from weightwright.network.layers import Floats
+
+BITS = 256
+#: The radius of the ball on which strong convexity is proven, in multiples of |g|/mu at its centre.
+TRIALS = (1.01, 1.5, 3.0, 10.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """bound: |w - w*|_2 is not above it. mu: the proven strong convexity, on the ball of this radius around the point
+    where it was used. gradient: the length of the subgradient there. gap: F(w) - min F is not above it, where a dual
+    point says so. why: in words, for people."""
+
+    bound: float
+    mu: float
+    radius: float
+    gradient: float
+    gap: float
+    why: str
+
+
+def to_iterates(states: Floats, exact: Sequence[Balls]) -> tuple[Floats, Floats]:
+    """Upper bounds of the largest and of the Euclidean distance, step by step. states: (steps, d) of floats."""
+    states = np.asarray(states, dtype=np.float64)
+    if states.ndim != 2 or len(states) != len(exact) or states.shape[1] != len(exact[0]):
+        raise ValueError(
+            f"states has shape {states.shape}, but there are {len(exact)} exact states of {len(exact[0])} numbers"
+        )
+    with working_precision(BITS):
+        off = [
+            [abs(a - b) for a, b in zip(balls(row), centre, strict=True)]
+            for row, centre in zip(states, exact, strict=True)
+        ]
+        return np.array([float_above(largest(row)) for row in off]), np.array([float_above(norm(row)) for row in off])
+
+
+def to_optimum(problem: Problem, w: Floats) -> Distance:
+    """An upper bound of |w - w*|_2, where w* minimises the problem; infinite, and why, where none can be proven."""
+    w = np.asarray(w, dtype=np.float64)
+    if w.shape != (problem.d,):
+        raise ValueError(f"w has shape {w.shape}; the problem has {problem.d} features")
+    if not np.isfinite(w).all():
+        return Distance(math.inf, 0.0, 0.0, math.inf, math.inf, "the weights are not finite")
+    with working_precision(BITS):
+        centre, subgradient, moved = _near(problem, balls(w))
+        size = norm(subgradient)
+        gap = duality_gap(problem, balls(w)) if problem.l1 else arb.pos_inf()
+        mu, radius, why = _certified(problem, centre, size)
+        if mu == 0.0:
+            return Distance(math.inf, 0.0, radius, float_above(size), float_above(gap), why)
+        bound = moved + size / arb(mu)
+        if math.isinf(radius) and gap.is_finite():  # strongly convex everywhere
+            bound = bound.min((2 * gap.nonnegative_part() / arb(mu)).sqrt())
+        return Distance(float_above(bound), mu, radius, float_above(size), float_above(gap), why)
+
+
+def _near(problem: Problem, w: Balls) -> tuple[Balls, Balls, arb]:
+    """A point, a subgradient of F at it, and its distance from w.
+
+    With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small near the
+    optimum. (w - v)/step - g(w) is in the subdifferential of l1 |.|_1 at v.
+    """
+    slopes = problem.gradient(w)
+    if not problem.l1:
+        return w, slopes, arb(0)
+    bound = smoothness(problem, w, 0.0)
+    step = arb(1 / bound if 0 < bound < math.inf else 1.0)
+    v = soft_threshold([w_r - step * g_r for w_r, g_r in zip(w, slopes, strict=True)], step * arb(problem.l1))
+    off = [w_r - v_r for w_r, v_r in zip(w, v, strict=True)]
+    subgradient = [o / step - a + b for o, a, b in zip(off, slopes, problem.gradient(v), strict=True)]
+    return v, subgradient, norm(off)
+
+
+def soft_threshold(z: Balls, tau: arb) -> Balls:
+    nothing = arb(0)
+    return [(z_r - tau).max(nothing) - (-z_r - tau).max(nothing) for z_r in z]
+
+
+def _certified(problem: Problem, centre: Balls, size: arb) -> tuple[float, float, str]:
+    """mu and a radius within which it holds, such that |g| < mu r; or mu = 0 and why not."""
+    if not size.is_finite():
+        return 0.0, 0.0, f"the gradient of {problem.loss.name} is not finite at these weights"
+    at_centre = strong_convexity(problem, centre, 0.0)
+    if at_centre == 0.0:
+        return 0.0, 0.0, _why_flat(problem, centre)
+    if problem.loss.is_quadratic:
+        return at_centre, math.inf, "strongly convex everywhere"
+    nearest = max(float_above(size / arb(at_centre)), 1e-300)
+    for trial in TRIALS:
+        radius = trial * nearest
+        mu = strong_convexity(problem, centre, radius)
+        if size < arb(mu) * arb(radius):
+            return mu, radius, f"strongly convex within {radius:.3g}"
+    why = (
+        f"the gradient's length {float_above(size):.3g} is too large here: by mu = {at_centre:.3g} at the weights alone"
+        f" the optimum may be {nearest:.3g} away, and so far around no sufficient mu can be proven. Take more steps"
+    )
+    return 0.0, TRIALS[-1] * nearest, why
+
+
+def _why_flat(problem: Problem, centre: Balls) -> str:
+    least, _ = curvatures(problem, centre, 0.0)
+    curved, n, d = int((least > 0).sum()), problem.n, problem.d
+    if curved < min(n, d):
+        seen = (
+            f"the loss {problem.loss.name} is proven to curve upwards at {curved} of {n} samples only, for {d} features"
+        )
+    else:
+        seen = f"the {n} x {d} matrix X is rank-deficient, or nearly so"
+    return f"no strong convexity can be proven: {seen}. The optimum may not be unique; add a ridge penalty"
+
+
+def duality_gap(problem: Problem, w: Balls) -> arb:
+    """An upper bound of F(w) - min F from the dual point u = l'; infinite where there is none.
+
+    With Omega = ridge/2 |.|^2 + l1 |.|_1 and phi_i(m) = l(m, y_i) convex, phi(m) + phi*(phi'(m)) = m phi'(m), so that
+    the gap is sum c_i m_i u_i + Omega(w) + Omega*(-g). Without ridge, Omega* is 0 where |g| <= l1 and infinite
+    elsewhere: u is scaled down, which needs the conjugate itself, so the loss must be squared.
+    """
+    loss = problem.loss
+    if not loss.convex:
+        return arb.pos_inf()
+    arguments, weights = problem.arguments(w), problem.sample_weights()
+    slopes = evaluate(loss.slope_expression, arguments)
+    ridge, l1 = arb(problem.ridge), arb(problem.l1)
+    own = sum((ridge / 2 * w_r * w_r + l1 * abs(w_r) for w_r in w), arb(0))
+    pulls = [g_r - ridge * w_r for g_r, w_r in zip(problem.gradient(w), w, strict=True)]
+    if problem.ridge:
+        offset = balls(problem.y) if loss.form == "residual" else [arb(0)] * problem.n
+        parts = zip(weights, arguments["x"], offset, slopes, strict=True)
+        linear = sum((c * (x + b) * u for c, x, b, u in parts), arb(0))
+        return linear + own + sum((v * v for v in soft_threshold(pulls, l1)), arb(0)) / (2 * ridge)
+    if not loss.is_quadratic:
+        return arb.pos_inf()
+    steepest = largest(abs(v) for v in pulls)
+    scale = arb(1) if steepest <= l1 else arb(float_below(l1 / steepest))
+    met = zip(weights, slopes, balls(problem.y), strict=True)
+    return own + sum((c * (u * u * (1 + scale * scale) / 2 + scale * u * y) for c, u, y in met), arb(0))
