@@ -14,7 +14,8 @@ from weightwright.box import Box
 from weightwright.certificates.claims import constant, local_formula
 from weightwright.certificates.leaves import VectorClaim
 from weightwright.certificates.prompted import Summand
-from weightwright.certificates.prover.jets import values
+from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
+from weightwright.certificates.prover.jets import jet_along, values
 from weightwright.compiler.approximate import approximate
 from weightwright.compiler.parts import Part, with_slope
 from weightwright.compiler.shared_parts import TRIES, proven
@@ -84,7 +85,17 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
         mean=float(network.embed.C[0, -1]),
         role=f"{text} of w.x and y",
     )
-    return Slope((Summand(text, None, scale, 1, claim),), (table,))
+    return Slope((Summand(text, None, scale, 1, _with_slopes(claim)),), (table,))
+
+
+def _with_slopes(claim: VectorClaim) -> VectorClaim:
+    """The claim with bounds on the formula's slopes, which a network of one layer may not need; with room for the
+    checker's enclosures, which are wider."""
+    names, formula = ("s0", "s1"), parse(claim.formula, ("s0", "s1"))
+    boxes = {name: Interval(claim.boxes[:, 0, i], claim.boxes[:, 1, i]) for i, name in enumerate(names)}
+    steps = [{other: ONE if other == name else ZERO for other in names} for name in names]
+    steepest = [float(np.max(jet_along(formula, boxes, step, 1)[1].magnitude())) for step in steps]
+    return dataclasses.replace(claim, lipschitz=2 * np.array(steepest))
 
 
 @functools.lru_cache(maxsize=16)

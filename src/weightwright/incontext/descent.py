@@ -22,11 +22,12 @@ from weightwright.constructions.passes import (
 from weightwright.constructions.slopes import Slope, spectral_slope
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.problem import Problem
-from weightwright.incontext.runs import Run, states_of
+from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
+from weightwright.runtime.prompts import states_of
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
 
