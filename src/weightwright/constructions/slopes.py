@@ -85,10 +85,10 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
         mean=float(network.embed.C[0, -1]),
         role=f"{text} of w.x and y",
     )
-    return Slope((Summand(text, None, scale, 1, _with_slopes(claim)),), (table,))
+    return Slope((Summand(text, None, scale, 1, with_slopes(claim)),), (table,))
 
 
-def _with_slopes(claim: VectorClaim) -> VectorClaim:
+def with_slopes(claim: VectorClaim) -> VectorClaim:
     """The claim with bounds on the formula's slopes, which a network of one layer may not need; with room for the
     checker's enclosures, which are wider."""
     names, formula = ("s0", "s1"), parse(claim.formula, ("s0", "s1"))
