@@ -138,8 +138,8 @@ def _claim(formula: str, table: PromptTable, reach: float, dtype: str) -> Vector
     proof = prove_vector(head, local, lo, hi, dtype, Goal(_GOAL * measured, 2 * _GOAL * measured, _BOXES))
     if not (proof.complete and math.isfinite(proof.terms.approximation)):
         raise ToleranceError(
-            f"the error {measured:.3g} of {len(keys)} anchors for {formula} cannot be proven with {_BOXES:,} boxes; take"
-            " fewer anchors, a smaller sharpness, or method='spectral'"
+            f"the error {measured:.3g} of {len(keys)} anchors for {formula} cannot be proven with {_BOXES:,} boxes;"
+            " take a smaller P, a smaller sharpness, or method='spectral'"
         )
     terms = Terms(proof.terms.approximation, 0.0, proof.terms.rounding)
     return with_slopes(VectorClaim(0, to_text(local), lo, hi, "taylor", proof.boxes, terms, np.zeros(2)))

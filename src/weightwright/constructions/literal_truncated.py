@@ -50,7 +50,7 @@ def literal_truncated_linear(
     # the paper's beta times dL: scores -(beta/2)(s - L_k)^2 up to what the keys share
     power, factor = split_beta(beta * spacing / 2, dtype)
     heads = []
-    for h, (first, values) in enumerate(runs):
+    for first, values in runs:
         k = first - 1 + np.arange(n)  # the first anchor is L_{-1}
         offsets = -factor * k * (anchors[first : first + n] + a)
         role = f"anchors {first} to {first + n - 3} of clip(x, {a:g}, {b:g})"
