@@ -44,8 +44,8 @@ def shared() -> Instance:
     net = in_context_truncated_linear_heads(_A, _B, _N, _D, H=_H)
     apart, prompts = _from_the_literal_layout(net)
     note = (
-        f"the paper's layout (token k holds k w and w; a plain Transformer) differs by at most {apart:.2g} on {prompts:,}"
-        " prompts; it has no certificate, since its scores are products of two inputs"
+        f"the paper's layout (token k holds k w and w; a plain Transformer) differs by at most {apart:.2g} on"
+        f" {prompts:,} prompts; it has no certificate, since its scores are products of two inputs"
     )
     net.about = dataclasses.replace(net.about, notes=(note,))
     paper = {"heads": ("p / (n-2)", float(heads_shared(_N, _P)))}

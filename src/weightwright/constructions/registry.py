@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from weightwright.constructions.emulation_statements import EMULATION
 from weightwright.constructions.statements import SUMMARY, UNIVERSAL
 from weightwright.constructions.theorem import Theorem
 from weightwright.errors import WeightwrightError
 
 #: By id. Later papers add their rows here.
-THEOREMS: dict[str, Theorem] = {theorem.id: theorem for theorem in (*UNIVERSAL, *SUMMARY)}
+THEOREMS: dict[str, Theorem] = {theorem.id: theorem for theorem in (*UNIVERSAL, *SUMMARY, *EMULATION)}
 
 
 def find(id: str) -> Theorem:
