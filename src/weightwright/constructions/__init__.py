@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from weightwright.constructions.bump_network import bumps
     from weightwright.constructions.emulated_relu import relu_network
     from weightwright.constructions.hardmax import nearly_hardmax
-    from weightwright.constructions.in_context_gradients import in_context_gradients, per_sample_gradients
     from weightwright.constructions.in_context_pairs import in_context_step_of_pairs, logistic_step
     from weightwright.constructions.in_context_steps import in_context_step
     from weightwright.constructions.in_context_truncated import (
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
+    from weightwright.constructions.sample_gradients import in_context_gradients, per_sample_gradients
     from weightwright.constructions.scalar_lookup import sequence_to_scalar, sequence_to_scalar_softmax
     from weightwright.constructions.sequence_lookup import sequence_to_sequence, sequence_to_sequence_softmax
     from weightwright.constructions.shared_anchors import truncated_linear_heads
@@ -58,7 +58,7 @@ _HOMES = {
     **dict.fromkeys(("clipped_relu", "hard_tanh", "relu"), "activations"),
     **dict.fromkeys(("sequence_to_scalar", "sequence_to_scalar_softmax"), "scalar_lookup"),
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
-    **dict.fromkeys(("in_context_gradients", "per_sample_gradients"), "in_context_gradients"),
+    **dict.fromkeys(("in_context_gradients", "per_sample_gradients"), "sample_gradients"),
     **dict.fromkeys(("in_context_step_of_pairs", "logistic_step"), "in_context_pairs"),
     **dict.fromkeys(("in_context_truncated_linear", "in_context_truncated_linear_heads"), "in_context_truncated"),
     "bumps": "bump_network",

@@ -15,6 +15,9 @@ from weightwright.constructions.rates import Point, Series, Study
 from weightwright.network import cost
 from weightwright.network.layers import Floats
 
+Orders = dict[str, tuple[str, float]]  # the paper's, in words and as numbers
+
+_ONE_LAYER: Orders = {"layers": ("1, as stated", 1.0)}
 _N, _D, _STEP, _LENGTH = 8, 3, 1.0, 32
 _TOL = 1e-10
 _ANCHORS, _SHORT = 1024, 8  # of the faithful form: its error allows fewer steps
@@ -35,18 +38,18 @@ def many_steps() -> Instance:
 
 def regression() -> Instance:
     """AE-5: linear regression, 32 steps."""
-    return _to_both(_least_squares())
+    return _to_both(_least_squares(), _ONE_LAYER)
 
 
 def ridge() -> Instance:
     """AE-6: ridge regression with lambda = 1/8, 32 steps."""
-    return _to_both(_ridge())
+    return _to_both(_ridge(), _ONE_LAYER)
 
 
 def lasso() -> Instance:
     """AE-7: the lasso with lambda = 1/8, 32 proximal steps; one coefficient is 0."""
     run = _lasso()
-    instance = _to_both(run)
+    instance = _to_both(run, {})
     zeros = int((run.states[-1] == 0).sum())
     note = f"coefficients that are exactly 0 at the end: {zeros} of the network's, {_zeros()} of the optimum's"
     first = dataclasses.replace(instance.checks[0], notes=(*instance.checks[0].notes, note))
@@ -109,10 +112,10 @@ def _zeros() -> int:
     return sum(value == 0 for value in LeastSquares(*_data(), l1=0.125).optimum)
 
 
-def _to_both(run: Descended) -> Instance:
+def _to_both(run: Descended, paper: Orders) -> Instance:
     checks = (_to_iterate("to the exact iterate", run), _to_optimum(run))
     threshold = len(run.net.network.registers) > 0
-    counts = _counts("looped", run, 1, {"layers": ("1", 1.0)}, threshold)
+    counts = _counts("looped", run, 1, paper, threshold)
     return Instance(checks=checks, counts=counts, studies=_both_studies(run))
 
 
@@ -153,9 +156,7 @@ def _check(name: str, run: Descended, errors: list[float], bounds: list[float]) 
     )
 
 
-def _counts(
-    name: str, run: Descended, passes: int, paper: dict[str, tuple[str, float]], threshold: bool = False
-) -> tuple[Count, ...]:
+def _counts(name: str, run: Descended, passes: int, paper: Orders, threshold: bool = False) -> tuple[Count, ...]:
     tables = [head.sees.block for head in run.net.network.heads if head.sees.data == "block"]
     shape = Shape(_N, _D, tables[: len(tables) // passes], passes, len(run.states) - 1, threshold, values=True)
     return counted_prompted(run.net, name, shape, paper)

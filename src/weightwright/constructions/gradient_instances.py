@@ -19,7 +19,7 @@ _STEP = Ranges(1.0, 1.0, 1.0, 0.5 / _N)  # step 1/2
 
 def gradients() -> Instance:
     """AE-1: sin(w . x_i - y_i) x_i for four samples, 33 anchors each; ours."""
-    from weightwright.constructions.in_context_gradients import in_context_gradients
+    from weightwright.constructions.sample_gradients import in_context_gradients
 
     faithful = in_context_gradients(_F, _N, _D, P=_P)
     spectral = in_context_gradients(_F, _N, _D, tol=1e-8, method="spectral")
@@ -28,7 +28,7 @@ def gradients() -> Instance:
 
 def of_a_loss() -> Instance:
     """AE-2: the gradients of the pseudo-Huber loss sqrt(1 + s^2) - 1, sample by sample."""
-    from weightwright.constructions.in_context_gradients import per_sample_gradients
+    from weightwright.constructions.sample_gradients import per_sample_gradients
 
     faithful = per_sample_gradients(_LOSS, _N, _D, P=_P)
     spectral = per_sample_gradients(_LOSS, _N, _D, tol=1e-6, method="spectral")
@@ -37,9 +37,9 @@ def of_a_loss() -> Instance:
 
 def one_step() -> Instance:
     """AE-3: one step of size 1/2 for the mean of the pseudo-Huber losses of four samples."""
-    from weightwright.constructions.in_context_gradients import RESIDUAL, inverse_temperature
     from weightwright.constructions.in_context_steps import in_context_step
     from weightwright.constructions.prompt_probes import along
+    from weightwright.constructions.sample_gradients import RESIDUAL, inverse_temperature
     from weightwright.constructions.slopes import beyond, faithful_slope, spectral_slope
 
     slope = "x/sqrt(1 + x**2)"
@@ -88,7 +88,7 @@ def _line() -> Line:
 
 def gradients_studies() -> tuple[Study, ...]:
     """AE-1: the error against the anchors of a sample."""
-    from weightwright.constructions.in_context_gradients import in_context_gradients
+    from weightwright.constructions.sample_gradients import in_context_gradients
 
     def faithful(P: float) -> AttentionNetwork:
         net: AttentionNetwork = in_context_gradients(_F, _N, _D, P=int(P) - 1)

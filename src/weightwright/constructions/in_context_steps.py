@@ -30,11 +30,11 @@ import torch
 
 from weightwright.constructions.about import About, Method
 from weightwright.constructions.in_context import Ranges, descent_network
-from weightwright.constructions.in_context_gradients import RESIDUAL, inverse_temperature
 from weightwright.constructions.least_squares import LeastSquares, distance, length
 from weightwright.constructions.models import positive, whole
 from weightwright.constructions.passes import Algorithm, gradient_descent, proximal
 from weightwright.constructions.prompt_probes import Function, Probes, grouped, products
+from weightwright.constructions.sample_gradients import RESIDUAL, inverse_temperature
 from weightwright.constructions.slopes import Slope, beyond, faithful_slope, spectral_slope
 from weightwright.errors import WeightwrightError
 from weightwright.network.layers import Floats
