@@ -56,7 +56,7 @@ def one_step() -> Instance:
         for net, shape in zip(nets, shapes, strict=True)
         for count in counted_prompted(net, net.about.method, shape)
     )
-    return Instance(nets, counts=counts)
+    return Instance(nets, counts=counts, line=step_line(_N, _D, _STEP))
 
 
 def _per_sample(faithful: AttentionNetwork, spectral: AttentionNetwork) -> Instance:
@@ -84,6 +84,19 @@ def _line() -> Line:
 
     anchors = tuple(np.linspace(-_REACH, _REACH, _P + 1).tolist())
     return Line(-_REACH, _REACH, at, "s = w·x - y of sample 0", anchors)
+
+
+def step_line(n: int, d: int, ranges: Ranges) -> Line:
+    """The state w = t (1, ..., 1) before the step, for fixed samples; the first coefficient after it is drawn."""
+    rng = np.random.default_rng(3)
+    x, y = ranges.x * rng.uniform(0, 1, (n, d)), ranges.y * rng.uniform(-1, 1, (n, 1))
+    u = ranges.value * x / ranges.x
+
+    def at(t: Floats) -> Floats:
+        fixed = np.broadcast_to(np.concatenate([x, u, y], axis=1), (len(t), n, 2 * d + 1))
+        return np.concatenate([fixed, np.broadcast_to(t[:, None, None], (len(t), n, d))], axis=-1)
+
+    return Line(-ranges.w, ranges.w, at, "w[0] before the step, w along (1, ..., 1)")
 
 
 def gradients_studies() -> tuple[Study, ...]:

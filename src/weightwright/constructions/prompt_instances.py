@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from weightwright.constructions.gradient_instances import by_keys
+from weightwright.constructions.gradient_instances import by_keys, step_line
 from weightwright.constructions.in_context import Ranges
 from weightwright.constructions.in_context_counts import Shape, counted_prompted
 from weightwright.constructions.instance import Instance, Line
@@ -80,7 +80,7 @@ def pairs() -> Instance:
         for name, net in zip(names, nets, strict=True)
         for count in counted_prompted(net, name, Shape(_SAMPLES, _D, _keys(net), 1, 1, values=True))
     )
-    return Instance(nets, names, counts=counts)
+    return Instance(nets, names, counts=counts, line=step_line(_SAMPLES, _D, _RANGES))
 
 
 def _keys(net: AttentionNetwork) -> list[int]:

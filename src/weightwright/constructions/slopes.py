@@ -159,7 +159,8 @@ def as_slope(part: Part, along: tuple[float, float]) -> Slope:
 
 
 def _in_words(along: tuple[float, float]) -> str:
-    return {(1.0, -1.0): "w.x - y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}.get(along, f"{along[0]:g} w.x + {along[1]:g} y")
+    words = {(1.0, -1.0): "w.x - y", (1.0, 1.0): "w.x + y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}
+    return words.get(along, f"{along[0]:g} w.x + {along[1]:g} y")
 
 
 def _size(formula: str, reach: float) -> float:
