@@ -147,7 +147,7 @@ def _finished(
         raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
     chosen = {name: float(value) for name, value in chosen.items()}
     reference = gradients_at(along(clip_text(a, b), SHIFTED), net.network.inputs, math.inf)
-    bounds = {"every token": net.certificate.bound}
+    bounds = {"everywhere": net.certificate.bound}
     net.about = About(id, method, chosen, printed, bounds, reference, _probes(net.network.inputs, n, d, ranges, spots))
     return net
 

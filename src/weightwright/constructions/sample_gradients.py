@@ -137,7 +137,7 @@ def _network(
         raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
     reference = gradients_at(along(f, RESIDUAL), net.network.inputs, size)
     probes = aimed(net.network.inputs, n, ranges, places, size)
-    net.about = About(id, method, chosen, {}, {"every token": net.certificate.bound}, reference, probes)
+    net.about = About(id, method, chosen, {}, {"everywhere": net.certificate.bound}, reference, probes)
     return net
 
 
