@@ -37,6 +37,7 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/window_gpu.py
 	$(BIN)/python benchmarks/window_cpu.py
+	$(BIN)/python benchmarks/hopfield.py
 
 docs: .venv/.ready
 	$(BIN)/weightwright theorems --write docs/theorems.md

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from compiled import load_examples
 from random_graphs import random_function
 from torch import Tensor, nn
 
 import weightwright as ww
 
-EXAMPLES = Path(__file__).parents[1] / "examples" / "compiled.py"
-
-
-def loaded(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"examples_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-examples = loaded(EXAMPLES)
+examples = load_examples()
 QUICK = {"softmax of 5", "Lotka-Volterra, RK4 step", "standardised, 6 tokens"}
 
 

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import compiled as benchmark
 import pytest
 import torch
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "compiled.md").read_text()
 README = (ROOT / "README.md").read_text()
-
-
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compiled_benchmark", ROOT / "benchmarks" / "compiled.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-benchmark = loaded()
 examples = benchmark.load_examples()
 SOFTMAX = "softmax of 5"
 ONE = {SOFTMAX: examples.EXAMPLES[SOFTMAX]}

@@ -78,6 +78,22 @@ def one_head(names: tuple[str, ...], registers: Floats, layers: tuple[Attention,
     return Network(("x",), Linear(names, (Term(A),), C), registers, layers, selection(names, ("out",)), tokens=tokens)
 
 
+def moved(
+    names: tuple[str, ...],
+    query: str | tuple[str, str],
+    key: str,
+    value: str,
+    to: str,
+    sees: Sees,
+    mask: np.ndarray | None = None,
+) -> Attention:
+    """A layer of one head that adds a coordinate of what is seen to another; a query of two is their sum."""
+    W_Q = named(names, **dict.fromkeys((query,) if isinstance(query, str) else query, 1.0))
+    W_O = np.eye(len(names))[[names.index(to)]]
+    head = Head(f"{value} to {to}", W_Q, named(names, **{key: 1}), named(names, **{value: 1}), W_O, 1.0, sees, mask)
+    return Attention(names, (head,))
+
+
 def test_a_nan_is_no_small_number(tmp_path: Path) -> None:
     tiny = ww.Box(np.array([-(2.0**-600)]), np.array([2.0**-600]))
     net = Network(("x",), lin("y", 2.0**600), np.zeros((0, 1)), (lin("z", 2.0**600),), lin("o", 1.0), tokens=1)
@@ -214,29 +230,16 @@ def test_a_register_that_does_not_see_the_silent_one_behind_it() -> None:
     names = ("x", "one", "c", "k", "v", "out")
     registers = np.zeros((2, 6))
     registers[0, 4], registers[1, 3], registers[:, 1] = 7.0, 2000.0, 1.0
-    first = Head(
-        "writes c", named(names, one=1), named(names, k=1), named(names, v=1), np.eye(6)[[2]], 1.0, Sees((0, 2), "none")
-    )
-    second = Head(
-        "reads c",
-        named(names, one=1),
-        named(names, one=1),
-        named(names, c=1),
-        np.eye(6)[[5]],
-        1.0,
-        Sees((0, 1), "none"),
-    )
-    net = one_head(names, registers, (Attention(names, (first,)), Attention(names, (second,))))
+    first = moved(names, "one", "k", "v", "c", Sees((0, 2), "none"))
+    second = moved(names, "one", "one", "c", "out", Sees((0, 1), "none"))
+    net = one_head(names, registers, (first, second))
     assert not net.native
 
 
 def test_a_mask_is_said(tmp_path: Path) -> None:
     names = ("x", "one", "out")
-    head = Head(
-        "own", named(names, one=1), named(names, one=1), named(names, x=1), np.eye(3)[[2]], 1.0, Sees(data="all"),
-        mask=np.eye(2, dtype=bool),
-    )  # fmt: skip
-    net = one_head(names, np.zeros((0, 3)), (Attention(names, (head,)),), tokens=2)
+    layer = moved(names, "one", "one", "x", "out", Sees(data="all"), mask=np.eye(2, dtype=bool))
+    net = one_head(names, np.zeros((0, 3)), (layer,), tokens=2)
     refused(forged(net, affine(np.eye(2)), HALF_OPEN, (0.0, 1e-300, 1e-12)), tmp_path, "masked")
 
 
@@ -244,25 +247,9 @@ def test_registers_that_a_plain_transformer_has_written(tmp_path: Path) -> None:
     names = ("x", "one", "reg", "k", "v", "c", "out")
     registers = np.zeros((2, 7))
     registers[0, 3], registers[0, 4], registers[:, 2] = -1000.0, 1e6, -2.0
-    first = Head(
-        "writes c",
-        named(names, one=1, reg=1),
-        named(names, k=1),
-        named(names, v=1),
-        np.eye(7)[[5]],
-        1.0,
-        Sees((0, 2), "none"),
-    )
-    second = Head(
-        "mean of c",
-        named(names, one=1),
-        named(names, reg=1),
-        named(names, c=1),
-        np.eye(7)[[6]],
-        1.0,
-        Sees((0, 0), "all"),
-    )
-    net = one_head(names, registers, (Attention(names, (first,)), Attention(names, (second,))))
+    first = moved(names, ("one", "reg"), "k", "v", "c", Sees((0, 2), "none"))
+    second = moved(names, "one", "reg", "c", "out", Sees((0, 0), "all"))
+    net = one_head(names, registers, (first, second))
     refused(forged(net, affine([[0.0]]), HALF_OPEN, (0.0, 1e-12, 1e-12)), tmp_path, "masked")
 
 

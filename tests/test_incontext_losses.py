@@ -17,6 +17,7 @@ from weightwright.certificates.prover.jets import values
 from weightwright.errors import FormulaError, UnsupportedOperation
 from weightwright.expressions import parse
 from weightwright.incontext import Loss, loss
+from weightwright.incontext.convex import is_convex
 from weightwright.incontext.kinks import kinks
 
 CATALOGUE = [
@@ -35,6 +36,8 @@ OWN = [
     loss(formula="min(abs(x), 1.5)*(abs(x) - min(abs(x), 1.5)/2)"),
     loss(formula="relu(x)**2 + 3*relu(-x)**2"),
     loss(formula="abs(x)**3"),
+    loss(formula="clip(x, -1, 2)*(x - clip(x, -1, 2)/2)"),
+    loss(formula="exp(min(x, 0)) - 1 + relu(x)"),
 ]
 POINTS = np.random.default_rng(1).uniform(-3, 3, 60)
 
@@ -114,6 +117,7 @@ def test_the_catalogue_against_other_libraries() -> None:
     [
         ("x**2", "residual", "2*x"),
         ("(y - x)**2", "residual", "2*x"),
+        ("exp(y - x) - (y - x)", "residual", "-exp(-x) + 1"),
         ("softplus(-y*x)", "margin", "-sigmoid(-x)"),
         ("exp(x) - x*y", "separable", "exp(x) - y"),
         ("(sigmoid(x) - y)**2", "pair", None),
@@ -198,6 +202,35 @@ def test_undefined_on_the_range(formula: str) -> None:
 def test_bad_arguments(arguments: dict, message: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         loss(**arguments)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        *("x**2", "(3 - 2*x)**4", "exp(2*x) - y*x", "log(cosh(x))", "softplus(-x) + 0.1*x**2", "relu(x)**2", "x/3 - 1"),
+        *("log(exp(x) + 2*exp(y - x) + 1)", "max(x, 0)**3", "-log(3 + x)", "-sqrt(4 + x)", "abs(x)**1.5", "pi*x**2"),
+        *("(exp(x) + 1)**2", "-((-2)*x**2)", "x**2/0.5", "softplus(x**2)", "exp(x)*exp(x**2)"),
+    ],
+)
+def test_convexity_by_rules(formula: str) -> None:
+    assert is_convex(parse(formula, ("x", "y")))
+    with working_precision():
+        for point in POINTS:
+            lines = {"x": (arb(point), arb(1)), "y": (arb(0.75), arb(0))}
+            second = series_along(parse(formula, ("x", "y")), lines, 2)[2]
+            assert not second.is_finite() or second.upper() >= 0
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        *("sin(x)", "-x**2", "x**3", "y*x**2", "x**2 - exp(x)", "log(1 + x**2)", "sqrt(x**2)", "(x**2 - 1)**2", "1/x"),
+        *("(-2)*x**2", "x**2/(-2)", "x*x", "softplus(-x**2)", "abs(x**2 - 1)", "exp(-x**2)", "min(x, 0)", "x**0.5"),
+        *("log(exp(x) - 0.5*exp(2*x))", "0*log(x)", "relu(-x**2 + 1)", "-softplus(x)", "tanh(x)"),
+    ],
+)
+def test_convexity_is_not_claimed(formula: str) -> None:
+    assert not is_convex(parse(formula, ("x", "y")))
 
 
 def test_bad_ranges() -> None:

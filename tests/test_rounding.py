@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.certificates.checker.head import examine
-from weightwright.certificates.checker.rounding import StoredHead
+from weightwright.certificates.checker.rounding import StoredHead, moved_by
 from weightwright.certificates.prover import Sum, first_edges, prove
 from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.rounding import any_order
@@ -103,3 +103,27 @@ def test_exp_and_softmax_are_as_accurate_as_assumed() -> None:
         for t, y in zip(x.tolist(), pair.tolist(), strict=True):
             sigmoid = 1 / (1 + (-arb(t)).exp())
             assert abs(arb(y) / sigmoid - 1) <= (2 * 4 + 4) * 2.0**-53
+
+
+def test_weights_that_are_quite_unsure_move_a_mean_by_no_more_than_the_balance_says() -> None:
+    """Against the worst weights there are: up for values above some number, down for those below it."""
+    rng = np.random.default_rng(5)
+    with working_precision():
+        for _ in range(40):
+            count = int(rng.integers(2, 7))
+            p, values = rng.dirichlet(np.ones(count)), rng.uniform(-1, 1, count) * 10.0 ** rng.integers(-6, 1, count)
+            off = rng.choice([1e-6, 0.1, 2.0, 8.0], count)
+            output = float(p @ values)
+            orders = [(values > t) for t in (*values, -np.inf)] + [(values < t) for t in (*values, np.inf)]
+            weights = [p * np.exp(np.where(raised, off, -off)) for raised in orders]
+            worst = max(abs(float(w @ values / w.sum()) - output) for w in weights)
+            zeros = [arb(0)] * count
+            head = StoredHead(
+                zeros, zeros, [arb(v) for v in values], zeros, False, (arb(0), arb(0)), None, arb(1), "float64"
+            )
+            bound = moved_by(
+                head, [arb(x) for x in p], [arb(d) for d in off], [arb(abs(v - output)) for v in values],
+                [arb(abs(v)) for v in values], arb(abs(output)), int(p.argmax()),
+            )  # fmt: skip
+            assert worst <= bound
+            assert float(bound) <= 20 * worst + 1e-12

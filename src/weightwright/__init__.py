@@ -23,7 +23,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
-    from weightwright import constructions
+    from weightwright import constructions, incontext, memory
     from weightwright.adversary import search
     from weightwright.certificates.checker import check
     from weightwright.compiler.approximate import approximate
@@ -48,7 +48,9 @@ __all__ = [
     "check",
     "compile",
     "constructions",
+    "incontext",
     "load",
+    "memory",
     "search",
 ]
 
@@ -63,8 +65,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "constructions":
-        return import_module("weightwright.constructions")
+    if name in ("constructions", "incontext", "memory"):
+        return import_module(f"weightwright.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'weightwright' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

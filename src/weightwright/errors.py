@@ -10,6 +10,7 @@ __all__ = [
     "FileFormatError",
     "FormulaError",
     "LawError",
+    "NotRepeatable",
     "ToleranceError",
     "UnsupportedOperation",
     "WeightwrightError",
@@ -58,3 +59,7 @@ class LawError(WeightwrightError, ValueError):
 
 class UnsupportedOperation(WeightwrightError):  # noqa: N818  (the agreed public name)
     """A Python or torch operation that has no counterpart among the expressions."""
+
+
+class NotRepeatable(UnsupportedOperation):
+    """A function that is not the same at every call, so there is nothing to build, from a trace or from values."""

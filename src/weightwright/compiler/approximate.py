@@ -11,8 +11,8 @@ import torch
 from weightwright.box import Box
 from weightwright.certificates.claims import Certificate, rounded_up
 from weightwright.compiler.certify import build, certified, checked
-from weightwright.compiler.designs import faithful_designs, spectral_designs, windowed_designs
-from weightwright.compiler.graded_designs import graded_designs
+from weightwright.compiler.designs import faithful_designs, spectral_designs, takes_many, two_keys_for, windowed_designs
+from weightwright.compiler.graded_designs import graded_designs, middle_designs
 from weightwright.compiler.kinked import Kinked, Sees, find_kinks
 from weightwright.compiler.kinked_designs import kinked_designs
 from weightwright.compiler.measure import first_measured
@@ -130,6 +130,8 @@ def _designs(
         yield from kinked_designs(kinked, most, sees)
     elif (yield from graded_designs(task, most)):
         return
+    if kinked is None and two_keys_for(task) is None and takes_many(task):
+        yield from middle_designs(task, most)
     if kinked is None or not len(kinked.zones):
         yield from spectral_designs(task, most)
 

@@ -12,7 +12,7 @@ from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMA
 from weightwright.certificates.prover.jets import values
 from weightwright.compiler.tracing.user_source import refuse
 from weightwright.errors import FormulaError
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.network.layers import Floats
 
 _FIXED = "where the function is made for a fixed number n of tokens, pass tokens=n"
@@ -82,7 +82,7 @@ class Columns:
         if known is not None:
             folded = np.asarray(values(expression, known), dtype=np.float64)
             if not np.isfinite(folded).all():
-                raise FormulaError(f"{text} is not finite at x = {known[~np.isfinite(folded)][0]}")
+                raise FormulaError(f"{shortened(text)} is not finite at x = {known[~np.isfinite(folded)][0]}")
             return self.constant(folded)
         return column if text == "x" else self._add(Node(text, (column,), label=label or text))
 

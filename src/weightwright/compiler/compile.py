@@ -32,7 +32,8 @@ from weightwright.compiler.several import Proof
 from weightwright.compiler.task import outward, well_formed
 from weightwright.compiler.tensors import traced
 from weightwright.compiler.tracing.refusals import advice
-from weightwright.errors import DomainError, FormulaError, ToleranceError, UnsupportedOperation
+from weightwright.compiler.undefined import UnclearError, finite_by_estimate
+from weightwright.errors import DomainError, FormulaError, NotRepeatable, ToleranceError, UnsupportedOperation
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
@@ -113,7 +114,7 @@ def compile(
     try:
         graph = traced(function, box.lo.shape[-1], tokens)
     except UnsupportedOperation as error:
-        if not sampled(box, tokens, proof, derivative_bound):
+        if isinstance(error, NotRepeatable) or not sampled(box, tokens, proof, derivative_bound):
             raise
         return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
     _without_jumps(graph)
@@ -123,7 +124,13 @@ def compile(
         return _one_window(graph, box, tol, dtype, proof, on_domain, progress)
     progress(f"lowering {len(graph.nodes)} columns")
     if proof == "measured":
-        return _measured(graph, box, tol, name, on_domain, progress, start)
+        try:
+            return _measured(graph, box, tol, name, on_domain, progress, start)
+        except UnclearError as error:
+            few = sampled(box, tokens, proof, None) and len(graph.outputs) == 1
+            if not few or not finite_by_estimate(graph, box.lo[None], box.hi[None]):
+                raise
+            return from_samples(function, box, tol, dtype, kernel, proof, None, on_domain, progress, error)
     return _proven(graph, box, tol, name, on_domain, progress, start)
 
 

@@ -15,7 +15,7 @@ from weightwright.errors import ToleranceError
 from weightwright.heads.assemble import Design, Table
 from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.sigmoid import two_keys
-from weightwright.heads.spectral import Designer
+from weightwright.heads.spectral import FEW, Designer
 from weightwright.heads.window import Designer as WindowDesigner
 
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
@@ -26,8 +26,7 @@ AIMS = (0.93, 0.6, 0.2, 0.02)
 
 def spectral_designs(task: Task, most: int) -> Iterator[Design]:
     """Soft anchors on a uniform grid, or two keys that are exact."""
-    local = task.local(task.mean)
-    exact = two_keys(local) if local is not None else None
+    exact = two_keys_for(task)
     if exact is not None:
         yield _one(task, exact.rounded(task.dtype), "two keys")
     designer = Designer(task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype)
@@ -38,6 +37,18 @@ def spectral_designs(task: Task, most: int) -> Iterator[Design]:
                 continue
             tried.append(fit.table)
             yield _one(task, fit.table, f"{fit.table.size} soft anchors")
+
+
+def two_keys_for(task: Task) -> Table | None:
+    """Two keys that are exact, where the function is a sigmoid."""
+    local = task.local(task.mean)
+    return two_keys(local) if local is not None else None
+
+
+def takes_many(task: Task) -> bool:
+    """Whether a uniform grid of a few anchors seems not to be enough."""
+    designer = Designer(task.target, task.lo, task.hi, task.tol, FEW, task.dtype)
+    return designer.error(FEW) > AIMS[0] * task.tol
 
 
 def windowed_designs(task: Task, most: int) -> Iterator[Design]:

@@ -1,4 +1,4 @@
-"""A function that cannot be traced, built from its values: vector anchors in up to three features."""
+"""A function whose graph is not known or of no use, built from its values: vector anchors in up to three features."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from weightwright.compiler.several import MAX_VARIABLES, Proof
 from weightwright.errors import FormulaError, UnsupportedOperation
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+
+_UNTRACED = ", which cannot be traced"
 
 
 def sampled(box: Box, tokens: int | None, proof: Proof, derivative_bound: tuple[int, float] | None) -> bool:
@@ -32,9 +34,12 @@ def from_samples(
     derivative_bound: tuple[int, float] | None,
     on_domain: OnDomain,
     progress: Callable[[str], None],
-    untraced: UnsupportedOperation,
+    why: FormulaError | UnsupportedOperation,
 ) -> AttentionNetwork:
-    """The network of `approximate`. Values come from calling the function with (count, features) float64 tensors."""
+    """The network of `approximate`. Values come from calling the function with (count, features) float64 tensors.
+
+    why: what is wrong with the graph.
+    """
 
     def of_features(*columns: Any) -> Any:
         X = torch.stack([torch.as_tensor(column, dtype=torch.float64).reshape(-1) for column in columns], dim=-1)
@@ -42,7 +47,7 @@ def from_samples(
         if Y.shape not in ((len(X),), (len(X), 1)):
             raise FormulaError(
                 f"{name} returned shape {tuple(Y.shape)} for {len(X)} tokens; from samples it can have one output only."
-                f" It was not traced because: {untraced}"
+                f" It was not traced because: {why}"
             )
         return Y.reshape(-1)
 
@@ -61,6 +66,6 @@ def from_samples(
     )
     said = net.certificate
     if said is not None and said.measured is not None:
-        why = f"built from values of the function, which cannot be traced: {untraced}"
-        net.certificate = replace(said, measured=replace(said.measured, reason=why))
+        reason = f"built from values of the function{_UNTRACED if isinstance(why, UnsupportedOperation) else ''}: {why}"
+        net.certificate = replace(said, measured=replace(said.measured, reason=reason))
     return net

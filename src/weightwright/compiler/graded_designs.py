@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,13 +15,18 @@ from weightwright.compiler.designs import AIMS, MAX_SPECTRAL
 from weightwright.compiler.opaque import Opaque
 from weightwright.compiler.task import Task
 from weightwright.heads.assemble import Design, Query
-from weightwright.heads.graded import Designer, Grading, singularity
+from weightwright.heads.graded import AnyGrading, Designer, FromMiddle, Grading, places, singularity
 from weightwright.network.layers import Floats
 
 #: A singularity closer than the length of the interval over this is near: a uniform grid would take more keys.
 NEAR = 8.0
 #: An end closer to 0 than the length over this is counted from 0, where a query does not round.
 FROM_ZERO = 2.0
+#: Widths to try, times the interval: what else f does may need anchors that are not too wide.
+WIDTHS = (math.inf, 1 / 3, 1 / 10)
+#: Widths around the middle, in x; an interval that reaches so many times as far is long. More keys than these are no
+#: better than a uniform grid.
+MIDDLE_WIDTHS, MIDDLE, MOST_FROM_MIDDLE = (2.0, 1.0, 0.5, 0.25), 4.0, 96
 #: What a query may move the output by when it rounds, over the tolerance.
 ROUNDED = 0.1
 #: Where so many graded heads could not be proven, others cannot either: rounding rules.
@@ -42,8 +48,27 @@ def graded_designs(task: Task, most: int) -> Generator[Design, None, bool]:
     grading = Grading(query(left), query(right))
     if not grading.left < lo < hi < grading.right:
         return False
+    one_sided = math.isinf(left) or math.isinf(right)
+    gradings = [replace(grading, width=share * (hi - lo)) for share in (WIDTHS if one_sided else WIDTHS[:1])]
+    return (yield from _designs(task, query, lo, hi, gradings, most))
+
+
+def middle_designs(task: Task, most: int) -> Iterator[Design]:
+    """Keys that crowd towards the middle of a long interval around 0."""
+    lo, hi = task.lo, task.hi
+    if isinstance(task.function, Opaque) or not lo < 0 < hi:
+        return
+    widths = [width * task.query.scale for width in MIDDLE_WIDTHS]
+    gradings = [FromMiddle(0.0, width) for width in widths if MIDDLE * width < max(-lo, hi)]
+    if gradings:
+        yield from _designs(task, task.query, lo, hi, gradings, min(most, MOST_FROM_MIDDLE))
+
+
+def _designs(
+    task: Task, query: Query, lo: float, hi: float, gradings: Sequence[AnyGrading], most: int
+) -> Generator[Design, None, bool]:
     most = min(most, MAX_SPECTRAL[task.dtype])
-    designer = Designer(lambda s: task.target(s, query=query), lo, hi, grading, task.tol, most, task.dtype)
+    designer = Designer(lambda s: task.target(s, query=query), lo, hi, gradings, task.tol, most, task.dtype)
     tried = set[int]()
     for aim in AIMS:
         for fit in designer.candidates(aim * task.tol):
@@ -51,7 +76,7 @@ def graded_designs(task: Task, most: int) -> Generator[Design, None, bool]:
                 continue
             tried.add(id(fit))
             size = fit.table.size
-            edges = fit.grading.places(lo, hi, np.linspace(0.0, 1.0, 2 + size // _KEYS_IN_A_BOX))
+            edges = places(fit.grading, lo, hi, np.linspace(0.0, 1.0, 2 + size // _KEYS_IN_A_BOX))
             yield Design((fit.table,), (f"{task.text}, {size} graded anchors",), task.mean, query=query, edges=edges)
     return designer.resolves
 

@@ -150,7 +150,7 @@ class _Attempt:
             found = {units[i]: part for i, part in parts.items()}
             for unit, part in found.items():
                 if isinstance(part, ToleranceError) and not self._fused(unit):
-                    raise ToleranceError(f"{self._label(unit)}: {part}", part.best)
+                    raise ToleranceError(f"{self._label(unit)}: for tol={self.tol:g}, {part}", part.best)
             failed = self._failed(found)
             if failed:
                 return failed

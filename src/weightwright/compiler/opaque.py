@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from weightwright.certificates.claims import OPAQUE, Samples
-from weightwright.errors import BudgetError, FormulaError, UnsupportedOperation
+from weightwright.compiler.tracing.repeated import THE_SAME
+from weightwright.errors import BudgetError, FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.network.layers import Floats
 
 MAX_SAMPLES = 20_000
@@ -24,6 +25,9 @@ _SHARE = 0.2
 #: Of the largest value: how far off the function's own values are taken to be, 8 units in the last place.
 _ACCURACY = 2.0**-49
 
+#: With so many inputs a function is called twice, to see that it returns the same.
+_TRIED = 16
+
 
 class Opaque:
     """A function of d numbers, called with numpy arrays, or float64 tensors, or floats, whichever it takes first."""
@@ -32,11 +36,14 @@ class Opaque:
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
         self.name = OPAQUE + "".join(c for c in name if c.isprintable())[:60]
+        self._tried = False
 
     def __call__(self, x: Floats) -> Floats:
         """(n, d) -> (n,); FormulaError where a value is not finite."""
         alone = len(x) == 1  # twice, so that a function of single numbers is not given an array of one
         columns = [np.ascontiguousarray(column) for column in (np.repeat(x, 2, axis=0) if alone else x).T]
+        if not self._tried:
+            self._try_twice(columns)
         y = self._called(columns)[: len(x)]
         if y.shape != (len(x),):
             raise FormulaError(
@@ -44,8 +51,18 @@ class Opaque:
             )
         wrong = np.flatnonzero(~np.isfinite(y))
         if len(wrong):
-            raise FormulaError(f"{self.name} is {y[wrong[0]]!r} at {x[wrong[0]].tolist()}")
+            raise FormulaError(f"{self.name} is {float(y[wrong[0]])!r} at {x[wrong[0]].tolist()}")
         return y
+
+    def _try_twice(self, columns: list[Floats]) -> None:
+        """NotRepeatable where a second call with the same few inputs returns something else."""
+        few = [column[:_TRIED] for column in columns]
+        first, second = self._called(few), self._called(few)
+        if first.shape == second.shape == few[0].shape:
+            for at, a, b in zip(np.transpose(few).tolist(), first.tolist(), second.tolist(), strict=True):
+                if a != b and not (math.isnan(a) and math.isnan(b)):
+                    raise NotRepeatable(f"{self.name} is {a!r} at {at}, and {b!r} when called again; {THE_SAME}")
+        self._tried = True
 
     def _called(self, columns: list[Floats]) -> Floats:
         problems = []

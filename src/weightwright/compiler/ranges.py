@@ -54,6 +54,7 @@ class Ranges:
     hi: Floats
     lemmas: dict[int, Lemma] = field(default_factory=dict)
     limits: Mapping[int, float] = field(default_factory=dict)  # columns that are known to be smaller than they look
+    outward: float = OUTWARD
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         """Ends of the column's range on every token."""
@@ -66,7 +67,7 @@ class Ranges:
         else:
             centre, half, large = (rows[0] @ middle.ravel(), *(abs(rows[0]) @ x.ravel() for x in (radius, size)))
         constants = form.constants if rows is None else rows[1]
-        half = half + OUTWARD * (large + np.where(half > 0, abs(constants), 0.0))
+        half = half + self.outward * (large + np.where(half > 0, abs(constants), 0.0))
         return centre + constants - half, np.minimum(centre + constants + half, self.limits.get(column, np.inf))
 
 
@@ -102,15 +103,15 @@ class WideForms:
 class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
-    def __init__(self, forms: Forms, limits: Mapping[int, float] = {}) -> None:
-        self.forms, self.wide, self.limits = forms, WideForms(forms), limits
+    def __init__(self, forms: Forms, limits: Mapping[int, float] = {}, outward: float = OUTWARD) -> None:
+        self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
         self.groups = _groups(forms)
 
     def on(self, lo: Floats, hi: Floats) -> Ranges:
         """lo, hi: (tokens, d). Raises Undefined."""
         ends = np.zeros((2, self.forms.n, self.forms.size))
         ends[0, :, : self.forms.d], ends[1, :, : self.forms.d] = lo, hi
-        ranges = Ranges(self.forms, self.wide, ends[0], ends[1], limits=self.limits)
+        ranges = Ranges(self.forms, self.wide, ends[0], ends[1], limits=self.limits, outward=self.outward)
         for units in self.groups:
             if units[0] in self.forms.plan.functions:
                 _functions(ranges, units)

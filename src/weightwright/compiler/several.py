@@ -30,7 +30,7 @@ from weightwright.compiler.measure import first_measured
 from weightwright.compiler.opaque import Opaque
 from weightwright.compiler.task import WIDTHS, as_function, middle_in_few_bits
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.assemble import Query
 from weightwright.heads.vector import Fit, VectorDesigner, assemble_vector
 from weightwright.network import Network
@@ -83,7 +83,9 @@ class _Task:
     @property
     def where(self) -> str:
         box = self.asked.box
-        return f"{self.text} on " + " x ".join(f"[{a:g}, {b:g}]" for a, b in zip(box.lo, box.hi, strict=True))
+        return f"{shortened(self.text)} on " + " x ".join(
+            f"[{a:g}, {b:g}]" for a, b in zip(box.lo, box.hi, strict=True)
+        )
 
     @property
     def reference(self) -> str | Opaque:
@@ -199,7 +201,7 @@ def _bounded(formula: Expression, names: tuple[str, ...], text: str, box: Box, m
         left[:, axis] = right[:, axis] = middle
         a, b = np.concatenate([a, right])[:_MOST_PARTS], np.concatenate([left, b])[:_MOST_PARTS]
     where = ", ".join(f"{name} = {float(x)!r}" for name, x in zip(names, a[0], strict=True))
-    raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near {where}")
+    raise FormulaError(f"{shortened(text)} is undefined, infinite or too large for a float at or near {where}")
 
 
 def _grid(box: Box) -> Floats:

@@ -14,7 +14,7 @@ from weightwright.certificates.prover.jets import values
 from weightwright.compiler.parts import Part, spectral_part, square_part
 from weightwright.compiler.ranges import PARTS, enclosed
 from weightwright.errors import FormulaError, ToleranceError
-from weightwright.expressions import parse
+from weightwright.expressions import parse, shortened
 from weightwright.heads.sigmoid import two_keys
 
 #: No error below so much of a function's size is asked for: rounding rules there.
@@ -87,7 +87,9 @@ def _for_all(wishes: list[Wish], dtype: str, most: int, progress: Callable[[str]
     except ToleranceError as error:
         return error
     except FormulaError as error:
-        return ToleranceError(f"{formula} is needed on [{lo:g}, {hi:g}], errors of its argument included: {error}")
+        return ToleranceError(
+            f"{shortened(formula)} is needed on [{lo:g}, {hi:g}], errors of its argument included: {error}"
+        )
 
 
 def table(
@@ -140,12 +142,17 @@ def _steep(formula: str, lo: float, hi: float) -> float:
 @functools.lru_cache(maxsize=256)
 def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> Part:
     """The part within tol, or within what can be proven a little above it; ToleranceError if nothing can."""
+    asked = tol
     for _ in range(TRIES):
         try:
             return spectral_part(formula, lo, hi, tol, dtype, most)
         except ToleranceError as error:
             tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
-    raise last
+    raise ToleranceError(
+        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
+        " that could be proven: is the slope unbounded, or the interval very wide?",
+        last.best,
+    ) from last
 
 
 @functools.lru_cache(maxsize=16)

@@ -16,8 +16,8 @@ from weightwright.certificates.prover.intervals import Interval
 from weightwright.certificates.prover.jets import jet, values
 from weightwright.compiler.opaque import Opaque, opaque_or, take_samples
 from weightwright.compiler.trace import trace
-from weightwright.errors import DomainError, FormulaError
-from weightwright.expressions import Expression, parse, to_text
+from weightwright.errors import DomainError, FormulaError, NotRepeatable
+from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.assemble import Query
 from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
@@ -46,7 +46,7 @@ class Task:
 
     @property
     def where(self) -> str:
-        return f"{self.text} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
+        return f"{shortened(self.text)} on [{self.box.lo[0]:g}, {self.box.hi[0]:g}]"
 
     @property
     def reference(self) -> str | Opaque:
@@ -132,7 +132,7 @@ def as_function(f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaq
         return parse(to_text(parse(f, names)), names)
     try:
         return parse(to_text(trace(f, names)), names)
-    except FormulaError:
+    except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol
         return opaque_or(error, f, may_be_opaque)
@@ -149,7 +149,9 @@ def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) 
         if not len(a):
             return
         a, b = (np.concatenate(ends)[:SAMPLES] for ends in ((a, middle), (middle, b)))
-    raise FormulaError(f"{text} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}")
+    raise FormulaError(
+        f"{shortened(text)} is undefined, infinite or too large for a float at or near x = {float(a[0])!r}"
+    )
 
 
 def outward(box: Box, dtype: str) -> Box:

@@ -1,4 +1,5 @@
-"""A torch function or module of (tokens, features) as a graph of columns: it is called once with a symbolic tensor."""
+"""A torch function or module of (tokens, features) as a graph of columns: it is called with a symbolic tensor, and once
+more to see that it is the same."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ import weightwright.compiler.tracing.contractions
 import weightwright.compiler.tracing.moves  # noqa: F401  (registers its operations)
 from weightwright.certificates.graphs import Graph
 from weightwright.compiler.tracing.operands import as_traced
+from weightwright.compiler.tracing.repeated import graphs_differ, repeated
 from weightwright.compiler.tracing.sheet import Sheet
 from weightwright.compiler.tracing.symbolic import Traced
 from weightwright.compiler.tracing.user_source import boundary
-from weightwright.errors import UnsupportedOperation
+from weightwright.errors import NotRepeatable, UnsupportedOperation
 
 #: How many tokens a function is traced with that should treat each by itself.
 _EXAMPLES = (2, 3)
@@ -36,15 +38,21 @@ def traced(
     """
     _check_arguments(function, features, tokens)
     shown = name or getattr(function, "__name__", None) or type(function).__name__
+
+    def on(n: int, free: bool) -> Graph:
+        return repeated(lambda: _trace(function, features, Sheet(n, free), shown), graphs_differ, shown)
+
     if tokens is not None:
-        return _trace(function, features, Sheet(tokens, free=False), shown)
+        return on(tokens, free=False)
     try:
-        first, second = (_trace(function, features, Sheet(n, free=True), shown) for n in _EXAMPLES)
+        first, second = (on(n, free=True) for n in _EXAMPLES)
+    except NotRepeatable:
+        raise
     except UnsupportedOperation:
         # what is refused for any number of tokens is worth telling first: an if, an operation without counterpart
-        _trace(function, features, Sheet(_EXAMPLES[0], free=False), shown)
+        on(_EXAMPLES[0], free=False)
         raise
-    if not _equal(first, second):
+    if graphs_differ(first, second):
         raise UnsupportedOperation(
             f"{shown} is another function for {_EXAMPLES[0]} tokens than for {_EXAMPLES[1]}, so it does not treat each"
             " token by itself; pass tokens=n, the number it is meant for"
@@ -97,10 +105,3 @@ def _outputs(sheet: Sheet, result: Any, name: str) -> list[int]:
     raise UnsupportedOperation(
         f"{name} returns shape {tuple(result.shape)} for an input of {sheet.n} tokens; {_RETURN}"
     )
-
-
-def _equal(first: Graph, second: Graph) -> bool:
-    def content(graph: Graph) -> list[Any]:
-        return [(n.op, n.of, n.weights.tobytes(), n.constants.tobytes(), n.index) for n in graph.nodes]
-
-    return first.outputs == second.outputs and content(first) == content(second)

@@ -1,4 +1,5 @@
-"""A torch callable as an expression: it is called once with a symbol that records what is done to it."""
+"""A torch callable as an expression: it is called with a symbol that records what is done to it, and once more to see
+that it is the same."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 
 from weightwright.compiler.tracing.elementary import ELEMENTARY, clamped, number, torch_name
+from weightwright.compiler.tracing.repeated import expressions_differ, place_of, repeated
 from weightwright.compiler.tracing.user_source import boundary, refuse
 from weightwright.errors import UnsupportedOperation
 from weightwright.expressions import Apply, Expression, Variable
@@ -20,9 +22,13 @@ _INSTEAD = (
 )
 
 
-@boundary
 def trace(function: Callable[..., Any], names: Sequence[str] = ("x",)) -> Expression:
     """The expression in these variables that a function of so many tensors computes elementwise."""
+    return repeated(lambda: _traced(function, names), expressions_differ, place_of(function))
+
+
+@boundary
+def _traced(function: Callable[..., Any], names: Sequence[str]) -> Expression:
     result = function(*(Symbol(Variable(name)) for name in names))
     expression = _expression(result, "the returned value")
     nodes = count_nodes(expression)

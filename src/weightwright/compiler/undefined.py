@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
+from flint import arb
 
+from weightwright.certificates.checker.balls import series, working_precision
+from weightwright.certificates.graphs import Graph
 from weightwright.compiler.forms import Forms
+from weightwright.compiler.fusing import fuse
 from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
+from weightwright.expressions import parse, shortened
 from weightwright.network.layers import Floats
 
 #: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large.
@@ -24,6 +30,14 @@ MOST_BOXES, LEAST_BOXES, WORK = 2000, 50, 400_000
 SMALL = 2.0**-5
 #: Ranges are found on at most so many equal parts of the domain.
 MOST_PARTS = 256
+_POINTS = 33  # of an argument's range that are looked at
+
+#: Where nothing is to be proven, so many parts are looked at, down to this much of the domain's width.
+_FINE_BOXES, _FINEST = 4_000, 2.0**-40
+
+
+class UnclearError(FormulaError):
+    """Ranges do not show that the function is defined everywhere, nor that it is not."""
 
 
 @dataclass
@@ -54,7 +68,29 @@ def defined_ranges(
         if split is not None:
             return split
         a, b, found, certain = culprit or (lo, hi, found, False)
-        raise FormulaError(_message(forms, a, b, found, certain)) from None
+        raise (FormulaError if certain else UnclearError)(_message(forms, a, b, found, certain)) from None
+
+
+def finite_by_estimate(graph: Graph, lo: Floats, hi: Floats) -> bool:
+    """Whether all columns are finite on the domain, as parts of it tell: smaller ones than a proof could name, and ends
+    that are not rounded outward, so that sqrt(x) may begin at 0. Nothing is proven.
+
+    lo, hi: (tokens, features).
+    """
+    evaluator = Evaluator(Forms(graph, fuse(graph, set()), lo.shape[1]), outward=0.0)
+    width, used, boxes = np.where(hi > lo, hi - lo, 1.0), _used(evaluator.forms), [(lo, hi)]
+    for _ in range(_FINE_BOXES):
+        if not boxes:
+            return True
+        a, b = boxes.pop()
+        try:
+            evaluator.on(a, b)
+        except Undefined:
+            relative = np.where(used, (b - a) / width, 0.0)
+            if relative.max(initial=0.0) < _FINEST:
+                return False
+            boxes += _halves(a, b, relative)
+    return False
 
 
 def _culprit(
@@ -75,10 +111,7 @@ def _culprit(
         smallest = (a, b, found, less == -1.0)
         if less == -1.0 or relative.max(initial=0.0) <= SMALL:
             return smallest
-        axis = np.unravel_index(int(np.argmax(relative)), a.shape)
-        for side in (0, 1):
-            left, right = a.copy(), b.copy()
-            (right if side == 0 else left)[axis] = (a[axis] + b[axis]) / 2
+        for left, right in _halves(a, b, relative):
             try:
                 evaluator.on(left, right)
             except Undefined as again:
@@ -88,11 +121,27 @@ def _culprit(
     return smallest
 
 
+def _halves(a: Floats, b: Floats, relative: Floats) -> list[tuple[Floats, Floats]]:
+    """A box cut in the middle of its widest side."""
+    axis = np.unravel_index(int(np.argmax(relative)), a.shape)
+    start, end = a.copy(), b.copy()
+    start[axis] = end[axis] = (a[axis] + b[axis]) / 2
+    return [(a, end), (start, b)]
+
+
 def _outside(forms: Forms, found: Undefined) -> float:
     """How much of the argument's range lies where the function is undefined."""
-    points = np.linspace(found.lo, found.hi, 33)
+    points = np.linspace(found.lo, found.hi, _POINTS)
     least, most = enclosed(forms.plan.functions[found.unit].formula, points, points)
     return float(np.mean(~(np.isfinite(least) & np.isfinite(most))))
+
+
+def _too_large(forms: Forms, found: Undefined) -> bool:
+    """Whether the function is defined on its argument's range, as far as points tell, but no float."""
+    formula = parse(forms.plan.functions[found.unit].formula, ("x",))
+    with working_precision():
+        exact = [series(formula, arb(x), 0)[0] for x in np.linspace(found.lo, found.hi, _POINTS).tolist()]
+        return all(y.is_finite() for y in exact) and any(abs(y) > sys.float_info.max for y in exact)
 
 
 def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]] | None:
@@ -150,10 +199,13 @@ def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bo
     reach = f"{found.lo:.6g}" if found.lo == found.hi else f"between {found.lo:.6g} and {found.hi:.6g}"
     where = f"on the part {_box(forms, lo, hi)} of the domain"
     how = f"{where} its argument is {reach}" if certain else f"{where} its argument may be anything {reach}"
-    return (
-        f"{node.label or node.op}: {function.formula} is undefined or unbounded{token}: {how}. Take a smaller domain,"
-        " or keep the argument away from there: add an eps to a variance before dividing by its root, or clamp it"
-    )
+    if _too_large(forms, found):
+        what, instead = "too large for a float", "clamp the argument"
+    else:
+        eps = "add an eps to a variance before dividing by its root, or clamp it"
+        what, instead = "undefined or unbounded", f"keep the argument away from there: {eps}"
+    formula, label = shortened(function.formula), shortened(node.label or node.op)
+    return f"{label}: {formula} is {what}{token}: {how}. Take a smaller domain, or {instead}"
 
 
 def _box(forms: Forms, lo: Floats, hi: Floats) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from weightwright.constructions.bump_network import bumps
     from weightwright.constructions.emulated_relu import relu_network
     from weightwright.constructions.hardmax import nearly_hardmax
+    from weightwright.constructions.hopfield_layer import hopfield_function
+    from weightwright.constructions.hopfield_prompt import hopfield_gradients
     from weightwright.constructions.in_context_pairs import in_context_step_of_pairs, logistic_step
     from weightwright.constructions.in_context_steps import in_context_step
     from weightwright.constructions.in_context_truncated import (
@@ -33,6 +35,8 @@ __all__ = [
     "bumps",
     "clipped_relu",
     "hard_tanh",
+    "hopfield_function",
+    "hopfield_gradients",
     "in_context_gradients",
     "in_context_step",
     "in_context_step_of_pairs",
@@ -62,6 +66,8 @@ _HOMES = {
     **dict.fromkeys(("in_context_step_of_pairs", "logistic_step"), "in_context_pairs"),
     **dict.fromkeys(("in_context_truncated_linear", "in_context_truncated_linear_heads"), "in_context_truncated"),
     "bumps": "bump_network",
+    "hopfield_function": "hopfield_layer",
+    "hopfield_gradients": "hopfield_prompt",
     "in_context_step": "in_context_steps",
     "literal_truncated_linear": "literal_truncated",
     "native_relu": "plain_transformer",

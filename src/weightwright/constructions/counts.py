@@ -73,3 +73,28 @@ def counts_native_relu(n: int, d: int, outputs: int, units: int, read: int | Non
     gates = n * units if read is None else read
     parameters = d * D + n * D + D + n * (4 * D + 2 * D * d) + 6 * D * gates + D * outputs + outputs
     return {"layers": 2, "heads": n + gates, "registers": 1, "width": D, "parameters": parameters}
+
+
+def counts_hopfield_function(d: int, P: int, outputs: int = 1) -> Counts:
+    """AE-13, faithful: one head whose P + 1 stored patterns are registers."""
+    D = 4 + 2 * outputs
+    parameters = (d + 1) * D + (P + 1) * D + 4 * D + 2 * D * outputs + D * outputs + outputs
+    return {"layers": 1, "heads": 1, "registers": P + 1, "width": D, "parameters": parameters}
+
+
+def counts_hopfield_heads(d: int, heads: int, keys: int, outputs: int = 1) -> Counts:
+    """AE-13, spectral: heads of their own for every output."""
+    D = 2 + 3 * heads + outputs
+    parameters = (d + 1) * D + keys * D + 6 * D * heads + D * outputs + outputs
+    return {"layers": 1, "heads": heads, "registers": keys, "width": D, "parameters": parameters}
+
+
+def counts_hopfield_gradients(d: int, keys: tuple[int, ...]) -> Counts:
+    """AE-14: for every table (so many keys each) a map that spreads the examples, a head, and a map that gathers."""
+    D = 6 * d + 2
+    wide = D + 2 * d + 2
+    spread = sum(5 * (D * wide + P) + wide for P in keys)
+    heads = len(keys) * (2 * wide * (d + 2) + 2 * wide * d)
+    gather = sum(wide * D + P + D for P in keys)
+    parameters = (2 * d + 2) * D + spread + heads + gather + D * d + d
+    return {"layers": len(keys), "heads": len(keys), "registers": 0, "width": D, "parameters": parameters}

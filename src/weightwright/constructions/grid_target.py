@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.certificates.claims import OPAQUE
 from weightwright.certificates.prover.jets import values_at
 from weightwright.compiler.trace import trace
-from weightwright.errors import FormulaError, UnsupportedOperation
+from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network.layers import Floats
 
@@ -62,7 +62,7 @@ def scalar_target(f: Function, n: int, d: int) -> Target:
         raise FormulaError(f"f must be a formula in {_listed(names)} or a function, not {type(f).__name__}: {f!r}")
     try:
         return _of_formulas([trace(f, names)], n, d)
-    except FormulaError:
+    except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with symbols
         return _opaque(f, n, d, 1, error)
@@ -82,7 +82,7 @@ def sequence_target(f: Function | Sequence[str], n: int, d: int) -> Target:
         if count != n * d:
             raise FormulaError(f"f returns {count} values, but {n} tokens of {d} features are {n * d} outputs")
         return _of_formulas([trace(lambda *x, k=k: f(*x)[k], names) for k in range(n * d)], n, d)
-    except FormulaError:
+    except (FormulaError, NotRepeatable):
         raise
     except Exception as error:
         return _opaque(f, n, d, n * d, error)
@@ -121,7 +121,7 @@ def _opaque(f: Callable[..., Any], n: int, d: int, outputs: int, why: Exception)
 
     try:
         called(np.zeros((2, n, d)))
-    except FormulaError:
+    except (FormulaError, NotRepeatable):
         raise
     except Exception as error:
         raise UnsupportedOperation(

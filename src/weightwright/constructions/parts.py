@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+from flint import arb
 
-from weightwright.certificates.claims import LayerClaim, constant, local_formula
+from weightwright.certificates.checker.balls import largest, series, working_precision
+from weightwright.certificates.checker.nearest import examine_nearest
+from weightwright.certificates.checker.rounding import StoredHead
+from weightwright.certificates.claims import LayerClaim, Terms, constant, local_formula
 from weightwright.certificates.composites import NO_ZONES
 from weightwright.certificates.prover import Anchors, Sum, first_edges, prove
 from weightwright.certificates.prover.jets import values
@@ -19,12 +23,14 @@ from weightwright.compiler.certify import evaluate
 from weightwright.compiler.parts import Part, with_slope
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
-from weightwright.heads.assemble import Query, Table
+from weightwright.heads.assemble import HIDDEN, Query, Table
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 
 #: Where the anchors that are not nearest would weigh more than this together, the rule "nearest" says nothing useful.
 SHARP = 2.0**-6
+#: Pieces of the range on each of which the slope of a profile is bounded.
+_SLOPE_BOXES = 256
 
 
 def clip_text(a: float, b: float) -> str:
@@ -84,6 +90,38 @@ def faithful_part(
         else _taylor(tables, local, lo, hi, zones, dtype)
     )
     return Part(to_text(formula), tables, query, 0.0, 0.0, claim, zones)
+
+
+def nearest_part(
+    profile: str, anchors: Floats, own: Floats, beta: float, lo: float, hi: float, dtype: str = "float64"
+) -> Part:
+    """One head with the same scores, sharp enough to pick the nearest anchor, for a profile of any kind.
+
+    What to claim is asked of the checker's own rule, which encloses the profile between anchors; the check that follows
+    examines everything again.
+    """
+    power, factor = split_beta(beta, dtype)
+    keys, offsets, held = (rounded(x, dtype) for x in (factor * anchors, -factor * anchors**2 / 2, own))
+    formula = parse(to_text(parse(profile, ("x",))), ("x",))
+    local = parse(to_text(local_formula(formula, 0.0, 1.0, 0.0)), ("s",))
+    edges = np.linspace(lo, hi, _SLOPE_BOXES + 1)
+    boxes = np.stack([edges[:-1], edges[1:]], axis=1)
+    with working_precision():
+        slopes, heights, values_held = (
+            [arb(x) for x in part.tolist()] for part in (power * keys, power * offsets, held)
+        )
+        zeros, nothing = [arb(0)] * len(keys), (arb(0), arb(0))
+        head = StoredHead(slopes, heights, values_held, zeros, False, nothing, arb(HIDDEN), arb(1), dtype)
+        found = examine_nearest([head], local, arb(lo), arb(hi))
+        steepest = largest(abs(series(local, arb(a).union(arb(b)), 1)[1]) for a, b in boxes.tolist())
+        numbers = [
+            float(x.upper()) * (1 + 2.0**-20) + 1e-300 for x in (found.approximation, found.leakage, found.rounding)
+        ]
+        slope = float(steepest.upper()) * (1 + 2.0**-20)
+    if not all(map(math.isfinite, (*numbers, slope))):
+        raise ToleranceError(f"no bound could be proven for {to_text(local)} with {len(keys)} anchors in {dtype}")
+    claim = LayerClaim(0, to_text(local), lo, hi, "nearest", boxes, Terms(*numbers), slope)
+    return Part(to_text(formula), (Table(keys, offsets, held, power),), Query(0.0, 1.0), 0.0, 0.0, claim)
 
 
 def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> LayerClaim:

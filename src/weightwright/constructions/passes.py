@@ -39,6 +39,15 @@ class Algorithm:
     answer: Literal["w", "p"] = "w"
     clock: float = 0.0
 
+    def __post_init__(self) -> None:
+        every = (*self.first, *self.cycle)
+        if not self.cycle or len({len(one.method) for one in every}) != 1:
+            raise ValueError(f"cycle={self.cycle!r}: at least one pass is needed, and all must have the same states")
+        for one in every:
+            _require_pass(one)
+        if self.answer == "p" and len(every[0].method) == 1:
+            raise ValueError("answer='p': the passes have no state p")
+
     def steps(self, count: int) -> list[Pass]:
         """The passes of so many steps, one after the other."""
         return [self.step(k) for k in range(count)]
@@ -88,6 +97,13 @@ def proximal(shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
     return Algorithm("proximal gradient", (_pass(shrink, [[0, 1, 0, 0]], dtype, "threshold"),))
 
 
+def proximal_nesterov(momentum: float, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+    """FISTA with a fixed momentum, for a problem that is strongly convex."""
+    m = _exactly_above_one(_fraction("momentum", momentum), dtype)
+    only = _pass(shrink, [[0, 1 + m, -m, 0], [0, 1, 0, 0]], dtype, "threshold")
+    return Algorithm("proximal Nesterov", (only,), answer="p")
+
+
 def fista(restart: int, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
     """FISTA that forgets its momentum after every `restart` steps."""
     if restart < 1:
@@ -113,6 +129,19 @@ def chebyshev(smallest: float, largest: float, shrink: float = 0.0, dtype: str =
     steady = _pass(shrink, [[1 + growth, -2 * math.sinh(2 * t), -growth, 0], [0, 0, 0, 1]], dtype, "clock", tick)
     start = _pass(shrink, [[1, 0, 0, 0], [0, 0, 0, 1]], dtype)
     return Algorithm("Chebyshev", (steady,), (start,), clock=2 * tick)
+
+
+def _require_pass(one: Pass) -> None:
+    method = np.asarray(one.method)
+    if method.shape not in ((1, 4), (2, 4)) or not np.isfinite(method).all():
+        raise ValueError(f"method must be finite of shape (1, 4) or (2, 4), not {method.tolist()}")
+    if one.middle not in ("none", "threshold", "clock"):
+        raise ValueError(f"middle must be 'none', 'threshold' or 'clock', not {one.middle!r}")
+    if len(method) == 1 and (method[0, 2] != 0 or one.middle == "clock"):
+        raise ValueError("method has one row, so there is no state p to read; give it a second row")
+    for name, number in (("alpha", one.alpha), ("tick", one.tick)):
+        if not math.isfinite(number):
+            raise ValueError(f"{name}={number!r}: a finite number is needed")
 
 
 def _pass(

@@ -135,6 +135,7 @@ def in_cells(part: Part, count: int) -> Part:
 
 
 def as_slope(part: Part, along: tuple[float, float]) -> Slope:
+    """The part's tables as those of every example, without what the part leaves to a straight line."""
     tables = tuple(
         PromptTable(
             along=table.keys * part.query.scale * along[0],

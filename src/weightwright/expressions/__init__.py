@@ -6,7 +6,7 @@ The prover, the checker and the head designers each give these expressions a mea
 from weightwright.expressions.differentiate import differentiate
 from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, fold, substitute
 from weightwright.expressions.parse import parse
-from weightwright.expressions.text import to_text
+from weightwright.expressions.text import shortened, to_text
 
 __all__ = [
     "OPERATIONS",
@@ -17,6 +17,7 @@ __all__ = [
     "differentiate",
     "fold",
     "parse",
+    "shortened",
     "substitute",
     "to_text",
 ]

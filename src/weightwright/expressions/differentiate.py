@@ -43,7 +43,7 @@ def plus(a: Expression, b: Expression) -> Expression:
         return Number(a.value + b.value)
     if ZERO in (a, b):
         return b if a == ZERO else a
-    return _collected(a, b, 1) or (minus(a, _inner(b)) if _is(b, "neg") else Apply("add", (a, b)))
+    return _collected(a, b, 1) or (minus(a, negative(b)) if _is_negative(b) else Apply("add", (a, b)))
 
 
 def minus(a: Expression, b: Expression) -> Expression:
@@ -53,7 +53,7 @@ def minus(a: Expression, b: Expression) -> Expression:
         return a
     if a == ZERO:
         return negative(b)
-    return _collected(a, b, -1) or (plus(a, _inner(b)) if _is(b, "neg") else Apply("sub", (a, b)))
+    return _collected(a, b, -1) or (plus(a, negative(b)) if _is_negative(b) else Apply("sub", (a, b)))
 
 
 def _collected(a: Expression, b: Expression, sign: int) -> Expression | None:
@@ -94,7 +94,16 @@ def over(a: Expression, b: Expression) -> Expression:
     if number_b == 0 or not is_decimal(number_a / number_b):
         return Apply("div", (a, b))
     number = Number(sign_a * sign_b * number_a / number_b)
-    return times(number, rest_a if rest_b == ONE else Apply("div", (rest_a, rest_b)))
+    return times(number, rest_a if rest_b == ONE else _quotient(rest_a, rest_b))
+
+
+def _quotient(a: Expression, b: Expression) -> Expression:
+    """a / b; (exp(t) - exp(-t)) / (exp(t) + exp(-t)) as tanh(t), which does not overflow."""
+    if isinstance(a, Apply) and isinstance(b, Apply) and (a.op, b.op) == ("sub", "add") and a.args == b.args:
+        up, down = a.args
+        if _is(up, "exp") and _is(down, "exp") and _inner(down) == negative(_inner(up)):
+            return Apply("tanh", (_inner(up),))
+    return Apply("div", (a, b))
 
 
 def power(a: Expression, exponent: Expression) -> Expression:
@@ -114,6 +123,11 @@ def is_decimal(value: Fraction) -> bool:
 
 def _is(a: Expression, op: str) -> bool:
     return isinstance(a, Apply) and a.op == op
+
+
+def _is_negative(a: Expression) -> bool:
+    """Written with a minus in front."""
+    return a.value < 0 if isinstance(a, Number) else _is(a, "neg")
 
 
 def _inner(a: Expression) -> Expression:

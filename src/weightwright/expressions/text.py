@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -12,6 +13,8 @@ from weightwright.expressions.nodes import Expression, Number, Variable, fold
 #: Binary operators: how they are written, and how tightly they bind.
 INFIX = {"add": (" + ", 1), "sub": (" - ", 1), "mul": ("*", 2), "div": ("/", 2), "pow": ("**", 4)}
 _UNARY_MINUS, _ATOM = 3, 5
+_NUMBER = re.compile(r"(?<![\w.])(\d+\.?\d*)(?:e[+-]?\d+)?")
+_DIGITS = 6  # of a number that is shown
 
 
 def to_text(expression: Expression) -> str:
@@ -21,6 +24,20 @@ def to_text(expression: Expression) -> str:
     '-(x + 1)**2/0.3'
     """
     return fold(expression, _leaf, _node)[0]
+
+
+def shortened(text: str) -> str:
+    """A formula for people: numbers of many digits, as floats are when written out, end in three dots.
+
+    >>> shortened("1/(sqrt(x) + 0.01000000000000000020816681711721685)")
+    '1/(sqrt(x) + 0.01...)'
+    """
+
+    def short(number: re.Match[str]) -> str:
+        digits = number[1].replace(".", "").strip("0")
+        return number[0] if len(digits) <= _DIGITS else f"{float(number[0]):.{_DIGITS}g}..."
+
+    return _NUMBER.sub(short, text)
 
 
 def _leaf(node: Number | Variable) -> tuple[str, int]:

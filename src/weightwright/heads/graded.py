@@ -1,4 +1,4 @@
-"""Graded keys: soft anchors that crowd towards a singularity just outside the interval.
+"""Graded keys: soft anchors that crowd towards a singularity just outside the interval, or towards its middle.
 
 A uniform grid needs a spacing as small as the distance to the singularity of f, everywhere. Here the spacing is
 proportional to that distance d, up to a width: anchors are evenly spaced in t = log d + d / width, or, for one
@@ -10,13 +10,17 @@ Values are solved for, as on a uniform grid.
 With spacing h in t the weights add up to about s^(-2c/h) before they are normalised, so the head fits functions that
 times this power are sums of exponentials: powers, logarithms, and what is made of them. The error falls exponentially
 with 1/h, and the number of keys grows with the logarithm of (length of the interval / distance of the singularity).
+
+A function that does something in the middle of a long interval and little else (gelu on [-100, 100]) has its
+singularities beside the middle, off the line: anchors evenly spaced in arsinh((s - centre) / width) are as far apart as
+the width in the middle, and ever farther outside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -28,7 +32,6 @@ from weightwright.heads.spectral import LEAST_RIDGE, RIDGE
 from weightwright.network.layers import Floats
 
 SPACINGS = (0.8, 0.6, 0.5, 0.4, 0.33, 0.27, 0.22, 0.18, 0.15, 0.12, 0.1)  # in t
-WIDTHS = (math.inf, 1 / 3, 1 / 10)  # times the interval: what else f does may need anchors that are not too wide
 #: (c, anchors outside the interval on each side): sharper weights need fewer outside.
 SHAPES = ((0.2, 2), (0.2, 4), (0.15, 6), (0.1, 8), (0.2, 8), (0.05, 11))
 PROVABLE = 2  # fits to hand out for one aim
@@ -44,6 +47,11 @@ class Grading:
     left: float
     right: float
     width: float = math.inf
+
+    @property
+    def flat(self) -> int | None:
+        """Which of the two keys beside the widest gap has slope 0; the middle key where it is None."""
+        return int(not math.isfinite(self.right))
 
     def level(self, s: float) -> float:
         """t, in which anchors are evenly spaced."""
@@ -63,11 +71,33 @@ class Grading:
             return np.exp(t)
         return self.width * np.asarray(wrightomega(t - math.log(self.width)))
 
-    def places(self, lo: float, hi: float, shares: Floats) -> Floats:
-        """lo, hi, and what stands at these shares of the way from one to the other in t."""
-        first, last = self.level(lo), self.level(hi)
-        inside = np.clip(self.place(first + (last - first) * shares), lo, hi)
-        return np.unique(np.concatenate([[lo], inside, [hi]]))
+
+@dataclass(frozen=True)
+class FromMiddle:
+    """Anchors are `width` apart around the centre, for a spacing of 1, and farther and farther away from it."""
+
+    centre: float
+    width: float
+
+    @property
+    def flat(self) -> int | None:
+        return None
+
+    def level(self, s: float) -> float:
+        return math.asinh((s - self.centre) / self.width)
+
+    def place(self, t: Floats) -> Floats:
+        return self.centre + self.width * np.sinh(t)
+
+
+AnyGrading = Grading | FromMiddle
+
+
+def places(grading: AnyGrading, lo: float, hi: float, shares: Floats) -> Floats:
+    """lo, hi, and what stands at these shares of the way from one to the other in t."""
+    first, last = grading.level(lo), grading.level(hi)
+    inside = np.clip(grading.place(first + (last - first) * shares), lo, hi)
+    return np.unique(np.concatenate([[lo], inside, [hi]]))
 
 
 @dataclass(frozen=True)
@@ -75,7 +105,7 @@ class GradedFit:
     """A table, how its anchors stand, and its error as measured on samples, an estimate of rounding included."""
 
     table: Table
-    grading: Grading
+    grading: AnyGrading
     error: float
 
 
@@ -83,14 +113,20 @@ class Designer:
     """Finds a graded head for f on [lo, hi] with few keys; remembers what it has fitted."""
 
     def __init__(
-        self, f: Callable[[Floats], Floats], lo: float, hi: float, grading: Grading, tol: float, most: int, dtype: str
+        self,
+        f: Callable[[Floats], Floats],
+        lo: float,
+        hi: float,
+        gradings: Sequence[AnyGrading],
+        tol: float,
+        most: int,
+        dtype: str,
     ) -> None:
         self.f, self.lo, self.hi, self.most, self.dtype = f, lo, hi, most, dtype
-        one_sided = math.isinf(grading.left) or math.isinf(grading.right)
-        self.gradings = [replace(grading, width=share * (hi - lo)) for share in (WIDTHS if one_sided else WIDTHS[:1])]
-        self.range = float(np.ptp(f(grading.places(lo, hi, np.linspace(0.0, 1.0, 129)))))
+        self.gradings = gradings
+        self.range = float(np.ptp(f(places(gradings[0], lo, hi, np.linspace(0.0, 1.0, 129)))))
         self.ridge = float(np.clip(RIDGE * tol / (self.range or math.inf), LEAST_RIDGE, 1.0))
-        self._fits: dict[tuple[Grading, float], list[GradedFit]] = {}
+        self._fits: dict[tuple[AnyGrading, float], list[GradedFit]] = {}
 
     def candidates(self, aim: float) -> list[GradedFit]:
         """Fits in the order in which to try to prove them: fewest keys that seem to meet `aim` first.
@@ -107,14 +143,14 @@ class Designer:
         """Whether a fit so far is near f, compared with its range."""
         return any(fit.error <= RESOLVED * self.range for fits in self._fits.values() for fit in fits)
 
-    def _good(self, grading: Grading, aim: float) -> Iterator[GradedFit]:
+    def _good(self, grading: AnyGrading, aim: float) -> Iterator[GradedFit]:
         """For every spacing with fits that meet the aim the one with the smallest values: rounding grows with them."""
         for spacing in SPACINGS:
             good = [fit for fit in self.fits(grading, spacing) if fit.error <= aim]
             if good:
                 yield min(good, key=lambda fit: float(np.abs(fit.table.values).max()))
 
-    def fits(self, grading: Grading, spacing: float) -> list[GradedFit]:
+    def fits(self, grading: AnyGrading, spacing: float) -> list[GradedFit]:
         """One for every shape that takes no more keys than there may be."""
         if (grading, spacing) not in self._fits:
             tables = [graded_keys(self.lo, self.hi, grading, spacing, *shape) for shape in SHAPES]
@@ -123,25 +159,25 @@ class Designer:
             self._fits[grading, spacing] = fits
         return self._fits[grading, spacing]
 
-    def _fit(self, table: Table, grading: Grading) -> GradedFit:
+    def _fit(self, table: Table, grading: AnyGrading) -> GradedFit:
         shares = (
             1 - np.cos(np.linspace(0.0, np.pi, _PER_KEY * table.size))
         ) / 2  # closer at the ends, where errors are
-        fitted = fit_together([table], self.f, grading.places(self.lo, self.hi, shares), self.ridge, self.dtype)
+        fitted = fit_together([table], self.f, places(grading, self.lo, self.hi, shares), self.ridge, self.dtype)
         return GradedFit(fitted.tables[0], grading, fitted.error)
 
 
-def graded_keys(lo: float, hi: float, grading: Grading, spacing: float, c: float, pad: int) -> Table:
+def graded_keys(lo: float, hi: float, grading: AnyGrading, spacing: float, c: float, pad: int) -> Table:
     """Keys for [lo, hi], so many of them outside on each side; the values are still 0."""
     first, last = grading.level(lo), grading.level(hi)
     count = math.ceil((last - first) / spacing)
     anchors = grading.place(first + (last - first) / count * np.arange(-pad, count + pad + 1, dtype=np.float64))
     steps, middles = np.diff(anchors), anchors[:-1] / 2 + anchors[1:] / 2
     slopes = np.append(0.0, np.cumsum(2 * c / steps))
-    widest = int(steps.argmax()) + (not math.isfinite(grading.right))
-    slopes -= slopes[widest]
+    flat = len(slopes) // 2 if grading.flat is None else int(steps.argmax()) + grading.flat
+    slopes -= slopes[flat]
     offsets = np.append(0.0, np.cumsum(-np.diff(slopes) * middles))
-    return Table(slopes, offsets - offsets[widest], np.zeros(len(slopes)))
+    return Table(slopes, offsets - offsets[flat], np.zeros(len(slopes)))
 
 
 def singularity(coefficients: Floats) -> float:

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from weightwright.heads.assemble import Design, Query, Table
-from weightwright.heads.graded import Grading, graded_keys
+from weightwright.heads.graded import Grading, graded_keys, places
 from weightwright.heads.spectral import solve
 from weightwright.network.layers import Floats
 
@@ -45,7 +45,7 @@ def graded_square(reach: float, dtype: str) -> Design:
     values = _values(right) / query.scale**2
     right = replace(right, values=values).rounded(dtype)
     left = replace(right, keys=-right.keys)
-    half = grading.places(0.0, 1.0, np.linspace(0.0, 1.0, right.size // _KEYS_IN_A_BOX))
+    half = places(grading, 0.0, 1.0, np.linspace(0.0, 1.0, right.size // _KEYS_IN_A_BOX))
     roles = tuple(f"x**2 for x {side} 0, {right.size} graded anchors" for side in (">", "<"))
     return Design((right, left), roles, 0.0, query=query, edges=np.unique(np.append(-half, half)))
 

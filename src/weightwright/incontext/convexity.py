@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.prover.intervals import ZERO, Interval
-from weightwright.certificates.prover.jets import jet_along
+from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
+from weightwright.certificates.prover.jets import Jet, jet_along
+from weightwright.errors import FormulaError
 from weightwright.incontext.arithmetic import Balls, float_above, float_below
+from weightwright.incontext.losses import Loss
 from weightwright.incontext.problem import Problem
 from weightwright.incontext.spectrum import largest_eigenvalue, smallest_eigenvalue, weighted_gram
 from weightwright.network.layers import Floats
 
 #: An interval is cut into so many parts until lower and upper bounds agree to NARROW.
 PARTS, NARROW = (1, 16, 128), 0.01
+#: Bounds of a sample that differ by so much of the upper one can be improved.
+WIDE = 0.5
 
 
 def curvatures(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Floats]:
@@ -22,13 +28,35 @@ def curvatures(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Float
     They come from the slope's derivative in interval arithmetic, which at a kink holds those of both sides.
     """
     lo, hi = argument_ranges(problem, w, radius)
-    for parts in PARTS:
-        least, most = _enclosed(problem, lo, hi, parts)
-        if (most - least <= NARROW * np.abs(most)).all():
-            break
+    with np.errstate(all="ignore"):  # what overflows is infinite or NaN, and then unknown
+        for parts in PARTS:
+            least, most = _enclosed(problem, lo, hi, parts)
+            if (most - least <= NARROW * np.abs(most)).all():
+                break
     unknown = np.isnan(least) | np.isnan(most)
     least, most = np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
+    if problem.loss.form in ("residual", "margin") and np.isfinite(lo).all() and np.isfinite(hi).all():
+        least, most = _at_most_anywhere(problem.loss, float(lo.min()), float(hi.max()), least, most)
     return (np.maximum(least, 0.0) if problem.loss.convex else least), most
+
+
+def _at_most_anywhere(loss: Loss, lo: float, hi: float, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """The bounds, none outside what holds on [lo, hi]: there cuts are where they are needed, so wide ranges are sharp.
+
+    Looked up only where a sample's own bounds differ much, since it takes longer.
+    """
+    if (most - least <= WIDE * np.abs(most)).all():
+        return least, most
+    try:
+        lowest, highest = _anywhere(loss, lo, hi)
+    except FormulaError:
+        return least, most
+    return np.maximum(least, lowest), np.minimum(most, highest)
+
+
+@functools.lru_cache(maxsize=64)
+def _anywhere(loss: Loss, lo: float, hi: float) -> tuple[float, float]:
+    return loss.curvature_bounds(lo, hi)
 
 
 def argument_ranges(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Floats]:
@@ -42,14 +70,23 @@ def argument_ranges(problem: Problem, w: Balls, radius: float) -> tuple[Floats, 
 
 def _enclosed(problem: Problem, lo: Floats, hi: Floats, parts: int) -> tuple[Floats, Floats]:
     shares = np.arange(parts + 1) / parts
-    with np.errstate(all="ignore"):
-        cuts = np.clip(lo + shares[:, None] * (hi - lo), lo, hi)  # (parts + 1, n)
+    cuts = np.clip(lo + shares[:, None] * (hi - lo), lo, hi)  # (parts + 1, n)
     cuts[-1] = hi
-    place = {"x": Interval(cuts[:-1], cuts[1:]), "y": Interval.exact(problem.y)}
-    slope = jet_along(problem.loss.slope_expression, place, {"x": Interval.exact(1.0), "y": ZERO}, 1)[1]
+    box, middle = Interval(cuts[:-1], cuts[1:]), Interval.exact(cuts[:-1] / 2 + cuts[1:] / 2)
+    on_box, at_middle = (_slope_jet(problem, x, order) for x, order in ((box, 2), (middle, 1)))
+    # by the mean value theorem; NaN, and then not used, where a kink may lie in the box
+    centred = at_middle[1] + Interval.exact(2.0) * on_box[2] * (box - middle)
     shape = (parts, problem.n)
-    least, most = np.broadcast_to(slope.lo, shape), np.broadcast_to(slope.hi, shape)
+    least, centred_least = np.broadcast_to(on_box[1].lo, shape), np.broadcast_to(centred.lo, shape)
+    most, centred_most = np.broadcast_to(on_box[1].hi, shape), np.broadcast_to(centred.hi, shape)
+    least = np.where(centred_least > least, centred_least, least)
+    most = np.where(centred_most < most, centred_most, most)
     return least.min(axis=0), most.max(axis=0)
+
+
+def _slope_jet(problem: Problem, x: Interval, order: int) -> Jet:
+    along = {"x": ONE, "y": ZERO}
+    return jet_along(problem.loss.slope_expression, {"x": x, "y": Interval.exact(problem.y)}, along, order)
 
 
 def strong_convexity(problem: Problem, w: Balls, radius: float) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,17 +19,20 @@ from weightwright.constructions.passes import (
     gradient_descent,
     proximal,
 )
-from weightwright.constructions.slopes import Slope, spectral_slope
+from weightwright.constructions.slopes import Slope, spectral_slope, vector_slope
+from weightwright.expressions import Variable, substitute, to_text
+from weightwright.incontext.forms import separated
 from weightwright.incontext.losses import Loss, loss
+from weightwright.incontext.methods import Method, method
 from weightwright.incontext.problem import Problem
 from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.prompts import states_of
 
-Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
+#: The error that is asked of anchors of two dimensions, which cost more.
+PAIR_TOL = 1e-5
 
 
 class Descent:
@@ -63,7 +66,7 @@ class Descent:
         looped: bool = True,
     ) -> None:
         self.loss = as_loss(loss)
-        self.dtype = _dtype_name(dtype)
+        self.dtype = dtype_name(dtype)
         for name, size in (("samples", samples), ("features", features), ("steps", steps)):
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
@@ -100,10 +103,11 @@ class Descent:
             )
         return dataclasses.replace(given, X=rounded(given.X, self.dtype), y=rounded(given.y, self.dtype))
 
-    def values(self, problem: Problem) -> Floats:
-        """u: every example times the step and its share of the mean."""
-        shares = np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
-        return rounded(self.step * shares[:, None] * problem.rows, self.dtype)
+    def method(self, problem: Problem) -> Method:
+        """The algorithm on the numbers of the prompt."""
+        plain = method(problem, self.algorithm, self.step)
+        tau = None if plain.thresholds is None else rounded(plain.thresholds, self.dtype)
+        return Method(self.algorithm, rounded(plain.values, self.dtype), tau)
 
     def prompt(self, X: Any, y: Any, weights: Any = None, start: Any = None) -> torch.Tensor:
         """(samples, inputs): one token for each example; missing ones are 0 and add nothing."""
@@ -111,16 +115,17 @@ class Descent:
         w = np.zeros(self.features) if start is None else np.asarray(start, dtype=np.float64)
         if w.shape != (self.features,) or not np.isfinite(w).all():
             raise ValueError(f"start must be {self.features} finite numbers, not {start!r}")
+        plain = self.method(problem)
         groups = {
             "x": problem.rows,
-            "u": self.values(problem),
+            "u": plain.values,
             "y": np.zeros((problem.n, 1)) if self.loss.form == "margin" else problem.y[:, None],
         }
-        shared = {"w": w, "p": w, "tau": np.full(self.features, self.step * self.l1)}
+        shared = {"w": w, "p": w, "tau": plain.thresholds}
         columns = []
         for group in dict.fromkeys(name.split("[")[0] for name in self.net.network.inputs):
             if group in shared:
-                columns.append(np.broadcast_to(shared[group], (self.samples, self.features)))
+                columns.append(np.broadcast_to(np.asarray(shared[group]), (self.samples, self.features)))
             else:
                 rows = groups[group]
                 columns.append(np.concatenate([rows, np.zeros((self.samples - problem.n, rows.shape[1]))]))
@@ -131,7 +136,7 @@ class Descent:
         prompt = self.prompt(X, y, weights, start)
         problem = self.problem(X, y, weights)
         states = states_of(self.net, prompt)
-        return Run(problem, self.algorithm, self.values(problem), self.step, states, self.net)
+        return Run(problem, self.method(problem), self.step, states, self.net)
 
 
 def as_loss(given: str | Loss) -> Loss:
@@ -149,10 +154,17 @@ def slope_tables(loss: Loss, reach: float | tuple[float, float], tol: float | No
         return spectral_slope(loss.slope, (1.0, -1.0), sizes[0], tol, dtype)
     if loss.form == "margin":
         return spectral_slope(loss.slope, (1.0, 0.0), sizes[0], tol, dtype)
-    raise NotImplementedError(loss.form)
+    if loss.form == "separable":
+        of_x, of_y = separated(loss.slope_expression)
+        slope = spectral_slope(to_text(of_x), (1.0, 0.0), sizes[0], tol, dtype)
+        if of_y is None:
+            return slope
+        text = to_text(substitute(of_y, "y", Variable("x")))
+        return slope + spectral_slope(text, (0.0, 1.0), sizes[1], tol, dtype)
+    return vector_slope(loss.slope, max(sizes), PAIR_TOL if tol is None else tol, dtype)
 
 
-def _dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     for name in ("float64", "float32"):
         if DTYPES[name] == dtype:
             return name

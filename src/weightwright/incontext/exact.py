@@ -13,10 +13,11 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.certificates.checker.balls import largest, working_precision
+from weightwright.certificates.prompted import Pass
 from weightwright.certificates.prover.jets import values, values_at
 from weightwright.errors import FormulaError
 from weightwright.incontext.arithmetic import Balls, balls, evaluate, float_above, matrix, product
-from weightwright.incontext.methods import Method, Pass
+from weightwright.incontext.methods import Method
 from weightwright.incontext.problem import Problem
 from weightwright.network.layers import Floats
 
@@ -116,7 +117,7 @@ def _mixed(now: Pass, z: Balls, q: Balls, p: Balls | None, w: Balls) -> tuple[Ba
     sources = (z, q, p if p is not None else [arb(0)] * len(z), w)
     new = [
         [sum((arb(c) * source[r] for c, source in zip(row, sources, strict=True) if c), arb(0)) for r in range(len(z))]
-        for row in now.mix.tolist()
+        for row in now.method.tolist()
     ]
     return new[0], (new[1] if len(new) == 2 else None)
 
@@ -153,7 +154,7 @@ def plain_iterates(problem: Problem, method: Method, steps: int, start: Floats |
             q = np.sign(z) * np.maximum(np.abs(z) - method.thresholds, 0)
         elif now.middle == "clock":
             q = (z - p) / (1 + math.exp(-clock))
-        new = now.mix @ np.stack([z, q, p, w])
+        new = now.method @ np.stack([z, q, p, w])
         w, p = new[0], new[-1]
         clock += now.tick
         path.append(new)

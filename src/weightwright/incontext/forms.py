@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Literal
 
 from weightwright.errors import FormulaError
-from weightwright.expressions import Apply, Expression, Variable, differentiate, fold, to_text
+from weightwright.expressions import Apply, Expression, Number, Variable, differentiate, fold, to_text
 from weightwright.incontext.kinks import has_jumps, slope_of
 
 Form = Literal["residual", "margin", "separable", "pair"]
@@ -76,6 +77,29 @@ def _names(expression: Expression) -> set[str]:
         lambda node: {node.name} if isinstance(node, Variable) else set(),
         lambda op, args: set().union(*args),
     )
+
+
+def separated(slope: Expression) -> tuple[Expression, Expression | None]:
+    """A separable slope as a function of x and one of y; None if y does not occur. Constants go with x."""
+    of_x: Expression = Number(Fraction(0))
+    of_y: Expression | None = None
+    for sign, term in _signed(slope):
+        signed = term if sign > 0 else Apply("neg", (term,))
+        if "y" not in _names(term):
+            of_x = signed if of_x == Number(Fraction(0)) else Apply("add", (of_x, signed))
+        else:
+            of_y = signed if of_y is None else Apply("add", (of_y, signed))
+    return of_x, of_y
+
+
+def _signed(expression: Expression, sign: int = 1) -> list[tuple[int, Expression]]:
+    """The summands with their signs."""
+    if isinstance(expression, Apply) and expression.op == "neg":
+        return _signed(expression.args[0], -sign)
+    if isinstance(expression, Apply) and expression.op in ("add", "sub"):
+        first, second = expression.args
+        return _signed(first, sign) + _signed(second, sign if expression.op == "add" else -sign)
+    return [(sign, expression)]
 
 
 def _terms(expression: Expression) -> list[Expression]:

@@ -79,7 +79,7 @@ def _other_method(problem: Problem, method: Method) -> str | None:
     mix = [[0, 1, 0, 0]] if problem.l1 else [[1, 0, 0, 0]]
     middle = "threshold" if problem.l1 else "none"
     only = method.passes[0]
-    if len(method.passes) == 1 and only.mix.tolist() == mix and only.middle == middle:
+    if len(method.passes) == 1 and only.method.tolist() == mix and only.middle == middle:
         return None
     return "the lemma is about plain gradient or proximal steps; this method has another form (momentum)"
 
@@ -128,7 +128,7 @@ def largest_stable_step(problem: Problem, radius: float = USUAL_RADIUS) -> float
 
 def require_stable(problem: Problem, step: float, radius: float = USUAL_RADIUS) -> None:
     """ValueError that names the largest stable step, if this one is larger."""
-    stable = largest_stable_step(problem, radius)
+    step, stable = float(step), largest_stable_step(problem, radius)
     if not 0 < step <= stable:
         raise ValueError(
             f"step={step!r}: gradient descent on these data is stable for steps in (0, {stable:.6g}] only (2 over the"

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from weightwright.compiler.trace import trace
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, to_text
+from weightwright.incontext.convex import is_convex
 from weightwright.incontext.curvature import curvature_bounds, is_defined
 from weightwright.incontext.forms import Form, recognised
 
@@ -26,8 +27,8 @@ Targets = Literal["real", "signs", "counts"]
 @dataclass(frozen=True)
 class Loss:
     """l and l' as formulas. In x alone for "residual" and "margin"; in x = w.x and y for the other forms, and l' is the
-    derivative in x. targets: what y may be (any numbers, 1 or -1, or numbers that are not negative). convex: known to
-    be, from the textbook; otherwise only what the curvature's bounds show."""
+    derivative in x. targets: what y may be (any numbers, 1 or -1, or numbers that are not negative). convex: shown
+    by rules (all of the catalogue is); otherwise the curvature's bounds may still show it on a range."""
 
     name: str
     formula: str
@@ -120,7 +121,7 @@ def loss(
     written = _traced(fn) if fn is not None else _parsed(formula or "")
     expression, slope, found = recognised(written, form)
     text = to_text(expression)
-    return Loss(text, text, to_text(slope), found, "signs" if found == "margin" else "real")
+    return Loss(text, text, to_text(slope), found, "signs" if found == "margin" else "real", is_convex(expression))
 
 
 def _parsed(formula: str) -> Expression:

@@ -94,13 +94,14 @@ def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: li
     inputs, domain = net.network.inputs, net.certificate.domain
     for i in states:
         column = inputs.index(names[i])
-        lo, hi = (float(np.broadcast_to(end, (1, len(inputs)))[0, column]) for end in (domain.lo, domain.hi))
-        found = X[..., i].detach()
+        lo, hi = (torch.tensor(np.atleast_2d(end)[:, column], device=X.device) for end in (domain.lo, domain.hi))
+        found = X[..., i].detach()  # (B, n)
         outside = ~((found >= lo) & (found <= hi))
         if outside.any():
             raise DomainError(
-                f"the state {names[i]} became {float(found[outside][0]):.6g}, outside [{lo:g}, {hi:g}], which the"
-                " network was built for; build it for larger states, or take a smaller step"
+                f"the state {names[i]} became {float(found[outside][0]):.6g}, outside [{float(lo.max()):g},"
+                f" {float(hi.min()):g}], which the network was built for; build it for larger states, or take a"
+                " smaller step"
             )
 
 

@@ -45,6 +45,7 @@ class Read:
 
 def read_prompted(network: Network, prompted: Prompted) -> Read:
     """Refuse (CertificateError) a network that is not made as the claim says, layer by layer."""
+    must(prompted.features < len(network.inputs), f"its inputs are {network.inputs}")
     layout = _Layout(network, prompted)
     must(network.inputs == layout.inputs, f"its inputs are {network.inputs}")
     _compare(network.embed, layout.embed(), "embed")

@@ -32,6 +32,9 @@ from weightwright.certificates.prompted import Prompted, Summand
 from weightwright.expressions import Expression, to_text
 from weightwright.network.layers import Floats
 
+#: Boxes are halved so often at most to find out what rounding comes to, and where points are better by this factor.
+HALVINGS, WORTHWHILE = 200, 1.25
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -183,10 +186,28 @@ def tables_cost(of: Tables) -> Terms:
         )
         approximation = float_above(found.approximation)
     else:
-        rounding = largest(examine(of.heads, arb(0), formula, arb(a), arb(b)).rounding for a, b in claim.boxes.tolist())
+        rounding = _worst_rounding(of, claim)
     finite = leakage.is_finite() and rounding.is_finite()
     require(finite, f"nothing can be shown about the rounding of the tables for {of.summand.formula!r}")
     return Terms(approximation, float_above(leakage), float_above(rounding))
+
+
+def _worst_rounding(of: Tables, claim: LayerClaim) -> arb:
+    """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
+
+    def found(a: float, b: float) -> arb:
+        shown = examine(of.heads, arb(0), of.formula, arb(a), arb(b)).rounding
+        return shown if shown.is_finite() else arb.pos_inf()
+
+    boxes = [(found(a, b), a, b) for a, b in claim.boxes.tolist()]
+    for _ in range(HALVINGS):
+        boxes.sort(key=lambda box: float(box[0]))
+        worst, a, b = boxes[-1]
+        middle = a / 2 + b / 2
+        if not a < middle < b or worst <= WORTHWHILE * largest(found(x, x) for x in (a, middle, b)):
+            break
+        boxes[-1:] = [(found(a, middle), a, middle), (found(middle, b), middle, b)]
+    return largest(shown for shown, _, _ in boxes)
 
 
 def largest_size(of: Tables) -> arb:

@@ -83,8 +83,8 @@ class _Errors:
     """Reads the network and composes the errors of one pass."""
 
     def __init__(self, network: Network, certificate: Certificate, prompted: Prompted) -> None:
-        _stated(certificate, prompted)
         _well_formed(prompted)
+        _stated(certificate, prompted)
         box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
         require(box.lo.shape in (shape, shape[1:]), f"the domain {box} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
@@ -165,7 +165,10 @@ class _Errors:
             value = (z.largest + reach.p) * (1 + u)
             return _Off(z.largest + reach.p, nothing, nothing, (u + weight) * value + 8 * tiny * (1 + value))
         beta = next(betas)
-        require(math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf, f"beta = {beta!r} of a gate is no power of two")
+        require(
+            math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf,
+            f"beta = {beta!r} of a gate is no power of two from 1 on",
+        )
         value = (z.largest + reach.tau) * (1 + u)
         self._fits(beta * value)
         gate = arb(GATE) / beta

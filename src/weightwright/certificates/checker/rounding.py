@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest
@@ -13,6 +14,8 @@ UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) *
 SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
 SMALL = arb(1) / 4
 SHARED = arb(3) / 5
+#: Where the logarithm of a weight may be off by more, bounds to first order may say little.
+UNSURE = arb(1) / 64
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def rounding(head: StoredHead, m: arb, r: arb, centre: arb, away: arb) -> arb:
     mean_slope = sum((w * k for w, k in zip(weights, head.slopes, strict=True)), arb(0)) / total
     # log p_j is concave in s, so it stays below its tangent at the middle
     p = [(h + (k - mean_slope) * arb(0, r)).exp() / total for h, k in zip(heights, head.slopes, strict=True)]
-    p = [x.upper() for x in p]
+    p = [x.upper().min(arb(1)) for x in p]
     errors = _log_weight_errors(head, box, r)
     values = [v + tilt * box for v, tilt in zip(head.values, head.tilts, strict=True)]
     shifts = [(abs(v - centre) + away).upper() for v in values]
@@ -67,6 +70,8 @@ def moved_by(
     found = coarse(head, errors, sizes)
     for choice in (errors, _relative_to(top, errors)):
         found = _smaller(_fine(head, p, choice, shifts, sizes, output), found)
+    if largest(errors) > UNSURE:
+        found = _smaller(_by_balance(head, p, errors, shifts, sizes), found)
     return found
 
 
@@ -131,6 +136,34 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     each = each * u * (1 + 4 * u)
     summed = (any_order(products, u) + each + (output + moved) * weight_sum) / (1 - weight_sum)
     return (moved + summed + underflow(len(p), largest(sizes), head.dtype)).upper()
+
+
+def _by_balance(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], sizes: list[arb]) -> arb:
+    """The least D (about) that no weights within the errors can move the output by: the weights, as far off as they
+    may be, do not tip the balance of the values at D from the output. Keys that are quite unsure do little harm if
+    their values are near the output."""
+    # up for values beyond D, down for those on this side of it
+    up, down = [e.expm1().upper() for e in errors], [(1 - (-e).exp()).upper() for e in errors]
+    x, a, b, d = (np.array([float(number) for number in numbers]) for numbers in (p, up, down, shifts))
+    with np.errstate(all="ignore"):
+        D = float(largest(sizes)) * 2.0 ** (np.arange(-480, 9)[:, None] / 8)
+        tips = x * np.maximum(a * np.maximum(d - D, 0.0), b * (d + D))  # (number of D, keys), in plain floats
+        fits = np.flatnonzero(tips.sum(axis=1) <= D[:, 0] * (1 - 2.0**-20))
+    if not len(fits):
+        return arb.nan()
+    moved = arb(float(D[fits[0], 0]))
+    tipped = [
+        share * (more * (away - moved).max(arb(0))).max(less * (away + moved))
+        for share, more, less, away in zip(p, up, down, shifts, strict=True)
+    ]
+    if not sum(tipped, arb(0)) <= moved:
+        return arb.nan()
+    u, count, largest_value = UNIT[head.dtype], len(p), largest(sizes)
+    roundings = (2 * count + 6) * u
+    if not roundings < arb(0.5):
+        return arb.nan()
+    lost = underflow(count, largest_value, head.dtype) + 8 * count * SMALLEST[head.dtype] * largest_value
+    return (moved + largest_value * roundings / (1 - roundings) + lost).upper()
 
 
 def underflow(count: int, largest_value: arb, dtype: str) -> arb:

@@ -241,10 +241,17 @@ def _power(base: Jet, exponent: Jet) -> Jet:
     varies = any(np.any(x.lo != 0) or np.any(x.hi != 0) for x in exponent[1:])
     whole = np.ndim(value.lo) == 0 and value.lo == value.hi and float(value.lo).is_integer() and abs(value.lo) <= 1024
     if varies or not whole:
-        return exp(mul(exponent, log(base)))
+        power = exp(mul(exponent, log(base)))
+        return power if varies or not np.all(value.lo > 0) else [_from_zero(power[0], base[0], value), *power[1:]]
     n = int(value.lo)
     power = _whole_power(base, abs(n))
     return power if n >= 0 else div(constant(iv.ONE, len(base) - 1), power)
+
+
+def _from_zero(power: Interval, base: Interval, exponent: Interval) -> Interval:
+    """A power with a positive exponent is 0 at 0, where the logarithm is undefined; its slopes may not be bounded."""
+    largest = iv.exp(exponent * iv.log(Interval.exact(np.maximum(base.hi, iv.TINY)))).hi
+    return power.where(base.lo != 0, Interval(np.zeros_like(base.lo), largest))
 
 
 def _whole_power(base: Jet, n: int) -> Jet:

@@ -1,0 +1,154 @@
+"""What a network must be built for, read off a data set: the step, the momentum, and how large numbers get.
+
+Only sizes are taken from the data: the plain algorithm is run once in floats to see how far arguments and states go.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from flint import arb
+
+from weightwright.certificates.checker.balls import working_precision
+from weightwright.constructions.in_context import Ranges
+from weightwright.constructions.passes import (
+    Algorithm,
+    chebyshev,
+    fista,
+    gradient_descent,
+    heavy_ball,
+    nesterov,
+    proximal,
+)
+from weightwright.incontext.convexity import smoothness, strong_convexity
+from weightwright.incontext.descent import Descent, as_loss, dtype_name
+from weightwright.incontext.distance import BITS
+from weightwright.incontext.exact import plain_iterates
+from weightwright.incontext.lemma import USUAL_RADIUS, require_stable
+from weightwright.incontext.losses import Loss
+from weightwright.incontext.methods import method
+from weightwright.incontext.problem import Problem
+from weightwright.network.layers import Floats
+
+Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
+NAMES = ("gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista")
+#: Ranges are so many times what the plain algorithm reached: another data set of the same kind fits too.
+ROOM = 1.5
+#: The momentum where nothing is known of the smallest curvature.
+USUAL_MOMENTUM = 0.9
+
+
+def fitting(
+    X: Any,
+    y: Any,
+    loss: str | Loss = "squared",
+    *,
+    steps: int,
+    algorithm: Name | Algorithm = "gradient descent",
+    step: float | None = None,
+    momentum: float | None = None,
+    ridge: float = 0.0,
+    l1: float = 0.0,
+    weights: Any = None,
+    samples: int | None = None,
+    tol: float | None = None,
+    dtype: torch.dtype = torch.float64,
+    looped: bool = True,
+) -> Descent:
+    """A `Descent` whose step, momentum and ranges suit these data, with room for more of the kind.
+
+    step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused. momentum: from
+    the condition number where mu is proven, else 0.9.
+    """
+    problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
+    name = dtype_name(dtype)
+    if not isinstance(algorithm, Algorithm):
+        step, algorithm = _algorithm(problem, algorithm, step, momentum, name)
+    elif step is None:
+        raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
+    plain = method(problem, algorithm, step)
+    with np.errstate(all="ignore"):
+        reached = plain_iterates(problem, plain, steps)
+    size = float(np.abs(reached).max())
+    require_stable(problem, step, 2 * math.sqrt(problem.d) * size if math.isfinite(size) else _radius(problem))
+    sizes = [np.abs(part).max() for part in arguments_along(problem, reached)]
+    reach = tuple(_in_few_bits(ROOM * max(float(size), 1e-3)) for size in sizes)
+    ranges = Ranges(
+        x=_in_few_bits(float(np.abs(problem.rows).max())),
+        y=_in_few_bits(float(np.abs(problem.y).max())),
+        w=_in_few_bits(ROOM * max(float(np.abs(reached).max()), 1e-3)),
+        value=_in_few_bits(float(np.abs(plain.values).max())),
+        tau=step * l1,
+    )
+    return Descent(
+        problem.loss,
+        samples=samples or problem.n,
+        features=problem.d,
+        steps=steps,
+        step=step,
+        ridge=ridge,
+        l1=l1,
+        algorithm=algorithm,
+        reach=(reach[0], reach[-1]),
+        ranges=ranges,
+        tol=tol,
+        dtype=dtype,
+        looped=looped,
+    )
+
+
+def _algorithm(
+    problem: Problem, name: str, step: float | None, momentum: float | None, dtype: str
+) -> tuple[float, Algorithm]:
+    if name not in NAMES:
+        raise ValueError(f"algorithm={name!r} is none of {', '.join(NAMES)}")
+    if bool(problem.l1) != (name in ("proximal", "fista")):
+        takes = "proximal or fista" if problem.l1 else "an algorithm without a threshold, such as nesterov"
+        raise ValueError(f"algorithm={name!r} with l1={problem.l1!r}: use {takes}")
+    radius, zero = _radius(problem), [arb(0)] * problem.d
+    with working_precision(BITS):
+        L, mu = smoothness(problem, zero, radius), strong_convexity(problem, zero, radius)
+    if name == "chebyshev":
+        if problem.loss.name != "squared":
+            raise ValueError(f"algorithm='chebyshev' is for the squared loss, not {problem.loss.name}")
+        if mu == 0:
+            raise ValueError("algorithm='chebyshev' needs a positive smallest curvature; add a ridge penalty")
+        step = 2 / (L + mu)
+        return step, chebyshev(mu, L, step * problem.ridge, dtype)
+    step = 1 / L if step is None else float(step)
+    shrink = step * problem.ridge
+    root = math.sqrt(step * mu)
+    if name == "heavy ball":
+        m = (1 - root) ** 2 if momentum is None and mu else (USUAL_MOMENTUM if momentum is None else momentum)
+        return step, heavy_ball(m, shrink, dtype)
+    if name == "nesterov":
+        m = (1 - root) / (1 + root) if momentum is None and mu else (USUAL_MOMENTUM if momentum is None else momentum)
+        return step, nesterov(m, shrink, dtype)
+    if name == "fista":
+        restart = min(max(math.ceil(4 / root), 2), 64) if mu else 64
+        return step, fista(restart, shrink, dtype)
+    return step, (proximal if problem.l1 else gradient_descent)(shrink, dtype)
+
+
+def _radius(problem: Problem) -> float:
+    """States of this size are thought of: for losses whose curvature grows without end, not more than a few."""
+    return USUAL_RADIUS if problem.loss.name != "poisson" else 1.0
+
+
+def arguments_along(problem: Problem, path: Floats) -> list[Floats]:
+    """The arguments of the slope for all states of a path: the residuals or margins, or w.x and y apart."""
+    x = np.einsum("nd,tsd->tsn", problem.rows, path)
+    if problem.loss.form == "residual":
+        return [x - problem.y]
+    return [x] if problem.loss.form == "margin" else [x, problem.y]
+
+
+def _in_few_bits(size: float) -> float:
+    """Rounded up to three bits: data sets of about the same size share their tables."""
+    if size == 0:
+        return 1.0
+    unit = 2.0 ** (math.frexp(size)[1] - 3)
+    return math.ceil(size / unit) * unit
