@@ -25,10 +25,11 @@ from weightwright.incontext.forms import separated
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.methods import Method, method
 from weightwright.incontext.problem import Problem
-from weightwright.incontext.runs import Run, states_of
+from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
+from weightwright.runtime.prompts import states_of
 
 #: The error that is asked of anchors of two dimensions, which cost more.
 PAIR_TOL = 1e-5

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from weightwright.incontext.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.exact import Iterates, exact_iterates
@@ -21,7 +19,6 @@ from weightwright.incontext.methods import Method
 from weightwright.incontext.problem import Problem
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.prompts import ends_a_pass, flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,28 +81,3 @@ class Run:
     def optimum_bounds(self, every: int = 1) -> Floats:
         """The same after every so many steps: (steps // every + 1,)."""
         return np.array([to_optimum(self.problem, w).bound for w in self.path[::every]])
-
-
-def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
-    """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
-    names = net.network.embed.coordinates
-    inputs = net.network.inputs
-    states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
-
-    def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
-        places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
-        return torch.stack([X[..., 0, place] for place in places])  # (states, ..., d)
-
-    found = [picked(prompt, inputs)]
-    hooks = [
-        module.register_forward_hook(lambda _, __, X: found.append(picked(X, names)))
-        for layer, module in flat(net.network.layers, net.layers)
-        if ends_a_pass(layer)
-    ]
-    try:
-        with torch.no_grad():
-            net(prompt)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return np.stack([state.double().numpy() for state in found])

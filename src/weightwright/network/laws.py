@@ -307,6 +307,8 @@ def spares_registers(network: Network, head: Head, moved: set[int], written: set
     embed, registers = network.embed, network.registers
     if not len(registers) or (embed.knows_positions and len(embed.C) != network.tokens):
         return False
+    if len(head.W_V) != registers.shape[1]:  # another layer has made the stream wider: nothing is known of it here
+        return False
     fed = {c for term in embed.terms for c in np.flatnonzero(term.A.any(axis=0)).tolist()}
     keys, queries, values = (set(np.flatnonzero(W.any(axis=1)).tolist()) for W in (head.W_K, head.W_Q, head.W_V))
     if keys & (fed | moved | written) or (queries | values) & written:

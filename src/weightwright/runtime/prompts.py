@@ -13,6 +13,7 @@ from weightwright.certificates.leaves import VectorClaim
 from weightwright.certificates.prompted import Prompted, Summand
 from weightwright.errors import DomainError
 from weightwright.network import Layer, Linear, Loop
+from weightwright.network.layers import Floats
 
 if TYPE_CHECKING:
     from weightwright.runtime.module import AttentionNetwork
@@ -30,6 +31,31 @@ def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[La
             yield from flat(layer.layers, module.layers)  # type: ignore[arg-type]
         else:
             yield layer, module
+
+
+def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
+    """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
+    names = net.network.embed.coordinates
+    inputs = net.network.inputs
+    states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
+
+    def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
+        places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
+        return torch.stack([X[..., 0, place] for place in places])  # (states, ..., d)
+
+    found = [picked(prompt, inputs)]
+    hooks = [
+        module.register_forward_hook(lambda _, __, X: found.append(picked(X, names)))
+        for layer, module in flat(net.network.layers, net.layers)
+        if ends_a_pass(layer)
+    ]
+    try:
+        with torch.no_grad():
+            net(prompt)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return np.stack([state.double().numpy() for state in found])
 
 
 def watch(net: AttentionNetwork, prompted: Prompted) -> None:
