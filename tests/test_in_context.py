@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import weightwright as ww
+from weightwright import report
 from weightwright.incontext import Descent, Loss, Ranges, Run, fitting, loss
 from weightwright.runtime import interpret
 
@@ -283,3 +284,16 @@ def test_a_watched_network_may_be_told_to_ignore_the_range() -> None:
     assert torch.isfinite(free(prompt)).all()
     with pytest.raises(ValueError, match="on_domain='clamp'"):
         ww.AttentionNetwork(net.net.network, net.net.certificate, on_domain="clamp")
+
+
+def test_reports_say_what_the_bound_is_about() -> None:
+    net = built("squared", torch.float64).net
+    assert net.certificate is not None
+    facts = report.certificate_facts(net.certificate)
+    assert facts["bound_is_about"] == "every state after one pass, against the exact pass"
+    assert facts["rules"] == ["prompt", "taylor"]
+    assert facts["boxes"] > 0
+    assert facts["arguments_of_f"][0].startswith("w.x - y in [-")
+    assert "on every state after one pass" in repr(net.certificate)
+    with pytest.raises(ww.WeightwrightError, match="about one pass of an algorithm"):
+        ww.search(net)

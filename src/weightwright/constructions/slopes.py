@@ -13,7 +13,7 @@ import numpy as np
 from weightwright.box import Box
 from weightwright.certificates.claims import constant, local_formula
 from weightwright.certificates.leaves import VectorClaim
-from weightwright.certificates.prompted import Summand
+from weightwright.certificates.prompted import Summand, argument_in_words
 from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
 from weightwright.certificates.prover.jets import jet_along, values
 from weightwright.compiler.approximate import approximate
@@ -149,7 +149,7 @@ def as_slope(part: Part, along: tuple[float, float]) -> Slope:
             beta=table.beta,
             weight=table.weight,
             mean=part.mean if index == 0 else 0.0,
-            role=f"{part.profile} of {_in_words(along)}",
+            role=f"{part.profile} of {argument_in_words(along)}",
         )
         for index, table in enumerate(part.tables)
     )
@@ -161,11 +161,6 @@ def as_slope(part: Part, along: tuple[float, float]) -> Slope:
         steeper = math.nextafter(claim.lipschitz + abs(part.slope / part.query.scale), math.inf)
         formula, claim = to_text(rest), dataclasses.replace(claim, formula=to_text(local), lipschitz=steeper)
     return Slope((Summand(formula, along, part.query.scale, len(tables), claim),), tables)
-
-
-def _in_words(along: tuple[float, float]) -> str:
-    words = {(1.0, -1.0): "w.x - y", (1.0, 1.0): "w.x + y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}
-    return words.get(along, f"{along[0]:g} w.x + {along[1]:g} y")
 
 
 def _size(formula: str, reach: float) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.certificates.leaves import VectorClaim
-from weightwright.certificates.prompted import Prompted, Summand
+from weightwright.certificates.prompted import Prompted, Summand, argument_in_words
 from weightwright.errors import DomainError
 from weightwright.network import Layer, Linear, Loop
 from weightwright.network.layers import Floats
@@ -117,7 +117,7 @@ def _arguments(summand: Summand, x: Tensor, y: Tensor, w: Tensor) -> None:
     assert summand.along is not None
     a, b = summand.along
     s, size = a * inner + b * y, abs(a) * size + abs(b) * y.abs()
-    _inside(s, size, claim.lo / summand.scale, claim.hi / summand.scale, _what(a, b), x.shape[-1])
+    _inside(s, size, claim.lo / summand.scale, claim.hi / summand.scale, _named(summand.along), x.shape[-1])
 
 
 def _inside(s: Tensor, size: Tensor, lo: float, hi: float, what: str, products: int) -> None:
@@ -132,8 +132,8 @@ def _inside(s: Tensor, size: Tensor, lo: float, hi: float, what: str, products: 
         )
 
 
-def _what(a: float, b: float) -> str:
-    return {(1.0, -1.0): "the residual w.x - y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}.get((a, b), f"{a:g} w.x + {b:g} y")
+def _named(along: tuple[float, float]) -> str:
+    return f"{'the residual ' if along == (1.0, -1.0) else ''}{argument_in_words(along)}"
 
 
 def _rounded_up(size: float) -> str:
