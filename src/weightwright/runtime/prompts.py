@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def watch(net: AttentionNetwork, prompted: Prompted) -> None:
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     for number, module in enumerate(spreads):
         table = number % len(owners)
-        module.register_forward_pre_hook(_looking(net, owners[table], first=table == 0))
+        module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
 
 
 def _spreads(layer: Linear) -> bool:
@@ -48,19 +48,23 @@ def _spreads(layer: Linear) -> bool:
     return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
 
 
-def _looking(net: AttentionNetwork, summand: Summand, first: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-    names = net.network.embed.coordinates
-    groups = {group: [i for i, name in enumerate(names) if name.split("[")[0] == group] for group in "xywp"}
+class _Look:
+    """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
-    def look(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if net.on_domain == "ignore":
+    def __init__(self, net: AttentionNetwork, summand: Summand, first: bool) -> None:
+        self.net, self.summand, self.first = net, summand, first
+        self.names = net.network.embed.coordinates
+        self.groups = {
+            group: [i for i, name in enumerate(self.names) if name.split("[")[0] == group] for group in "xywp"
+        }
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self.net.on_domain == "ignore":
             return
         X: Tensor = arguments[0]
-        if first:
-            _states(net, X, names, groups["w"] + groups["p"])
-        _arguments(summand, *(X[..., groups[group]] for group in "xyw"))
-
-    return look
+        if self.first:
+            _states(self.net, X, self.names, self.groups["w"] + self.groups["p"])
+        _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
 
 
 def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: list[int]) -> None:
