@@ -25,7 +25,7 @@ from weightwright.incontext.forms import separated
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.methods import Method, method
 from weightwright.incontext.problem import Problem
-from weightwright.incontext.runs import Run, states_of
+from weightwright.incontext.runs import Run, all_states, largest_distance
 from weightwright.network.laws import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
@@ -134,8 +134,9 @@ class Descent:
         """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm."""
         prompt = self.prompt(X, y, weights, start)
         problem = self.problem(X, y, weights)
-        states = states_of(self.net, prompt)
-        return Run(problem, self.method(problem), self.step, states, self.net)
+        states = all_states(self.net, prompt)
+        apart = largest_distance(states)
+        return Run(problem, self.method(problem), self.step, states[..., 0, :], self.net, apart)
 
 
 def as_loss(given: str | Loss) -> Loss:

@@ -26,13 +26,15 @@ from weightwright.runtime.prompts import ends_a_pass, flat
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network had them."""
+    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first token had
+    them. apart: how far those of any other token were from them, at most."""
 
     problem: Problem
     method: Method
     step: float
     states: Floats
     net: AttentionNetwork
+    apart: float = 0.0
 
     def __repr__(self) -> str:
         where = f"distance to the optimum at most {self.to_optimum.bound:.3g}"
@@ -68,7 +70,8 @@ class Run:
         assert self.net.certificate is not None
         if self.states[0].any():
             return Composed(None, "w_0 = 0: this run starts elsewhere", math.inf, math.inf)
-        return composed_error(self.problem, self.method, self.step, self.net.certificate.bound, self.steps, self.w)
+        bound = self.net.certificate.bound
+        return composed_error(self.problem, self.method, self.step, bound, self.steps, self.w, self.apart)
 
     @cached_property
     def bounds(self) -> Floats:
@@ -88,13 +91,24 @@ class Run:
 
 def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
     """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
+    return all_states(net, prompt)[..., 0, :]
+
+
+def largest_distance(states: Floats) -> float:
+    """How far any token's states are from the first's: in the sum norm, which is above the Euclidean one, and rounded
+    up. states: (..., n, d)."""
+    return float(np.abs(states - states[..., :1, :]).sum(axis=-1).max()) * (1 + 2.0**-40)
+
+
+def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
+    """The states of every token, (steps + 1, states, ..., n, d)."""
     names = net.network.embed.coordinates
     inputs = net.network.inputs
     states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
 
     def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
         places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
-        return torch.stack([X[..., 0, place] for place in places])  # (states, ..., d)
+        return torch.stack([X[..., place] for place in places])  # (states, ..., n, d)
 
     found = [picked(prompt, inputs)]
     hooks = [
