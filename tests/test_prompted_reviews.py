@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 import torch
 from flint import arb
-from prompts import PREDICTION, RESIDUAL, built, fitted, made, plain, tables_of
+from prompts import RESIDUAL, built, fitted, made, plain, tables_of
 from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.certificates.claims import LayerClaim, Terms, local_formula
-from weightwright.certificates.prompted import Summand, prompted_in_words
-from weightwright.constructions.prompted import PromptTable
-from weightwright.expressions import parse, to_text
+from weightwright.certificates.prompted import prompted_in_words
+from weightwright.errors import LawError
 from weightwright.incontext import (
     Descent,
     Problem,
@@ -32,6 +30,7 @@ from weightwright.incontext import (
 )
 from weightwright.incontext.convexity import curvatures
 from weightwright.memory import Hopfield
+from weightwright.network import Attention, Loop
 from weightwright.runtime import AttentionNetwork
 
 
@@ -50,18 +49,17 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_alpha(tmp_path: Path) ->
     refused(net.network, forged, tmp_path, "alpha, ticks and clock must be floats, not .*9007199254740993")
 
 
-def constant_table(beta: float) -> tuple[Summand, list[PromptTable]]:
-    """f = 0.5 by one key."""
-    text = to_text(local_formula(parse("0.5", ("x",)), 0.0, 1.0, 0.0))
-    claim = LayerClaim(0, text, -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 1e-15), 0.0)
-    zero = np.zeros(1)
-    return Summand("0.5", PREDICTION, 1.0, 1, claim), [PromptTable(zero, zero, zero, zero + 0.5, beta, 1.0, 0.0, "0.5")]
-
-
 def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
-    assert built([constant_table(2.0**53)], "float64").certificate is not None
-    with pytest.raises(ww.WeightwrightError, match=r"beta = 9007199254740993 must be a power of two"):
-        built([constant_table(2**53 + 1)], "float64")
+    """It counted as a power of two, and the network ran with another number."""
+    network = made("descent", "float64").network
+    (loop,) = network.layers
+    assert isinstance(loop, Loop)
+    spread, attend, *rest = loop.layers
+    assert isinstance(attend, Attention)
+    head = replace(attend.heads[0], beta=2**53 + 1)
+    layers = (spread, replace(attend, heads=(head,)), *rest)
+    with pytest.raises(LawError, match="beta = 9007199254740993 must be a positive finite float64"):
+        replace(network, layers=(replace(loop, layers=layers),))
 
 
 def leaving() -> tuple[AttentionNetwork, torch.Tensor]:

@@ -235,4 +235,4 @@ def float_above(x: arb) -> float:
 
 
 def _power_of_two(x: float) -> bool:
-    return math.isfinite(x) and float(x) == x and abs(math.frexp(x)[0]) == 0.5
+    return math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5

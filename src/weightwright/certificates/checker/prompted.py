@@ -166,7 +166,7 @@ class _Errors:
             return _Off(z.largest + reach.p, nothing, nothing, (u + weight) * value + 8 * tiny * (1 + value))
         beta = next(betas)
         require(
-            float(beta) == beta and math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf,
+            math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf,
             f"beta = {beta!r} of a gate is no power of two from 1 on",
         )
         value = (z.largest + reach.tau) * (1 + u)
