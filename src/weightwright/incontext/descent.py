@@ -29,7 +29,7 @@ from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
-from weightwright.runtime.prompts import states_of
+from weightwright.runtime.prompts import all_states, largest_distance
 
 #: The error that is asked of anchors of two dimensions, which cost more.
 PAIR_TOL = 1e-5
@@ -135,8 +135,9 @@ class Descent:
         """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm."""
         prompt = self.prompt(X, y, weights, start)
         problem = self.problem(X, y, weights)
-        states = states_of(self.net, prompt)
-        return Run(problem, self.method(problem), self.step, states, self.net)
+        states = all_states(self.net, prompt)
+        apart = largest_distance(states)
+        return Run(problem, self.method(problem), self.step, states[..., 0, :], self.net, apart)
 
 
 def as_loss(given: str | Loss) -> Loss:

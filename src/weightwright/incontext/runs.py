@@ -23,13 +23,15 @@ from weightwright.runtime import AttentionNetwork
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network had them."""
+    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first token had
+    them. apart: how far those of any other token were from them, at most."""
 
     problem: Problem
     method: Method
     step: float
     states: Floats
     net: AttentionNetwork
+    apart: float = 0.0
 
     def __repr__(self) -> str:
         where = f"distance to the optimum at most {self.to_optimum.bound:.3g}"
@@ -65,7 +67,8 @@ class Run:
         assert self.net.certificate is not None
         if self.states[0].any():
             return Composed(None, "w_0 = 0: this run starts elsewhere", math.inf, math.inf)
-        return composed_error(self.problem, self.method, self.step, self.net.certificate.bound, self.steps, self.w)
+        bound = self.net.certificate.bound
+        return composed_error(self.problem, self.method, self.step, bound, self.steps, self.w, self.apart)
 
     @cached_property
     def bounds(self) -> Floats:

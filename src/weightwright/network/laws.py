@@ -251,7 +251,8 @@ def _distinct(names: Names, where: str) -> None:
 
 
 def _positive(value: float, where: str, dtype: str) -> None:
-    if not (np.isfinite(value) and value > 0 and value == rounded(np.array(value), dtype)):
+    # a whole number of more bits than a float has is not the number that the network would run with
+    if not (np.isfinite(value) and value > 0 and value == float(value) == rounded(np.array(float(value)), dtype)):
         raise LawError(f"{where} = {value!r} must be a positive finite {dtype}")
 
 

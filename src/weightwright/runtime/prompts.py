@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,13 +35,24 @@ def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[La
 
 def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
     """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
+    return all_states(net, prompt)[..., 0, :]
+
+
+def largest_distance(states: Floats) -> float:
+    """How far any token's states are from the first's: in the sum norm, which is above the Euclidean one, and rounded
+    up. states: (..., n, d)."""
+    return float(np.abs(states - states[..., :1, :]).sum(axis=-1).max()) * (1 + 2.0**-40)
+
+
+def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
+    """The states of every token, (steps + 1, states, ..., n, d)."""
     names = net.network.embed.coordinates
     inputs = net.network.inputs
     states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
 
     def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
         places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
-        return torch.stack([X[..., 0, place] for place in places])  # (states, ..., d)
+        return torch.stack([X[..., place] for place in places])  # (states, ..., n, d)
 
     found = [picked(prompt, inputs)]
     hooks = [
@@ -65,7 +76,7 @@ def watch(net: AttentionNetwork, prompted: Prompted) -> None:
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     for number, module in enumerate(spreads):
         table = number % len(owners)
-        module.register_forward_pre_hook(_looking(net, owners[table], first=table == 0))
+        module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
 
 
 def _spreads(layer: Linear) -> bool:
@@ -74,19 +85,23 @@ def _spreads(layer: Linear) -> bool:
     return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
 
 
-def _looking(net: AttentionNetwork, summand: Summand, first: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-    names = net.network.embed.coordinates
-    groups = {group: [i for i, name in enumerate(names) if name.split("[")[0] == group] for group in "xywp"}
+class _Look:
+    """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
-    def look(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if net.on_domain == "ignore":
+    def __init__(self, net: AttentionNetwork, summand: Summand, first: bool) -> None:
+        self.net, self.summand, self.first = net, summand, first
+        self.names = net.network.embed.coordinates
+        self.groups = {
+            group: [i for i, name in enumerate(self.names) if name.split("[")[0] == group] for group in "xywp"
+        }
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self.net.on_domain == "ignore":
             return
         X: Tensor = arguments[0]
-        if first:
-            _states(net, X, names, groups["w"] + groups["p"])
-        _arguments(summand, *(X[..., groups[group]] for group in "xyw"))
-
-    return look
+        if self.first:
+            _states(self.net, X, self.names, self.groups["w"] + self.groups["p"])
+        _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
 
 
 def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: list[int]) -> None:
