@@ -39,7 +39,7 @@ from weightwright.constructions.slopes import Slope, beyond, faithful_slope, spe
 from weightwright.errors import WeightwrightError
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.prompts import states_of
+from weightwright.runtime.prompts import all_states, largest_distance
 
 
 def in_context_step(
@@ -156,9 +156,13 @@ def descended(
     net = descent_network(slope, algorithm, problem.n, problem.d, steps, ranges, dtype, looped)
     assert net.certificate is not None
     error = math.sqrt(problem.d) * net.certificate.bound * (1 + 2.0**-40)
+    every = all_states(net, _prompt(problem, net, algorithm, u, step * problem.l1))[:, 0]  # (steps + 1, n, d)
+    # tokens whose sums round differently hold different w: the gradient is then not quite that at one w
+    lengths = np.sqrt((u**2).sum(axis=1) * (problem.X**2).sum(axis=1)).sum()
+    error += largest_distance(every) * float(lengths) * (1 + 2.0**-40)
     if 2 * size + steps * error > radius:
         raise WeightwrightError(f"{steps} steps with an error of {error:.3g} each may leave |w| <= {radius:g}")
-    states = states_of(net, _prompt(problem, net, algorithm, u, step * problem.l1))[:, 0]
+    states = every[:, 0]
     exact = problem.iterates(step, steps)
     kappa = _condition(problem, step)
     falls = [math.exp(-t / (2 * kappa)) * size * (1 + 2.0**-40) for t in range(steps + 1)]

@@ -33,11 +33,6 @@ def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[La
             yield layer, module
 
 
-def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
-    """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
-    return all_states(net, prompt)[..., 0, :]
-
-
 def largest_distance(states: Floats) -> float:
     """How far any token's states are from the first's: in the sum norm, which is above the Euclidean one, and rounded
     up. states: (..., n, d)."""
@@ -45,7 +40,7 @@ def largest_distance(states: Floats) -> float:
 
 
 def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
-    """The states of every token, (steps + 1, states, ..., n, d)."""
+    """The states of every token, (steps + 1, states, ..., n, d), read off the stream at the end of every pass."""
     names = net.network.embed.coordinates
     inputs = net.network.inputs
     states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
