@@ -224,6 +224,15 @@ def test_exports_run_the_loop(tmp_path: Path) -> None:
     assert net.run(X, y).steps == 3
 
 
+def test_too_few_samples_name_the_range_of_their_values() -> None:
+    X, y = data(16, n=10)
+    net = Descent("squared", samples=64, features=D, steps=2, step=0.3)
+    with pytest.raises(
+        ValueError, match=r"the 10 examples times step/n is 0\.0\d+, but .* at most 0\.01875.*samples=10"
+    ):
+        net.run(X, y)
+
+
 def changed(X: np.ndarray, at: tuple[int, ...], value: float) -> np.ndarray:
     new = X.copy()
     new[at] = value
@@ -282,6 +291,9 @@ def test_a_watched_network_may_be_told_to_ignore_the_range() -> None:
     prompt = net.prompt(X, Y)
     free = ww.AttentionNetwork(net.net.network, net.net.certificate, on_domain="ignore")
     assert torch.isfinite(free(prompt)).all()
+    prompt[0, 0] = 99.0
+    with pytest.raises(ww.DomainError, match=r"outside \[-4.0, 4.0\].*; on_domain='ignore' lets it pass"):
+        net.net(prompt)
     with pytest.raises(ValueError, match="on_domain='clamp'"):
         ww.AttentionNetwork(net.net.network, net.net.certificate, on_domain="clamp")
 

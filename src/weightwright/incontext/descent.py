@@ -116,6 +116,13 @@ class Descent:
         if w.shape != (self.features,) or not np.isfinite(w).all():
             raise ValueError(f"start must be {self.features} finite numbers, not {start!r}")
         plain = self.method(problem)
+        largest = float(np.abs(plain.values).max())
+        if largest > self.ranges.value:
+            raise ValueError(
+                f"X: the largest of the {problem.n} examples times step/n is {largest:.6g}, but the network was built for"
+                f" at most {self.ranges.value:.6g}; build it with ranges=Ranges(..., value={largest:.3g}), or for"
+                f" samples={problem.n}"
+            )
         groups = {
             "x": problem.rows,
             "u": plain.values,

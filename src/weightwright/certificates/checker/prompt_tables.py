@@ -237,7 +237,7 @@ def _examiner(of: Tables, claim: VectorClaim) -> Examiner:
 
 
 def float_above(x: arb) -> float:
-    return math.nextafter(float(x.upper()), math.inf) if x != 0 else 0.0
+    return 0.0 if x.is_zero() else math.nextafter(float(x.upper()), math.inf)
 
 
 def _power_of_two(x: float) -> bool:
