@@ -119,8 +119,8 @@ class Descent:
         largest = float(np.abs(plain.values).max())
         if largest > self.ranges.value:
             raise ValueError(
-                f"X: the largest of the {problem.n} examples times step/n is {largest:.6g}, but the network was built for"
-                f" at most {self.ranges.value:.6g}; build it with ranges=Ranges(..., value={largest:.3g}), or for"
+                f"X: the largest of the {problem.n} examples times step/n is {largest:.6g}, but the network was built"
+                f" for at most {self.ranges.value:.6g}; build it with ranges=Ranges(..., value={largest:.3g}), or for"
                 f" samples={problem.n}"
             )
         groups = {
