@@ -280,7 +280,7 @@ def test_residuals_outside_the_built_range_name_the_range_needed() -> None:
     net = Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
     with pytest.raises(ww.DomainError, match=r"residual w.x - y of sample \d+ is .* outside \[-4, 4\].*reach=\d"):
         net.run(X, Y)
-    wider = dataclasses.replace(net.ranges, y=64.0)
+    wider = dataclasses.replace(net.ranges, y=64.0, value=1.0)
     diverging = Descent("squared", samples=N, features=D, steps=30, step=3.0, ranges=wider, reach=64.0)
     with pytest.raises(ww.DomainError, match="outside"):
         diverging.run(X, Y)
