@@ -66,7 +66,7 @@ def fitting(
     problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
     name = dtype_name(dtype)
     if not isinstance(algorithm, Algorithm):
-        step, algorithm = _algorithm(problem, algorithm, step, momentum, name)
+        step, algorithm = named_algorithm(problem, algorithm, step, momentum, name)
     elif step is None:
         raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
     plain = method(problem, algorithm, step)
@@ -100,9 +100,10 @@ def fitting(
     )
 
 
-def _algorithm(
+def named_algorithm(
     problem: Problem, name: str, step: float | None, momentum: float | None, dtype: str
 ) -> tuple[float, Algorithm]:
+    """The step and the algorithm of this name for the problem."""
     if name not in NAMES:
         raise ValueError(f"algorithm={name!r} is none of {', '.join(NAMES)}")
     if bool(problem.l1) != (name in ("proximal", "fista")):
