@@ -42,6 +42,12 @@ CASES: dict[str, tuple[Loss, int, tuple[float, float]]] = {
 #: Data of part (b), and how many Chebyshev steps the network has.
 CHEBYSHEV = {"diabetes": 160, "concrete": 70, "Hitters": 540}
 NEAR, PLAIN_STEPS = 1e-4, 120_000
+#: Losses of part (d), by their slopes.
+SLOPES = {
+    "slope x (squared)": loss("squared"),
+    "slope atan(x)": loss(formula="x*atan(x) - log(1 + x**2)/2"),
+    "slope x/sqrt(1 + x²) (pseudo-Huber)": loss("pseudo_huber"),
+}
 TOLS = (1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
 COUNTS = (10, 30, 100, 300, 1000)
 
@@ -218,13 +224,10 @@ def large_table(measured: dict[str, float] | None = None) -> Lines:
     yield load_average(os.getloadavg()[2], os.cpu_count())
 
 
-def anchors_study(tols: Iterable[float] = TOLS, n: int = 20, d: int = 4, steps: int = 50) -> dict[str, list[Point]]:
+def anchors_study(
+    losses: dict[str, Loss] = SLOPES, tols: Iterable[float] = TOLS, n: int = 20, d: int = 4, steps: int = 50
+) -> dict[str, list[Point]]:
     """Part (d): errors after 50 steps against the keys of every example, for one tolerance after the other."""
-    losses = {
-        "slope x (squared)": loss("squared"),
-        "slope atan(x)": loss(formula="x*atan(x) - log(1 + x**2)/2"),
-        "slope x/sqrt(1 + x²) (pseudo-Huber)": loss("pseudo_huber"),
-    }
     X, y, _ = examples(n, d)
     curves: dict[str, list[Point]] = {name: [] for name in losses}
     for name, own in losses.items():

@@ -10,7 +10,7 @@ import incontext as benchmark
 import numpy as np
 import pytest
 
-from weightwright.incontext import fitting
+from weightwright.incontext import fitting, loss
 from weightwright.incontext.plots import Point
 
 ROOT = Path(__file__).parents[1]
@@ -74,12 +74,12 @@ def test_the_large_run_kept_its_limits() -> None:
 
 def test_a_step_that_is_off_is_seen() -> None:
     X, y, _ = benchmark.examples(6, 2)
-    run = fitting(X, y, steps=3).run(X, y)
+    descent = fitting(X, y, steps=3)
+    run = descent.run(X, y)
     assert run.net.certificate is not None
     assert benchmark.within(run) == "yes"
     assert float(benchmark.step_cells(run)[1]) <= run.net.certificate.bound
-    run.states[2, 0, 1] += 1e-3  # errors are not known yet
-    moved = fitting(X, y, steps=3).run(X, y)
+    moved = descent.run(X, y)
     moved.states[2, 0, 1] += 1e-3
     assert benchmark.within(moved) == "NO"
     assert benchmark.single_steps(moved)[1] >= 0.99e-3
@@ -103,13 +103,12 @@ def test_the_large_run_is_told_in_one_row() -> None:
 
 
 def test_studies_are_told_point_by_point() -> None:
-    curves = benchmark.anchors_study(tols=(1e-2, 1e-6), n=5, d=2, steps=2)
-    for points in curves.values():
-        assert points[0].at < points[-1].at
-        assert all(0 < point.error <= point.bound for point in points)
-        assert points[-1].error < points[0].error
-    lines = list(benchmark.study_table("n", {"one": [Point(10, 1e-3, 1e-2)]}))
-    assert lines[-1] == "| one | 10: 0.001 (0.01) |"
+    (coarse, fine) = benchmark.anchors_study({"squared": loss("squared")}, (1e-3, 1e-6), 5, 2, 2)["squared"]
+    assert coarse.at < fine.at
+    assert 0 < fine.error < coarse.error <= coarse.bound
+    assert fine.error <= fine.bound < coarse.bound
+    lines = list(benchmark.study_table("n", {"one": [Point(10, 0.5, 2.0)]}))
+    assert lines[-1] == "| one | 10: 0.5 (2) |"
 
 
 def test_lines_go_between_the_markers_of_their_part(tmp_path: Path) -> None:
