@@ -103,12 +103,14 @@ def test_the_large_run_is_told_in_one_row() -> None:
 
 
 def test_studies_are_told_point_by_point() -> None:
-    (coarse, fine) = benchmark.anchors_study({"squared": loss("squared")}, (1e-3, 1e-6), 5, 2, 2)["squared"]
+    (coarse, fine) = benchmark.anchors_study({"squared": loss("squared")}, (1e-2, 1e-9), 5, 2, 2)["squared"]
     assert coarse.at < fine.at
     assert 0 < fine.error < coarse.error <= coarse.bound
     assert fine.error <= fine.bound < coarse.bound
-    lines = list(benchmark.study_table("n", {"one": [Point(10, 0.5, 2.0)]}))
-    assert lines[-1] == "| one | 10: 0.5 (2) |"
+    worse = Point(fine.at + 1, 2 * fine.error, fine.bound)
+    assert benchmark.fronts([worse, fine, coarse]) == [coarse, fine]
+    lines = list(benchmark.study_table("n", {"one": [Point(10, 0.5, 2.0), Point(50, 0.25, float("inf"))]}))
+    assert lines[-1] == "| one | 10: 0.5 (2) | 50: 0.25 (no bound) |"
 
 
 def test_lines_go_between_the_markers_of_their_part(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def errors_figure(size: str, curves: Mapping[str, Sequence[Point]], title: str, 
         axes.plot(at, _positive(errors), marker=marker, ms=5, color=colour, linewidth=1.2, label=f"{name}: error found")
         axes.plot(at, _positive(bounds), "--", color=colour, linewidth=1.8, alpha=0.6, label=f"{name}: {bound}")
     every = [point.at for points in curves.values() for point in points]
-    if max(every) > 20 * min(every) > 0:
+    if max(every) > 50 * min(every) > 0:
         axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(size)
