@@ -105,7 +105,7 @@ def _both_errors(axes: Any, run: Run) -> None:
     label = f"to the exact iterate, largest {rounded_up(float(run.errors.max()))}"
     axes.plot(steps, _positive(run.errors), color=_TO_ITERATE, linewidth=2.6, label=label)
     if run.lemma.bounds is not None:
-        label = f"its bound, {rounded_up(float(run.bounds[-1]))} at the end"
+        label = f"bound (iterate), {rounded_up(float(run.bounds[-1]))} at the end"
         axes.plot(steps, _positive(run.bounds), "--", color=_TO_ITERATE, linewidth=1.6, label=label)
     distances = distances_to_optimum(run)
     if distances is not None:
@@ -113,7 +113,7 @@ def _both_errors(axes: Any, run: Run) -> None:
     every = max(1, math.ceil(run.steps / _BOUNDS))
     bounds = run.optimum_bounds(every)
     if np.isfinite(bounds).any():
-        label = f"its bound, {rounded_up(float(bounds[-1]))} at the end"
+        label = f"bound (optimum), {rounded_up(float(bounds[-1]))} at the end"
         axes.plot(steps[::every], _positive(bounds), "--", color=_TO_OPTIMUM, linewidth=1.6, label=label)
     axes.set_yscale("log")
     axes.set_title("Two errors, never mixed (dashed: proven bounds)", fontsize=10)
