@@ -209,5 +209,25 @@ def test_every_row_names_tests_that_exist() -> None:
             source = (ERRATA.parents[1] / "tests" / Path(file).name).read_text()
             wanted = test or ("" if path.endswith(".py") else path)
             assert not wanted or f"def {wanted}(" in source, f"{file} has no {wanted}"
-    for id in ("UA-2", "UA-3", "UA-4", "UA-5", "UA-6", "UA-7", "UA-8", "UA-9", "UA-10", "UA-14"):
+    for id in (
+        "UA-2",
+        "UA-3",
+        "UA-4",
+        "UA-5",
+        "UA-6",
+        "UA-7",
+        "UA-8",
+        "UA-9",
+        "UA-10",
+        "UA-11",
+        "UA-12",
+        "UA-14",
+        "AE-1",
+        "AE-3",
+        "AE-4",
+        "AE-5",
+        "AE-6",
+        "AE-7",
+        "AE-8",
+    ):
         assert any(id in row.split("|")[1] for row in rows), f"no row for {id}"

@@ -97,6 +97,23 @@ def test_what_has_none_keeps_the_uniform_grid(formula: str, domain: tuple[float,
 
 
 @pytest.mark.parametrize(
+    ("formula", "reach", "tol", "most"),
+    [
+        ("x/sqrt(1 + x**2)", 16, 1e-9, 48),
+        ("2*x/(1 + x**2)", 16, 1e-9, 60),
+        ("softplus(x)", 100, 1e-6, 48),
+        pytest.param("gelu(x)", 100, 1e-6, 72, marks=pytest.mark.slow),
+    ],
+)
+def test_keys_crowd_in_the_middle_of_a_long_interval(formula: str, reach: float, tol: float, most: int) -> None:
+    net = ww.approximate(formula, (-reach, reach), tol)
+    assert net.certificate.bound <= tol
+    assert keys(net) <= most
+    assert "graded anchors" in next(net.network.heads).role
+    within_its_bound(net)
+
+
+@pytest.mark.parametrize(
     ("formula", "domain", "largest"),
     [("1/sqrt(x)", (1e-5, 30), 317.0), ("1/x", (0.03, 0.71), 34.0), ("log(x)", (1e-3, 10), 7.0)],
 )
@@ -163,7 +180,7 @@ def test_the_distance_of_a_singularity(coefficients: object, away: float) -> Non
 
 
 def test_a_fit_that_resolves_nothing_says_so() -> None:
-    arguments = (Grading(0.0, math.inf), 1e-7, 40, "float64")
+    arguments = ([Grading(0.0, math.inf)], 1e-7, 40, "float64")
     wave = Designer(lambda s: np.sin(3000 * s), 0.001, 1.0, *arguments)
     root = Designer(np.sqrt, 0.001, 1.0, *arguments)
     for designer in (wave, root):

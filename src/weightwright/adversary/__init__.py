@@ -32,6 +32,11 @@ def search(
         return search_sequences(net, net.certificate.composite, seconds, seed)
     if net.certificate is not None and net.certificate.grid is not None:
         raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")
+    if net.certificate is not None and net.certificate.prompted is not None:
+        raise WeightwrightError(
+            "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
+            " run of `weightwright.incontext` compares every state with the exact algorithm"
+        )
     if net.certificate is not None and net.certificate.parts:
         raise WeightwrightError("search takes one target, and this network is several side by side")
     return search_points(net, seconds, seed, reference=reference)

@@ -111,6 +111,8 @@ def bound_in_words(certificate: Certificate) -> str:
 
     A bound in an L_p norm says nothing about a single input.
     """
+    if certificate.prompted is not None and certificate.prompted.passes:
+        return f"{rounded_up(certificate.bound)} on every state after one pass, against the exact pass"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{rounded_up(certificate.bound)} on {what}"
 

@@ -81,9 +81,17 @@ def prompted_in_words(prompted: Prompted) -> str:
 def _where(summand: Summand) -> str:
     if summand.along is None:
         return " at x = w.x_i, y = y_i"
-    a, b = summand.along
-    terms = [f"{'-' if factor < 0 else '+'} {name}" for factor, name in ((a, "w.x_i"), (b, "y_i")) if factor]
-    return f" at x = {' '.join(terms).removeprefix('+ ')}"
+    return f" at x = {argument_in_words(summand.along, 'w.x_i', 'y_i')}"
+
+
+def argument_in_words(along: tuple[float, float], x: str = "w.x", y: str = "y") -> str:
+    """The combination of w.x and y that a function takes, entries -1, 0 or 1.
+
+    >>> argument_in_words((1.0, -1.0)), argument_in_words((0.0, 1.0))
+    ('w.x - y', 'y')
+    """
+    terms = [f"{'-' if factor < 0 else '+'} {name}" for factor, name in zip(along, (x, y), strict=True) if factor]
+    return " ".join(terms).removeprefix("+ ")
 
 
 def _step(step: Pass) -> str:

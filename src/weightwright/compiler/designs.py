@@ -15,11 +15,13 @@ from weightwright.errors import ToleranceError
 from weightwright.heads.assemble import Design, Table
 from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.sigmoid import two_keys
-from weightwright.heads.spectral import FEW, Designer
+from weightwright.heads.spectral import Designer
 from weightwright.heads.window import Designer as WindowDesigner
 
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
 MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
+#: Where a uniform grid of so many anchors is not enough, other places for them are tried first.
+MANY = 64
 #: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
 AIMS = (0.93, 0.6, 0.2, 0.02)
 
@@ -47,8 +49,8 @@ def two_keys_for(task: Task) -> Table | None:
 
 def takes_many(task: Task) -> bool:
     """Whether a uniform grid of a few anchors seems not to be enough."""
-    designer = Designer(task.target, task.lo, task.hi, task.tol, FEW, task.dtype)
-    return designer.error(FEW) > AIMS[0] * task.tol
+    designer = Designer(task.target, task.lo, task.hi, task.tol, MANY, task.dtype)
+    return designer.error(MANY) > AIMS[0] * task.tol
 
 
 def windowed_designs(task: Task, most: int) -> Iterator[Design]:

@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from weightwright.constructions.hardmax import nearly_hardmax
     from weightwright.constructions.hopfield_layer import hopfield_function
     from weightwright.constructions.hopfield_prompt import hopfield_gradients
+    from weightwright.constructions.in_context_pairs import in_context_step_of_pairs, logistic_step
+    from weightwright.constructions.in_context_steps import in_context_step
+    from weightwright.constructions.in_context_truncated import (
+        in_context_truncated_linear,
+        in_context_truncated_linear_heads,
+    )
+    from weightwright.constructions.literal_truncated import literal_truncated_linear
     from weightwright.constructions.mixed_tokens import token_mixing
     from weightwright.constructions.one_head import truncated_linear
     from weightwright.constructions.plain_transformer import native_relu
+    from weightwright.constructions.sample_gradients import in_context_gradients, per_sample_gradients
     from weightwright.constructions.scalar_lookup import sequence_to_scalar, sequence_to_scalar_softmax
     from weightwright.constructions.sequence_lookup import sequence_to_sequence, sequence_to_sequence_softmax
     from weightwright.constructions.shared_anchors import truncated_linear_heads
@@ -29,8 +37,16 @@ __all__ = [
     "hard_tanh",
     "hopfield_function",
     "hopfield_gradients",
+    "in_context_gradients",
+    "in_context_step",
+    "in_context_step_of_pairs",
+    "in_context_truncated_linear",
+    "in_context_truncated_linear_heads",
+    "literal_truncated_linear",
+    "logistic_step",
     "native_relu",
     "nearly_hardmax",
+    "per_sample_gradients",
     "relu",
     "relu_network",
     "sequence_to_scalar",
@@ -46,9 +62,14 @@ _HOMES = {
     **dict.fromkeys(("clipped_relu", "hard_tanh", "relu"), "activations"),
     **dict.fromkeys(("sequence_to_scalar", "sequence_to_scalar_softmax"), "scalar_lookup"),
     **dict.fromkeys(("sequence_to_sequence", "sequence_to_sequence_softmax"), "sequence_lookup"),
+    **dict.fromkeys(("in_context_gradients", "per_sample_gradients"), "sample_gradients"),
+    **dict.fromkeys(("in_context_step_of_pairs", "logistic_step"), "in_context_pairs"),
+    **dict.fromkeys(("in_context_truncated_linear", "in_context_truncated_linear_heads"), "in_context_truncated"),
     "bumps": "bump_network",
     "hopfield_function": "hopfield_layer",
     "hopfield_gradients": "hopfield_prompt",
+    "in_context_step": "in_context_steps",
+    "literal_truncated_linear": "literal_truncated",
     "native_relu": "plain_transformer",
     "nearly_hardmax": "hardmax",
     "relu_network": "emulated_relu",

@@ -39,10 +39,13 @@ class Ranges:
     tau: float = 0.0
 
 
-def gradients_network(slope: Slope, n: int, d: int, ranges: Ranges, dtype: str = "float64") -> AttentionNetwork:
-    """f(w . x_i, y_i) x_i for each of the n tokens (x_i, y_i, w): AE-1, AE-2."""
-    network = prompted_network(n, d, slope.tables, (), None, "gradients", False, dtype)
-    claim = Prompted(d, False, "gradients", slope.summands)
+def gradients_network(
+    slope: Slope, n: int, d: int, ranges: Ranges, dtype: str = "float64", own_values: bool = False
+) -> AttentionNetwork:
+    """f(w . x_i, y_i) x_i for each of the n tokens (x_i, y_i, w): AE-1, AE-2. own_values: tokens (x_i, u_i, y_i, w) and
+    f(w . x_i, y_i) u_i, AE-8, UA-11."""
+    network = prompted_network(n, d, slope.tables, (), None, "gradients", own_values, dtype)
+    claim = Prompted(d, own_values, "gradients", slope.summands)
     return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
 
 

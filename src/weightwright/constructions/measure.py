@@ -107,9 +107,15 @@ def worst_errors(net: AttentionNetwork, X: Floats) -> Floats:
 
 
 def outputs(net: AttentionNetwork, X: Floats) -> Floats:
-    """What the network returns for inputs of its dtype, as float64; (count, n, outputs)."""
-    with torch.no_grad():
-        y: Floats = net(torch.tensor(X, dtype=net.dtype)).double().cpu().numpy()
+    """What the network returns for inputs of its dtype, as float64; (count, n, outputs). Also where it would refuse to
+    answer: the reference says where nothing is claimed."""
+    asked = net.on_domain
+    try:
+        net.on_domain = "ignore"
+        with torch.no_grad():
+            y: Floats = net(torch.tensor(X, dtype=net.dtype)).double().cpu().numpy()
+    finally:
+        net.on_domain = asked
     return y
 
 

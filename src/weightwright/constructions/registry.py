@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from weightwright.constructions.emulation_statements import EMULATION
 from weightwright.constructions.hopfield_statements import HOPFIELD
 from weightwright.constructions.statements import SUMMARY, UNIVERSAL
 from weightwright.constructions.theorem import Theorem
 from weightwright.errors import WeightwrightError
 
 #: By id. Later papers add their rows here.
-THEOREMS: dict[str, Theorem] = {theorem.id: theorem for theorem in (*UNIVERSAL, *SUMMARY, *HOPFIELD)}
+THEOREMS: dict[str, Theorem] = {row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *HOPFIELD)}
 
 
 def find(id: str) -> Theorem:

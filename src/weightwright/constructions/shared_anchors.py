@@ -80,15 +80,10 @@ def truncated_linear_heads(
         raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
     if n < 3:
         raise ValueError(f"t must have at least 3 tokens: a head has n - 2 anchors and two sentinels, and n = {n}")
-    H, beta = _parameters(a, b, n, tol, H, beta)
+    H, beta = heads_for(a, b, n, tol, H, beta)
     p = (n - 2) * H
     lo, hi = reach(weights, shifts, box, dtype)
-    anchors = rounded(a + np.arange(-1, p + 1, dtype=np.float64) * ((b - a) / p), dtype)  # L_{-1} to L_p
-    runs = []
-    for h in range(H):
-        values = anchors[h * (n - 2) : h * (n - 2) + n].copy()
-        values[0], values[-1] = (a if h == 0 else 0.0), (b if h == H - 1 else 0.0)
-        runs.append((h * (n - 2), values))
+    anchors, runs = shared_runs(a, b, n, H, dtype)
     part = faithful_part(clip_text(a, b), anchors, runs, beta, lo, hi, dtype)
     network = _network(part, weights, shifts, n, dtype)
     composite = Composite(target([part.profile], weights, shifts), (part.at(0, range(H), range(n)),))
@@ -116,21 +111,33 @@ _WORDS = ("key", "offset", "value")
 _ABOUT = ("method", "chosen", "printed", "bounds", "reference", "probes")
 
 
-def _parameters(a: float, b: float, n: int, tol: float | None, H: int | None, beta: float | None) -> tuple[int, float]:
+def shared_runs(a: float, b: float, n: int, H: int, dtype: str) -> tuple[Floats, list[tuple[int, Floats]]]:
+    """L_{-1} to L_p, and for each head its first anchor and n values: what lies beside its own anchors is 0, but for a
+    below the first head's and b above the last one's."""
+    p = (n - 2) * H
+    anchors = rounded(a + np.arange(-1, p + 1, dtype=np.float64) * ((b - a) / p), dtype)
+    runs = []
+    for h in range(H):
+        values = anchors[h * (n - 2) : h * (n - 2) + n].copy()
+        values[0], values[-1] = (a if h == 0 else 0.0), (b if h == H - 1 else 0.0)
+        runs.append((h * (n - 2), values))
+    return anchors, runs
+
+
+def heads_for(a: float, b: float, n: int, tol: float | None, H: int | None, beta: float | None) -> tuple[int, float]:
+    """H for a tolerance, and beta: every head's tail e^(-beta dL^2 / 2) times its spread, all together a 2^12th of the
+    spacing."""
     positive("tol", tol)
     positive("beta", beta)
     whole("H", H, 1)
     if (tol is None) == (H is None):
         raise ValueError("give either tol or H (and perhaps beta), not both and not neither")
-    if tol is not None:
-        if beta is not None:
-            raise ValueError("beta follows from tol; give H and beta, or tol alone")
-        H = math.ceil((b - a) / (tol * SPACING) / (n - 2))
-    assert H is not None
-    spacing, largest = (b - a) / ((n - 2) * H), max(abs(a), abs(b), b - a)
-    # every head's tail e^(-beta dL^2 / 2) times its spread; all together a 2^12th of the spacing
-    ours = 2 / spacing**2 * math.log(2.0**13 * H * largest / spacing)
-    return H, ours if beta is None else float(beta)
+    if tol is not None and beta is not None:
+        raise ValueError("beta follows from tol; give H and beta, or tol alone")
+    count = H if H is not None else math.ceil((b - a) / (float(tol or 0) * SPACING) / (n - 2))
+    spacing, largest = (b - a) / ((n - 2) * count), max(abs(a), abs(b), b - a)
+    ours = 2 / spacing**2 * math.log(2.0**13 * count * largest / spacing)
+    return count, ours if beta is None else float(beta)
 
 
 def _network(part: Part, w: Floats, t: Floats, n: int, dtype: str) -> Network:

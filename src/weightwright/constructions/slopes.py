@@ -13,20 +13,24 @@ import numpy as np
 from weightwright.box import Box
 from weightwright.certificates.claims import constant, local_formula
 from weightwright.certificates.leaves import VectorClaim
-from weightwright.certificates.prompted import Summand
-from weightwright.certificates.prover.jets import values
+from weightwright.certificates.prompted import Summand, argument_in_words
+from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
+from weightwright.certificates.prover.jets import jet_along, values
 from weightwright.compiler.approximate import approximate
-from weightwright.compiler.parts import Part
+from weightwright.compiler.parts import Part, with_slope
 from weightwright.compiler.shared_parts import TRIES, proven
 from weightwright.constructions.parts import faithful_part
 from weightwright.constructions.prompted import PromptTable
 from weightwright.errors import BudgetError, ToleranceError
-from weightwright.expressions import Apply, Variable, parse, to_text
+from weightwright.expressions import Apply, Variable, fold, parse, to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
 #: The error that is asked of a table, as a multiple of the function's range, unless another is given.
 DEFAULT_TOL = {"float64": 1e-10, "float32": 1e-5}
+#: The same for slopes that bend, whose tables take longer to find.
+BENDING_TOL = {"float64": 1e-9, "float32": 4e-5}
+BENDS = {"abs", "relu", "max", "min", "clip", "softshrink"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def spectral_slope(
     What a table leaves to a straight line (as those of kinks do) becomes a table of its own: here a multiple of s
     is no linear map.
     """
-    tol = DEFAULT_TOL[dtype] * _size(formula, reach) if tol is None else tol
+    if tol is None:
+        tol = (BENDING_TOL if _bends(formula) else DEFAULT_TOL)[dtype] * _size(formula, reach)
     part = proven(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
     slope = as_slope(part, along)
     if part.slope:
@@ -84,7 +89,17 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
         mean=float(network.embed.C[0, -1]),
         role=f"{text} of w.x and y",
     )
-    return Slope((Summand(text, None, scale, 1, claim),), (table,))
+    return Slope((Summand(text, None, scale, 1, with_slopes(claim)),), (table,))
+
+
+def with_slopes(claim: VectorClaim) -> VectorClaim:
+    """The claim with bounds on the formula's slopes, which a network of one layer may not need; with room for the
+    checker's enclosures, which are wider."""
+    names, formula = ("s0", "s1"), parse(claim.formula, ("s0", "s1"))
+    boxes = {name: Interval(claim.boxes[:, 0, i], claim.boxes[:, 1, i]) for i, name in enumerate(names)}
+    steps = [{other: ONE if other == name else ZERO for other in names} for name in names]
+    steepest = [float(np.max(jet_along(formula, boxes, step, 1)[1].magnitude())) for step in steps]
+    return dataclasses.replace(claim, lipschitz=2 * np.array(steepest))
 
 
 @functools.lru_cache(maxsize=16)
@@ -99,11 +114,28 @@ def _proven_pair(formula: str, reach: float, tol: float, dtype: str, most: int) 
 
 
 def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: int, beta: float, dtype: str) -> Slope:
-    """The paper's anchors: P + 1 of them from -reach to reach, values f(L_j), softmax at inverse temperature beta."""
+    """The paper's anchors: P + 1 of them from -reach to reach, values f(L_j), softmax at inverse temperature beta. The
+    claim reaches a little further: an argument at the very end rounds, and must be known to lie inside."""
     anchors = np.linspace(-reach, reach, P + 1)
     text = to_text(parse(formula, ("x",)))
     at = values(parse(text, ("x",)), anchors)
-    return as_slope(faithful_part(text, anchors, [(0, at)], 2 * beta, -reach, reach, dtype), along)
+    end = beyond(reach)
+    return as_slope(in_cells(faithful_part(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
+
+
+def beyond(reach: float) -> float:
+    """A little more than the reach."""
+    return reach * (1 + 2.0**-20)
+
+
+def in_cells(part: Part, count: int) -> Part:
+    """The same with boxes of at most a quarter of a cell where a claim has one for all: enclosures of f and its slope
+    on wide boxes say little. What is claimed of the slope leaves room for the checker's, which are wider."""
+    if part.claim.rule != "nearest":
+        return part
+    edges = np.linspace(part.claim.lo, part.claim.hi, 4 * max(count, 16) + 1)
+    claim = with_slope(dataclasses.replace(part.claim, boxes=np.stack([edges[:-1], edges[1:]], axis=1)))
+    return dataclasses.replace(part, claim=dataclasses.replace(claim, lipschitz=2 * claim.lipschitz))
 
 
 def as_slope(part: Part, along: tuple[float, float]) -> Slope:
@@ -117,7 +149,7 @@ def as_slope(part: Part, along: tuple[float, float]) -> Slope:
             beta=table.beta,
             weight=table.weight,
             mean=part.mean if index == 0 else 0.0,
-            role=f"{part.profile} of {_in_words(along)}",
+            role=f"{part.profile} of {argument_in_words(along)}",
         )
         for index, table in enumerate(part.tables)
     )
@@ -131,12 +163,12 @@ def as_slope(part: Part, along: tuple[float, float]) -> Slope:
     return Slope((Summand(formula, along, part.query.scale, len(tables), claim),), tables)
 
 
-def _in_words(along: tuple[float, float]) -> str:
-    return {(1.0, -1.0): "w.x - y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}.get(along, f"{along[0]:g} w.x + {along[1]:g} y")
-
-
 def _size(formula: str, reach: float) -> float:
     return float(np.ptp(values(parse(formula, ("x",)), np.linspace(-reach, reach, 257)))) / 2 or 1.0
+
+
+def _bends(formula: str) -> bool:
+    return fold(parse(formula, ("x",)), lambda leaf: False, lambda op, args: op in BENDS or any(args))
 
 
 def _in_few_bits(tol: float) -> float:

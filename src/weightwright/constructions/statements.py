@@ -165,6 +165,36 @@ UNIVERSAL = (
         studies=f"{_HERE}.relu_instances:native_studies",
     ),
     Theorem(
+        id="UA-11",
+        title="truncated linear models in context",
+        statement="With w_i and t_i in the prompt beside x_i, one head with p anchors on [a, b] computes Range(w_i ."
+        " x_i + t_i) for every token; the error is at most (b - a)/p for the anchors plus a softmax term.",
+        source=f"{_PAPER}, Theorem D.1 (G.25), Remark G.24",
+        repaired="beta is taken with ln(p-2), since the softmax runs over p keys. The printed keys k w are shared by"
+        " all queries x_i, so that w must be one vector; here w_i is the query and the keys L_k x_i stand in a block"
+        " of sample i's own. The values are multiples of (1, 0, ..., 0), which stands in the prompt.",
+        rate="1/p for the paper's anchors; ours falls exponentially in the keys",
+        expects="PROVEN",
+        home=f"{_HERE}.in_context_truncated",
+        small=f"{_HERE}.prompt_instances:truncated",
+        studies=f"{_HERE}.prompt_instances:truncated_studies",
+    ),
+    Theorem(
+        id="UA-12",
+        title="gradient descent in context for any loss of (w·x, y)",
+        statement="For a continuously differentiable loss l(w . x, y) and bounded samples in the prompt, attention"
+        " turns w into w - eta sum_i grad l(w . x_i, y_i) within any error; stacked, that is gradient descent.",
+        source=f"{_PAPER}, Theorem 4.2 (D.4), Appendix G.10",
+        repaired="The proof approximates each coordinate l'(w . x, y) x_r by a ReLU network of (w . x, y), of which it"
+        " is no function. Instead anchors in two dimensions have the values l'(a_j, b_j) u_i, one head for all"
+        " coordinates. The logistic loss in margin form takes two keys, which are exact.",
+        rate="dL, so one over the root of the number of keys, for a grid; ours falls faster than any power",
+        expects="PROVEN",
+        home=f"{_HERE}.in_context_pairs",
+        small=f"{_HERE}.prompt_instances:pairs",
+        studies=f"{_HERE}.prompt_instances:pairs_studies",
+    ),
+    Theorem(
         id="UA-13",
         title="ReLU, hard tanh and clipped ReLU",
         statement="Truncated linear models contain the piecewise linear activations: hard tanh is Range on [-1, 1],"

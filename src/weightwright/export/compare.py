@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weightwright.errors import DomainError
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -18,6 +19,8 @@ Run = Callable[[Tensor], Tensor]
 #: Batch shape and number of data tokens of the inputs; a network with a fixed number of tokens keeps it.
 _SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((), 1), ((2, 2), 3), ((1,), 64))
 _MOST = 64
+#: Prompts that an algorithm diverges on are halved so often.
+_HALVINGS = 64
 
 
 def difference(net: AttentionNetwork, run: Run, most: int = _MOST) -> float:
@@ -44,7 +47,22 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
     rng = np.random.default_rng(0)
     for batch, tokens in _SHAPES:
         x = _draw(net, rng, (*batch, net.network.tokens or min(tokens, most), len(net.network.inputs)))
-        yield torch.tensor(x, dtype=DTYPES[net.network.dtype])
+        yield _admitted(net, torch.tensor(x, dtype=DTYPES[net.network.dtype]))
+
+
+def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
+    """Nearer to the middle of the domain, until an algorithm that runs on x stays where its network was built for."""
+    if net.certificate is None or net.certificate.prompted is None:
+        return x
+    middle = torch.tensor(net.certificate.domain.lo / 2 + net.certificate.domain.hi / 2).to(x.dtype)
+    for _ in range(_HALVINGS):
+        try:
+            net(x.to(net.embed.C.device))
+        except DomainError:
+            x = (x + middle) / 2
+        else:
+            return x
+    return x
 
 
 def _draw(net: AttentionNetwork, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -23,6 +23,7 @@ from weightwright.constructions.passes import (
     nesterov,
     proximal,
 )
+from weightwright.incontext.arithmetic import balls, float_above, norm
 from weightwright.incontext.convexity import smoothness, strong_convexity
 from weightwright.incontext.descent import Descent, as_loss, dtype_name
 from weightwright.incontext.distance import BITS
@@ -65,6 +66,7 @@ def fitting(
     """
     problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
     name = dtype_name(dtype)
+    _require_defined(problem)
     if not isinstance(algorithm, Algorithm):
         step, algorithm = named_algorithm(problem, algorithm, step, momentum, name)
     elif step is None:
@@ -72,8 +74,7 @@ def fitting(
     plain = method(problem, algorithm, step)
     with np.errstate(all="ignore"):
         reached = plain_iterates(problem, plain, steps)
-    size = float(np.abs(reached).max())
-    require_stable(problem, step, 2 * math.sqrt(problem.d) * size if math.isfinite(size) else _radius(problem))
+    _require_convergent(problem, step, reached)
     sizes = [np.abs(part).max() for part in arguments_along(problem, reached)]
     reach = tuple(_in_few_bits(ROOM * max(float(size), 1e-3)) for size in sizes)
     ranges = Ranges(
@@ -98,6 +99,30 @@ def fitting(
         dtype=dtype,
         looped=looped,
     )
+
+
+def _require_defined(problem: Problem) -> None:
+    """FormulaError unless the loss is finite where the algorithm begins, at w = 0, for every sample and between."""
+    arguments = arguments_along(problem, np.zeros((1, 1, problem.d)))
+    lo, hi = float(arguments[0].min()), float(arguments[0].max())
+    for y in (None,) if len(arguments) == 1 else (float(problem.y.min()), float(problem.y.max())):
+        problem.loss.require_defined(lo, hi, y)
+
+
+def _require_convergent(problem: Problem, step: float, reached: Floats) -> None:
+    """ValueError that names the largest stable step, where this one is above it and the plain algorithm got nowhere.
+
+    A loss whose curvature changes may take larger steps than its largest curvature allows; then what counts is whether
+    the gradient shrank.
+    """
+    size = float(np.linalg.norm(reached, axis=-1).max())
+    shrank = False
+    if math.isfinite(size) and problem.loss.name != "squared":
+        with working_precision(BITS):
+            first, last = (float_above(norm(problem.gradient(balls(path[-1])))) for path in (reached[0], reached[-1]))
+        shrank = last < first
+    if not shrank:
+        require_stable(problem, step, size if math.isfinite(size) else _radius(problem))
 
 
 def named_algorithm(

@@ -11,6 +11,7 @@ from weightwright.certificates.prover.intervals import ONE, ZERO, Interval
 from weightwright.certificates.prover.jets import Jet, jet_along
 from weightwright.errors import FormulaError
 from weightwright.incontext.arithmetic import Balls, float_above, float_below
+from weightwright.incontext.kinks import has_jumps
 from weightwright.incontext.losses import Loss
 from weightwright.incontext.problem import Problem
 from weightwright.incontext.spectrum import largest_eigenvalue, smallest_eigenvalue, weighted_gram
@@ -35,7 +36,8 @@ def curvatures(problem: Problem, w: Balls, radius: float) -> tuple[Floats, Float
                 break
     unknown = np.isnan(least) | np.isnan(most)
     least, most = np.where(unknown, -np.inf, least), np.where(unknown, np.inf, most)
-    if problem.loss.form in ("residual", "margin") and np.isfinite(lo).all() and np.isfinite(hi).all():
+    smooth = problem.loss.form in ("residual", "margin") and not has_jumps(problem.loss.slope_expression)
+    if smooth and np.isfinite(lo).all() and np.isfinite(hi).all():
         least, most = _at_most_anywhere(problem.loss, float(lo.min()), float(hi.max()), least, most)
     return (np.maximum(least, 0.0) if problem.loss.convex else least), most
 

@@ -25,10 +25,11 @@ from weightwright.incontext.forms import separated
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.methods import Method, method
 from weightwright.incontext.problem import Problem
-from weightwright.incontext.runs import Run, states_of
+from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
+from weightwright.runtime.prompts import all_states, largest_distance
 
 #: The error that is asked of anchors of two dimensions, which cost more.
 PAIR_TOL = 1e-5
@@ -115,6 +116,13 @@ class Descent:
         if w.shape != (self.features,) or not np.isfinite(w).all():
             raise ValueError(f"start must be {self.features} finite numbers, not {start!r}")
         plain = self.method(problem)
+        largest = float(np.abs(plain.values).max())
+        if largest > self.ranges.value:
+            raise ValueError(
+                f"X: the largest of the {problem.n} examples times step/n is {largest:.6g}, but the network was built"
+                f" for at most {self.ranges.value:.6g}; build it with ranges=Ranges(..., value={largest:.3g}), or for"
+                f" samples={problem.n}"
+            )
         groups = {
             "x": problem.rows,
             "u": plain.values,
@@ -134,8 +142,9 @@ class Descent:
         """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm."""
         prompt = self.prompt(X, y, weights, start)
         problem = self.problem(X, y, weights)
-        states = states_of(self.net, prompt)
-        return Run(problem, self.method(problem), self.step, states, self.net)
+        states = all_states(self.net, prompt)
+        apart = largest_distance(states)
+        return Run(problem, self.method(problem), self.step, states[..., 0, :], self.net, apart)
 
 
 def as_loss(given: str | Loss) -> Loss:

@@ -3,7 +3,8 @@
 The bound to the optimum is found afterwards, from the weights alone: it does not matter how they were computed, nor how
 many steps it took. If g is a subgradient of F at v, and F is mu-strongly convex within r of v, and |g| < mu r, then F
 has a stationary point within r of v (on the sphere the slope outwards is at least mu r - |g| > 0, so the smallest value
-on the ball is inside), and it lies within |g|/mu. For a convex loss that is the one optimum.
+on the ball is inside), and it lies within |g|/mu. For a convex loss that is the one optimum; for any other it is a
+local one, and a better one may lie elsewhere.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ BITS = 256
 TRIALS = (1.01, 1.5, 3.0, 10.0, 100.0)
 
 
+_LOCAL = "; the loss is not known to be convex: this is about the local minimum there"
+
+
 @dataclass(frozen=True)
 class Distance:
-    """bound: |w - w*|_2 is not above it. mu: the proven strong convexity, on the ball of this radius around the point
-    where it was used. gradient: the length of the subgradient there. gap: F(w) - min F is not above it, where a dual
-    point says so. why: in words, for people."""
+    """bound: |w - w*|_2 is not above it; w* is a local minimum where the loss is not known to be convex. mu: the proven
+    strong convexity, on the ball of this radius around the point where it was used. gradient: the length of the
+    subgradient there. gap: F(w) - min F is not above it, where a dual point says so. why: in words, for people."""
 
     bound: float
     mu: float
@@ -56,7 +60,10 @@ def to_iterates(states: Floats, exact: Sequence[Balls]) -> tuple[Floats, Floats]
 
 
 def to_optimum(problem: Problem, w: Floats) -> Distance:
-    """An upper bound of |w - w*|_2, where w* minimises the problem; infinite, and why, where none can be proven."""
+    """An upper bound of |w - w*|_2, where w* minimises the problem; infinite, and why, where none can be proven.
+
+    Where the loss is not known to be convex (`Loss.convex`), w* is the local minimum near w; `why` says so.
+    """
     w = np.asarray(w, dtype=np.float64)
     if w.shape != (problem.d,):
         raise ValueError(f"w has shape {w.shape}; the problem has {problem.d} features")
@@ -111,7 +118,7 @@ def _certified(problem: Problem, centre: Balls, size: arb) -> tuple[float, float
         radius = trial * nearest
         mu = strong_convexity(problem, centre, radius)
         if size < arb(mu) * arb(radius):
-            return mu, radius, f"strongly convex within {radius:.3g}"
+            return mu, radius, f"strongly convex within {radius:.3g}{_LOCAL if not problem.loss.convex else ''}"
     why = (
         f"the gradient's length {float_above(size):.3g} is too large here: by mu = {at_centre:.3g} at the weights alone"
         f" the optimum may be {nearest:.3g} away, and so far around no sufficient mu can be proven. Take more steps"

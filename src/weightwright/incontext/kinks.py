@@ -25,7 +25,7 @@ REACH, NEAR = Fraction(2**40), Fraction(1, 2**120)
 #: Where the function may be undefined, boxes are not cut below this width.
 FINE = Fraction(1, 16)
 MOST_BOXES = 40_000
-#: Slopes on the two sides that differ by less, relative to their size, are taken to be equal.
+#: Values or slopes on the two sides that differ by less, relative to their size, are taken to be equal.
 EQUAL = 2.0**-50
 _SMALL_POWER = 64
 
@@ -81,9 +81,12 @@ def _merged(boxes: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
 def _require_slope(expression: Expression, place: Fraction) -> None:
     """The function and its slope are the same on both sides of a kink."""
     with working_precision(BITS):
-        left, right = (branches(expression, _ball(place + side * 16 * NEAR), {}, 1)[0] for side in (-1, 1))
-        for what, a, b in zip(("value", "slope"), left, right, strict=True):
-            if a.is_finite() and b.is_finite() and not abs(a - b) > EQUAL * (1 + abs(a) + abs(b)):
+        left, right = (branches(expression, _ball(place + side * 16 * NEAR), {}, 2)[0] for side in (-1, 1))
+        for order, what in enumerate(("value", "slope")):
+            a, b = left[order], right[order]
+            # they are taken 32 NEAR apart, where a smooth function differs too
+            rise = 64 * _ball(NEAR) * (order + 1) * (abs(left[order + 1]) + abs(right[order + 1]))
+            if a.is_finite() and b.is_finite() and not abs(a - b) > EQUAL * (abs(a) + abs(b)) + rise:
                 continue
             raise FormulaError(
                 f"the loss {to_text(expression)} has a kink at x = {float(place):.12g}: its {what} jumps from"

@@ -5,9 +5,10 @@ most eps in the Euclidean norm, then after t <= T <= R/(2 eps) steps the weights
 descent. For x -> x - eta grad F(x) is nonexpansive there and leaves w* in its place, and so does a soft threshold after
 it: exact descent stays within |w*| of w*, and the steps within |w*| + t eps.
 
-Every condition is checked in balls. Two things are stricter than the source: its step error is in the largest norm, and
-has to be multiplied by sqrt(d); and the steps stay in the ball of radius 2 |w*| + T eps only, which may be larger than
-its R. Here R is at least 2 |w*| + 2 T eps, which satisfies everything.
+Every condition is checked in balls. Three things are stricter than the source: its step error is in the largest norm,
+and has to be multiplied by sqrt(d); the steps stay in the ball of radius 2 |w*| + T eps only, which may be larger than
+its R (here R is at least 2 |w*| + 2 T eps, which satisfies everything); and every token holds weights of its own, which
+sums that round differently may drive apart, so that a step is not quite that of one w.
 """
 
 from __future__ import annotations
@@ -44,17 +45,21 @@ class Composed:
 
 
 def composed_error(
-    problem: Problem, method: Method, step: float, step_bound: float, steps: int, near: Floats
+    problem: Problem, method: Method, step: float, step_bound: float, steps: int, near: Floats, apart: float = 0.0
 ) -> Composed:
-    """Bounds of the distance to exact gradient descent (or proximal descent, with l1) with this step from w_0 = 0.
+    """Bounds of the distance to exact gradient descent (or proximal descent, with l1) with this step from w_0 = 0, and
+    of that to the same steps with the method's floats.
 
     step_bound: what is proven of one pass, in the largest norm, against the exact pass with the method's floats. Those
-    floats (step times weight times x, rounded) are not exactly a gradient's; what that makes is added. near: weights
-    near the optimum, from which |w*| is bounded.
+    floats (step times weight times x, rounded) are not exactly a gradient's; what that makes is added. (It is linear
+    in how far w can be, so it covers what they do to a distance of two sequences, too.) near: weights near the optimum,
+    from which |w*| is bounded. apart: how far the weights of other tokens are from those that the bounds are about, at
+    most, at any step.
     """
     step = float(step)
-    if not (math.isfinite(step_bound) and step_bound >= 0):
-        raise ValueError(f"step_bound={step_bound!r}: a finite number that is not negative is needed")
+    for name, number in (("step_bound", step_bound), ("apart", apart)):
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError(f"{name}={number!r}: a finite number that is not negative is needed")
     with working_precision(BITS):
         zero = [arb(0)] * problem.d
         refused = _other_method(problem, method)
@@ -67,10 +72,10 @@ def composed_error(
         eps = arb(problem.d).sqrt() * arb(step_bound)
         R, total = 2 * float_above(size), eps
         for _ in range(2):  # the floats' part depends on R, and R on the error of T steps
-            R = float_above(2 * size + 2 * ROOM * steps * total)
-            total = eps + _data_rounding(problem, method, step, zero, R)
+            R = float_above(2 * size + 2 * ROOM * steps * total + arb(apart))
+            total = eps + _data_rounding(problem, method, step, zero, R) + _apart(problem, method, zero, R, apart)
         e = float_above(total)
-        failed = _failed(problem, step, size, steps * total, R, zero)
+        failed = _failed(problem, step, 2 * size + arb(apart), steps * total, R, zero)
         bounds = tuple(float_above(t * arb(e)) for t in range(steps + 1)) if failed is None else None
         return Composed(bounds, failed, e, R)
 
@@ -84,7 +89,7 @@ def _other_method(problem: Problem, method: Method) -> str | None:
     return "the lemma is about plain gradient or proximal steps; this method has another form (momentum)"
 
 
-def _failed(problem: Problem, step: float, size: arb, all_steps: arb, R: float, zero: Balls) -> str | None:
+def _failed(problem: Problem, step: float, least_R: arb, all_steps: arb, R: float, zero: Balls) -> str | None:
     least, _ = curvatures(problem, zero, R)
     if not (least >= 0).all():
         i = int(np.argmin(least))
@@ -93,7 +98,7 @@ def _failed(problem: Problem, step: float, size: arb, all_steps: arb, R: float, 
     L = smoothness(problem, zero, R)
     if not arb(step) * arb(L) <= 2:
         return f"step size: eta = {step!r} is above 2/L_f = {_two_over(L):.6g} on |w| <= R = {R:.3g}"
-    if not 2 * size + 2 * all_steps <= arb(R):
+    if not least_R + 2 * all_steps <= arb(R):
         return f"number of steps: their errors add up to {float_above(all_steps):.3g} and leave the ball of R = {R:.3g}"
     return None
 
@@ -102,16 +107,31 @@ def _data_rounding(problem: Problem, method: Method, step: float, zero: Balls, R
     """How far the method's floats move one step from the exact gradient's, on |w| <= R: alpha, the u_i and tau."""
     eta = arb(step)
     slopes = evaluate(problem.loss.slope_expression, problem.arguments(zero))
-    least, most = curvatures(problem, zero, R)
-    steepest = np.maximum(np.abs(least), np.abs(most))
+    steepest = _steepest(problem, zero, R)
     moved = arb(R) * abs(arb(method.passes[0].alpha) - (1 - eta * arb(problem.ridge)))
     for i, (c, slope) in enumerate(zip(problem.sample_weights(), slopes, strict=True)):
         row = balls(problem.rows[i])
         off = norm(u - eta * c * a for u, a in zip(balls(method.values[i]), row, strict=True))
-        moved += off * (abs(slope) + arb(float(steepest[i])) * arb(R) * problem.row_lengths[i])
+        moved += off * (abs(slope) + steepest[i] * arb(R) * problem.row_lengths[i])
     if method.thresholds is not None:
         moved += norm(tau - eta * arb(problem.l1) for tau in balls(method.thresholds))
     return moved
+
+
+def _apart(problem: Problem, method: Method, zero: Balls, R: float, apart: float) -> arb:
+    """How far a step moves if every sample's slope is taken at weights that are so far from the others."""
+    if not apart:
+        return arb(0)
+    lengths = [norm(balls(u)) for u in method.values]
+    steepest = _steepest(problem, zero, R)
+    parts = zip(lengths, steepest, problem.row_lengths, strict=True)
+    return arb(apart) * sum((u * k * x for u, k, x in parts), arb(0))
+
+
+def _steepest(problem: Problem, zero: Balls, R: float) -> Balls:
+    """For every sample the largest |l''| on |w| <= R."""
+    least, most = curvatures(problem, zero, R)
+    return balls(np.maximum(np.abs(least), np.abs(most)))
 
 
 def largest_stable_step(problem: Problem, radius: float = USUAL_RADIUS) -> float:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from weightwright.incontext.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.exact import Iterates, exact_iterates
@@ -23,18 +21,19 @@ from weightwright.incontext.plots import plot_run
 from weightwright.incontext.problem import Problem
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.prompts import ends_a_pass, flat
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network had them."""
+    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first token had
+    them. apart: how far those of any other token were from them, at most."""
 
     problem: Problem
     method: Method
     step: float
     states: Floats
     net: AttentionNetwork
+    apart: float = 0.0
 
     def __repr__(self) -> str:
         where = f"distance to the optimum at most {self.to_optimum.bound:.3g}"
@@ -70,7 +69,8 @@ class Run:
         assert self.net.certificate is not None
         if self.states[0].any():
             return Composed(None, "w_0 = 0: this run starts elsewhere", math.inf, math.inf)
-        return composed_error(self.problem, self.method, self.step, self.net.certificate.bound, self.steps, self.w)
+        bound = self.net.certificate.bound
+        return composed_error(self.problem, self.method, self.step, bound, self.steps, self.w, self.apart)
 
     @cached_property
     def bounds(self) -> Floats:
@@ -90,28 +90,3 @@ class Run:
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Write a picture (.png, .svg or .pdf): the path beside the exact algorithm's, and both errors per step."""
         plot_run(self, path)
-
-
-def states_of(net: AttentionNetwork, prompt: Tensor) -> Floats:
-    """The states of the first token, (steps + 1, states, ..., d), read off the stream at the end of every pass."""
-    names = net.network.embed.coordinates
-    inputs = net.network.inputs
-    states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
-
-    def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
-        places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
-        return torch.stack([X[..., 0, place] for place in places])  # (states, ..., d)
-
-    found = [picked(prompt, inputs)]
-    hooks = [
-        module.register_forward_hook(lambda _, __, X: found.append(picked(X, names)))
-        for layer, module in flat(net.network.layers, net.layers)
-        if ends_a_pass(layer)
-    ]
-    try:
-        with torch.no_grad():
-            net(prompt)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return np.stack([state.double().numpy() for state in found])

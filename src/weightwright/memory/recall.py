@@ -22,6 +22,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.certificates.checker.balls import largest, working_precision
+from weightwright.certificates.checker.complaints import LARGEST
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.claims import EXP_ULPS, rounded_up
 from weightwright.errors import ToleranceError
@@ -107,6 +108,7 @@ def _one(stored: Stored, keys: _Table, values: _Table, i: int, radius: float, st
 
 def _terms(stored: Stored, keys: _Table, values: _Table, i: int, reach: arb) -> tuple[arb, arb]:
     """What one step can be off by: in exact arithmetic, and by rounding."""
+    _fits(stored, keys, values, i, reach)
     products, apart, away = keys.products(i), keys.distances(i), values.distances(i)
     others = [j for j in range(len(products)) if j != i]
     leads = [arb(stored.beta) * (keys.squares[i] - products[j] - reach * apart[j]) for j in others]
@@ -115,6 +117,17 @@ def _terms(stored: Stored, keys: _Table, values: _Table, i: int, reach: arb) -> 
     by_spread = 2 * values.longest * (off / 2).tanh()
     by_leads = _others_move([lead - 2 * off for lead in leads], d) - exact
     return exact, (by_spread.min(by_leads) + _sums(stored, values)).upper()
+
+
+def _fits(stored: Stored, keys: _Table, values: _Table, i: int, reach: arb) -> None:
+    """Queries, scores and results stay far from overflow: an infinite score makes every weight NaN."""
+    query = keys.squares[i].sqrt() + reach
+    for size in (query, stored.beta * query, stored.beta * query * keys.longest, values.longest):
+        if not 2 * size < LARGEST[stored.dtype]:
+            raise ToleranceError(
+                f"a query near pattern {i}, its scores or its result may be as large as {float(size):.3g}, which may"
+                f" overflow {stored.dtype}: scale the patterns down, take a smaller radius, or use float64"
+            )
 
 
 def _others_move(leads: list[arb], d: list[arb]) -> arb:

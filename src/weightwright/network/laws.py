@@ -251,7 +251,8 @@ def _distinct(names: Names, where: str) -> None:
 
 
 def _positive(value: float, where: str, dtype: str) -> None:
-    if not (np.isfinite(value) and value > 0 and value == rounded(np.array(value), dtype)):
+    # a whole number of more bits than a float has is not the number that the network would run with
+    if not (np.isfinite(value) and value > 0 and value == float(value) == rounded(np.array(float(value)), dtype)):
         raise LawError(f"{where} = {value!r} must be a positive finite {dtype}")
 
 
@@ -306,6 +307,8 @@ def spares_registers(network: Network, head: Head, moved: set[int], written: set
     registers."""
     embed, registers = network.embed, network.registers
     if not len(registers) or (embed.knows_positions and len(embed.C) != network.tokens):
+        return False
+    if len(head.W_V) != registers.shape[1]:  # another layer has made the stream wider: nothing is known of it here
         return False
     fed = {c for term in embed.terms for c in np.flatnonzero(term.A.any(axis=0)).tolist()}
     keys, queries, values = (set(np.flatnonzero(W.any(axis=1)).tolist()) for W in (head.W_K, head.W_Q, head.W_V))

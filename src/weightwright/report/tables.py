@@ -12,10 +12,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from weightwright.certificates.claims import VARIABLES, Certificate, rounded_up
+from weightwright.certificates.prompted import Summand, argument_in_words
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 from weightwright.report.compiled_facts import error_by_part, graph_facts
 from weightwright.report.head_kinds import common, kinds, pattern, shortened
@@ -88,11 +90,26 @@ def _how(certificate: Certificate) -> Facts:
         claims += [] if grid.head is None else [grid.head]
         facts |= {"cells": grid.core.shape[1], "delta": grid.delta, "exceptional_volume": grid.exceptional}
         rules.add("grid")
+    if certificate.prompted is not None:
+        summands = certificate.prompted.summands
+        claims += [summand.claim for summand in summands]
+        rules.add("prompt")
+        if certificate.prompted.passes:
+            facts["bound_is_about"] = "every state after one pass, against the exact pass"
+        facts["arguments_of_f"] = [_argument(summand) for summand in summands]
     for part in certificate.parts:
         claims += part.certificate.layers
     facts |= {"networks_side_by_side": len(certificate.parts)} if certificate.parts else {}
     boxes = sum(len(claim.boxes) for claim in claims)
     return {**facts, "boxes": boxes, "rules": sorted(rules | {claim.rule for claim in claims})}
+
+
+def _argument(summand: Summand) -> str:
+    """Where the argument of a summand may lie."""
+    lo, hi = (np.atleast_1d(end) / summand.scale for end in (summand.claim.lo, summand.claim.hi))
+    names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
+    ends = zip(names, lo.tolist(), hi.tolist(), strict=True)
+    return ", ".join(f"{name} in {interval([a], [b])}" for name, a, b in ends)
 
 
 def _measured(certificate: Certificate) -> Facts:

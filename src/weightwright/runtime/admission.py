@@ -33,13 +33,13 @@ def refuse_reduced_precision(x: Tensor) -> None:
         )
 
 
-def outside_of(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...]) -> DomainError:
-    """Name the first offending entry: which token, which feature, by how much."""
+def outside_of(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], clamps: bool) -> DomainError:
+    """Name the first offending entry: which token, which feature, by how much. clamps: whether that would help."""
     index = tuple(int(i) for i in outside.nonzero()[0])
     value, feature = float(x[index]), index[-1]
     low, high = (float(end.expand(x.shape[-2:])[index[-2:]]) for end in (lo, hi))
     excess = low - value if value < low else value - high
-    passes = "'ignore'" if np.isnan(value) else "'clamp' or 'ignore'"
+    passes = "'clamp' or 'ignore'" if clamps and not np.isnan(value) else "'ignore'"
     by = f", off by {excess:.3g}" if np.isfinite(excess) else ""
     return DomainError(
         f"{names[feature]!r} of token {index[-2]} is {value!r}, outside [{low!r}, {high!r}]{by}"

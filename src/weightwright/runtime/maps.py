@@ -86,9 +86,13 @@ class SparseTerm(Weights):
             Y = self._on_features(read)  # (B, n/k, tokens that count, columns)
             Y = self.R * Y if self.R.shape[1] == 1 else self.R @ Y
             rows, columns = self.rows.at, self.columns.at
+            place = total.unflatten(-2, (total.shape[-2] // self.after, self.after))
+            if isinstance(rows, slice) and isinstance(columns, slice):
+                place[..., rows, columns].add_(Y)  # += on a slice of all would be refused where X has a gradient
+                return
             if isinstance(rows, Tensor) and isinstance(columns, Tensor):
                 rows = rows[:, None]
-            total.unflatten(-2, (total.shape[-2] // self.after, self.after))[..., rows, columns] += Y
+            place[..., rows, columns] += Y
 
     def _on_features(self, X: Tensor) -> Tensor:
         if self.pick is not None:

@@ -106,7 +106,7 @@ class AttentionNetwork(nn.Module):
             return x.clamp(inward(lo, dtype, math.inf), inward(hi, dtype, -math.inf))
         outside = ~((x >= lo) & (x <= hi))
         if outside.any():
-            raise outside_of(x, outside, lo, hi, self.network.inputs)
+            raise outside_of(x, outside, lo, hi, self.network.inputs, self.certificate.prompted is None)
         return x
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.certificates.leaves import VectorClaim
-from weightwright.certificates.prompted import Prompted, Summand
+from weightwright.certificates.prompted import Prompted, Summand, argument_in_words
 from weightwright.errors import DomainError
 from weightwright.network import Layer, Linear, Loop
+from weightwright.network.layers import Floats
 
 if TYPE_CHECKING:
     from weightwright.runtime.module import AttentionNetwork
@@ -32,6 +33,37 @@ def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[La
             yield layer, module
 
 
+def largest_distance(states: Floats) -> float:
+    """How far any token's states are from the first's: in the sum norm, which is above the Euclidean one, and rounded
+    up. states: (..., n, d)."""
+    return float(np.abs(states - states[..., :1, :]).sum(axis=-1).max()) * (1 + 2.0**-40)
+
+
+def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
+    """The states of every token, (steps + 1, states, ..., n, d), read off the stream at the end of every pass."""
+    names = net.network.embed.coordinates
+    inputs = net.network.inputs
+    states = [group for group in ("w", "p") if f"{group}[0]" in inputs]
+
+    def picked(X: Tensor, columns: tuple[str, ...]) -> Tensor:
+        places = [[i for i, name in enumerate(columns) if name.split("[")[0] == group] for group in states]
+        return torch.stack([X[..., place] for place in places])  # (states, ..., n, d)
+
+    found = [picked(prompt, inputs)]
+    hooks = [
+        module.register_forward_hook(lambda _, __, X: found.append(picked(X, names)))
+        for layer, module in flat(net.network.layers, net.layers)
+        if ends_a_pass(layer)
+    ]
+    try:
+        with torch.no_grad():
+            net(prompt)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return np.stack([state.double().numpy() for state in found])
+
+
 def watch(net: AttentionNetwork, prompted: Prompted) -> None:
     """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
     owners = [summand for summand in prompted.summands for _ in range(summand.tables)]
@@ -39,7 +71,7 @@ def watch(net: AttentionNetwork, prompted: Prompted) -> None:
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     for number, module in enumerate(spreads):
         table = number % len(owners)
-        module.register_forward_pre_hook(_looking(net, owners[table], first=table == 0))
+        module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
 
 
 def _spreads(layer: Linear) -> bool:
@@ -48,19 +80,23 @@ def _spreads(layer: Linear) -> bool:
     return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
 
 
-def _looking(net: AttentionNetwork, summand: Summand, first: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-    names = net.network.embed.coordinates
-    groups = {group: [i for i, name in enumerate(names) if name.split("[")[0] == group] for group in "xywp"}
+class _Look:
+    """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
-    def look(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if net.on_domain == "ignore":
+    def __init__(self, net: AttentionNetwork, summand: Summand, first: bool) -> None:
+        self.net, self.summand, self.first = net, summand, first
+        self.names = net.network.embed.coordinates
+        self.groups = {
+            group: [i for i, name in enumerate(self.names) if name.split("[")[0] == group] for group in "xywp"
+        }
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self.net.on_domain == "ignore":
             return
         X: Tensor = arguments[0]
-        if first:
-            _states(net, X, names, groups["w"] + groups["p"])
-        _arguments(summand, *(X[..., groups[group]] for group in "xyw"))
-
-    return look
+        if self.first:
+            _states(self.net, X, self.names, self.groups["w"] + self.groups["p"])
+        _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
 
 
 def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: list[int]) -> None:
@@ -91,7 +127,7 @@ def _arguments(summand: Summand, x: Tensor, y: Tensor, w: Tensor) -> None:
     assert summand.along is not None
     a, b = summand.along
     s, size = a * inner + b * y, abs(a) * size + abs(b) * y.abs()
-    _inside(s, size, claim.lo / summand.scale, claim.hi / summand.scale, _what(a, b), x.shape[-1])
+    _inside(s, size, claim.lo / summand.scale, claim.hi / summand.scale, _named(summand.along), x.shape[-1])
 
 
 def _inside(s: Tensor, size: Tensor, lo: float, hi: float, what: str, products: int) -> None:
@@ -106,8 +142,8 @@ def _inside(s: Tensor, size: Tensor, lo: float, hi: float, what: str, products: 
         )
 
 
-def _what(a: float, b: float) -> str:
-    return {(1.0, -1.0): "the residual w.x - y", (1.0, 0.0): "w.x", (0.0, 1.0): "y"}.get((a, b), f"{a:g} w.x + {b:g} y")
+def _named(along: tuple[float, float]) -> str:
+    return f"{'the residual ' if along == (1.0, -1.0) else ''}{argument_in_words(along)}"
 
 
 def _rounded_up(size: float) -> str:

@@ -169,21 +169,27 @@ def covers_itself(of: Tables) -> None:
 
 
 def tables_cost(of: Tables) -> Terms:
-    """What a claim about the tables may say: its approximation, and what leakage and rounding come to on its boxes."""
+    """What a claim about the tables may say: its approximation, and what leakage and rounding come to on its boxes. The
+    rule "nearest" has no boxes to halve, so its approximation is what can be shown too."""
     claim, formula = of.summand.claim, of.formula
     covers_itself(of)
     leakage = rounding = arb(0)
+    approximation = claim.terms.approximation
     if isinstance(claim, VectorClaim):
         examiner = _examiner(of, claim)
         rounding = largest(examiner.examine(a, b).terms["rounding"] for a, b in claim.boxes.tolist())
     elif claim.rule == "nearest":
         found = examine_nearest(of.heads, formula, arb(claim.lo), arb(claim.hi))
         leakage, rounding = found.leakage, found.rounding
+        require(
+            found.approximation.is_finite(), f"the anchors for {of.summand.formula!r} are too soft to be the nearest"
+        )
+        approximation = float_above(found.approximation)
     else:
         rounding = _worst_rounding(of, claim)
     finite = leakage.is_finite() and rounding.is_finite()
     require(finite, f"nothing can be shown about the rounding of the tables for {of.summand.formula!r}")
-    return Terms(claim.terms.approximation, float_above(leakage), float_above(rounding))
+    return Terms(approximation, float_above(leakage), float_above(rounding))
 
 
 def _worst_rounding(of: Tables, claim: LayerClaim) -> arb:
@@ -231,7 +237,7 @@ def _examiner(of: Tables, claim: VectorClaim) -> Examiner:
 
 
 def float_above(x: arb) -> float:
-    return math.nextafter(float(x.upper()), math.inf) if x != 0 else 0.0
+    return 0.0 if x.is_zero() else math.nextafter(float(x.upper()), math.inf)
 
 
 def _power_of_two(x: float) -> bool:

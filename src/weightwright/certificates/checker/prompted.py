@@ -230,6 +230,10 @@ def _well_formed(prompted: Prompted) -> None:
     answers = "wp"[: prompted.states] if prompted.passes else ("gradients",)
     require(prompted.answer in tuple(answers), f"the answer is {prompted.answer!r}")
     clocked = prompted.has("clock")
+    numbers = (prompted.clock, *(number for step in prompted.passes for number in (step.alpha, step.tick)))
+    # a whole number of more bits than a float has would be another one in the layers
+    fine = all(isinstance(x, float) or float(x) == x for x in numbers)
+    require(fine, f"alpha, ticks and clock must be floats, not {numbers}")
     for step in prompted.passes:
         require(step.method.shape == (prompted.states, 4) and prompted.states in (1, 2), "a method of another shape")
         require(step.middle in ("none", "threshold", "clock"), f"no rule for the middle {step.middle!r}")
