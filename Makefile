@@ -8,7 +8,7 @@ NET ?= build/demo.safetensors
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx,lens,sklearn]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx,lens,sklearn,experiments]'
 	touch $@
 
 demo: .venv/.ready
@@ -41,10 +41,12 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/window_gpu.py
 	$(BIN)/python benchmarks/window_cpu.py
 	$(BIN)/python benchmarks/hopfield.py
+	$(BIN)/python benchmarks/incontext.py
 
 docs: .venv/.ready
 	$(BIN)/weightwright theorems --write docs/theorems.md
 	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
+	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md
 
 clean:
 	rm -rf .venv build

@@ -68,7 +68,7 @@ def fitting(
     name = dtype_name(dtype)
     _require_defined(problem)
     if not isinstance(algorithm, Algorithm):
-        step, algorithm = _algorithm(problem, algorithm, step, momentum, name)
+        step, algorithm = named_algorithm(problem, algorithm, step, momentum, name)
     elif step is None:
         raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
     plain = method(problem, algorithm, step)
@@ -125,9 +125,10 @@ def _require_convergent(problem: Problem, step: float, reached: Floats) -> None:
         require_stable(problem, step, size if math.isfinite(size) else _radius(problem))
 
 
-def _algorithm(
+def named_algorithm(
     problem: Problem, name: str, step: float | None, momentum: float | None, dtype: str
 ) -> tuple[float, Algorithm]:
+    """The step and the algorithm of this name for the problem."""
     if name not in NAMES:
         raise ValueError(f"algorithm={name!r} is none of {', '.join(NAMES)}")
     if bool(problem.l1) != (name in ("proximal", "fista")):

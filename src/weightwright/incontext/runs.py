@@ -7,6 +7,7 @@ algorithm has come, found afterwards from the weights alone.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from weightwright.incontext.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.exact import Iterates, exact_iterates
 from weightwright.incontext.lemma import Composed, composed_error
 from weightwright.incontext.methods import Method
+from weightwright.incontext.plots import plot_run
 from weightwright.incontext.problem import Problem
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -84,3 +86,7 @@ class Run:
     def optimum_bounds(self, every: int = 1) -> Floats:
         """The same after every so many steps: (steps // every + 1,)."""
         return np.array([to_optimum(self.problem, w).bound for w in self.path[::every]])
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture (.png, .svg or .pdf): the path beside the exact algorithm's, and both errors per step."""
+        plot_run(self, path)

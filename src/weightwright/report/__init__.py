@@ -3,9 +3,10 @@
 Nothing is computed here that a certificate does not already say.
 """
 
+from weightwright.export.figures import check_plottable
 from weightwright.report.compiled_facts import compilation_facts
 from weightwright.report.drawing import draw_network
-from weightwright.report.plot import check_plottable, plot_network
+from weightwright.report.plot import plot_network
 from weightwright.report.tables import (
     approximation_facts,
     certificate_facts,

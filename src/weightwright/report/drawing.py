@@ -8,13 +8,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from weightwright.certificates.claims import Certificate, bound_in_words, rounded_up
+from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network, cost
 from weightwright.report.drawing_band import MARGIN, Band
 from weightwright.report.drawing_flow import Flow, flow
 from weightwright.report.drawing_lanes import lanes
 from weightwright.report.drawing_pen import INK, LANE, NAME, QUIET, READS, SMALL, TITLE, WRITES, Pen
 from weightwright.report.drawing_text import LEADING, width, wrapped
-from weightwright.report.plot import check_plottable, write_figure
 from weightwright.report.tables import interval, printable
 
 if TYPE_CHECKING:

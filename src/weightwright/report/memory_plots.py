@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weightwright.report.plot import check_plottable, write_figure
+from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
     from weightwright.memory.studies import Capacity, Updates

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from weightwright.certificates.checker.stored import read_one_layer
 from weightwright.certificates.claims import OPAQUE, Certificate, rounded_up
 from weightwright.certificates.prover.jets import values
 from weightwright.errors import WeightwrightError
+from weightwright.export.figures import check_plottable, write_figure
 from weightwright.expressions import Expression, parse
 from weightwright.network import Network
 from weightwright.network.layers import Floats
@@ -25,34 +24,8 @@ from weightwright.report.tables import interval
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
 
-#: Formats, and the metadata that would tell one run from the next.
-_METADATA: dict[str, dict[str, None]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
-}
 _SAMPLES = (2_001, 20_001)  # at least, at most; eight to an anchor in between
-_STYLE = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.92",
-    "svg.hashsalt": "weightwright",
-    "agg.path.chunksize": 10_000,
-}
 _TERM_COLOURS = {"approximation": "tab:green", "leakage": "tab:purple", "rounding": "tab:brown"}
-
-
-def check_plottable(path: str | os.PathLike[str]) -> None:
-    """Raise before any work is done: an unknown kind of picture (ValueError), or no matplotlib."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in _METADATA:
-        raise ValueError(f"plot {os.fspath(path)!r}: the name must end in one of {', '.join(_METADATA)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[experiments]'") from error
 
 
 def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
@@ -76,22 +49,6 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
     if said.formula.startswith(OPAQUE):
         raise WeightwrightError(f"{said.formula!r} is no formula, and a plot compares with one")
     write_figure(path, lambda: _figure(net, said))
-
-
-def write_figure(path: str | os.PathLike[str], make: Callable[[], Any]) -> None:
-    """Write the figure that `make` draws in our style, whole or not at all."""
-    from matplotlib import style
-
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    suffix = target.suffix.lower()
-    with style.context(["default", _STYLE]):
-        figure = make()
-        try:
-            figure.savefig(partial, format=suffix[1:], dpi=150, metadata=_METADATA[suffix])
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
 
 
 def _figure(net: AttentionNetwork, said: Certificate) -> Any:

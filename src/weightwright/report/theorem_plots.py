@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightwright.certificates.claims import rounded_up
-from weightwright.report.plot import check_plottable, write_figure
+from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
     from weightwright.constructions.instance import Matrices

@@ -11,8 +11,8 @@ from weightwright.constructions.pictures import Picture, pictures
 from weightwright.constructions.rates import Study
 from weightwright.constructions.show import Shown, show
 from weightwright.constructions.theorem import Theorem
+from weightwright.export.figures import check_plottable
 from weightwright.report import tables
-from weightwright.report.plot import check_plottable
 from weightwright.report.theorem_page import write_page
 from weightwright.report.theorem_plots import plot_theorem
 from weightwright.report.theorems import theorem_facts, theorem_summary, theorem_table, total

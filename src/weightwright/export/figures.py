@@ -1,0 +1,48 @@
+"""Pictures as files, in one style: the kinds that can be written, and writing whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from weightwright.errors import WeightwrightError
+from weightwright.export.whole import whole
+
+#: Formats, and the metadata that would tell one run from the next.
+_METADATA: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+_STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.92",
+    "svg.hashsalt": "weightwright",
+    "agg.path.chunksize": 10_000,
+}
+
+
+def check_plottable(path: str | os.PathLike[str]) -> None:
+    """Raise before any work is done: an unknown kind of picture (ValueError), or no matplotlib."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _METADATA:
+        raise ValueError(f"plot {os.fspath(path)!r}: the name must end in one of {', '.join(_METADATA)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[experiments]'") from error
+
+
+def write_figure(path: str | os.PathLike[str], make: Callable[[], Any]) -> None:
+    """Write the figure that `make` draws in our style, whole or not at all."""
+    from matplotlib import style
+
+    target = Path(path)
+    suffix = target.suffix.lower()
+    with style.context(["default", _STYLE]), whole(target) as (partial,):
+        make().savefig(partial, format=suffix[1:], dpi=150, metadata=_METADATA[suffix])
