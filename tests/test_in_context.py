@@ -12,7 +12,7 @@ import torch
 
 import weightwright as ww
 from weightwright import report
-from weightwright.incontext import Descent, Loss, Ranges, Run, fitting, loss
+from weightwright.incontext import Descent, Loss, Run, fitting, loss
 from weightwright.runtime import interpret
 
 N, D, STEPS = 50, 8, 100
@@ -198,7 +198,7 @@ def test_a_loss_that_is_no_function_of_the_residual() -> None:
 def test_fewer_samples_than_built_for() -> None:
     """Missing samples are zeros in the prompt and add nothing."""
     X, y = data(12)
-    net = Descent("squared", samples=64, features=D, steps=20, step=0.3, ranges=Ranges(4.0, 16.0, 16.0, 0.03))
+    net = Descent("squared", samples=100, features=D, steps=20, step=0.3)
     run = net.run(X, y)
     assert np.abs(run.w - exact_descent(run)[-1]).max() <= 1e-9
 
@@ -228,7 +228,7 @@ def test_too_few_samples_name_the_range_of_their_values() -> None:
     X, y = data(16, n=10)
     net = Descent("squared", samples=64, features=D, steps=2, step=0.3)
     with pytest.raises(
-        ValueError, match=r"the 10 examples times step/n is 0\.0\d+, but .* at most 0\.01875.*samples=10"
+        ValueError, match=r"the 10 examples times step/n is 0\.0\d+, but .* at most 0\.0375.*samples=10"
     ):
         net.run(X, y)
 

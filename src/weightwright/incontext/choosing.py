@@ -25,7 +25,7 @@ from weightwright.constructions.passes import (
 )
 from weightwright.incontext.arithmetic import balls, float_above, norm
 from weightwright.incontext.convexity import smoothness, strong_convexity
-from weightwright.incontext.descent import Descent, as_loss, dtype_name
+from weightwright.incontext.descent import FEWER, Descent, as_loss, dtype_name
 from weightwright.incontext.distance import BITS
 from weightwright.incontext.exact import plain_iterates
 from weightwright.incontext.lemma import USUAL_RADIUS, require_stable
@@ -81,7 +81,7 @@ def fitting(
         x=_in_few_bits(float(np.abs(problem.rows).max())),
         y=_in_few_bits(float(np.abs(problem.y).max())),
         w=_in_few_bits(ROOM * max(float(np.abs(reached).max()), 1e-3)),
-        value=_in_few_bits(float(np.abs(plain.values).max())),
+        value=_in_few_bits(FEWER * float(np.abs(plain.values).max())),
         tau=step * l1,
     )
     return Descent(

@@ -31,6 +31,8 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.prompts import all_states, largest_distance
 
+#: Prompts of so many times fewer samples fit too: each then counts so many times more.
+FEWER = 2.0
 #: The error that is asked of anchors of two dimensions, which cost more.
 PAIR_TOL = 1e-5
 
@@ -80,7 +82,7 @@ class Descent:
         plain = proximal if l1 else gradient_descent
         self.algorithm = plain(step * ridge, self.dtype) if algorithm is None else algorithm
         self.slope = slope_tables(self.loss, reach, tol, self.dtype)
-        self.ranges = ranges or Ranges(x=4.0, y=16.0, w=16.0, value=4.0 * step / samples, tau=step * l1)
+        self.ranges = ranges or Ranges(x=4.0, y=16.0, w=16.0, value=FEWER * 4.0 * step / samples, tau=step * l1)
         self.net: AttentionNetwork = descent_network(
             self.slope, self.algorithm, self.samples, self.features, self.steps, self.ranges, self.dtype, looped
         )
