@@ -5,6 +5,7 @@ A construction plugs in with a callable that builds its network for a value of t
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -177,11 +178,13 @@ def _point(net: AttentionNetwork, value: float, count: int, seed: int) -> Point:
 def _peak(reset: bool = False) -> int | None:
     """The most memory that the process has held since the last reset, in bytes; None where the system does not say.
 
-    Linux: writing 5 to clear_refs sets the peak back to what is held now.
+    Linux: writing 5 to clear_refs sets the peak back to what is held now. Memory that was freed but not given back
+    counts as held, so it is given back first, where the C library can.
     """
     try:
         if reset:
             torch.zeros(1)  # so that torch itself is not counted
+            getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)(0)
             Path("/proc/self/clear_refs").write_text("5")
         status = Path("/proc/self/status").read_text()
     except OSError:
