@@ -180,6 +180,22 @@ def test_poisson_takes_prediction_and_count_apart() -> None:
     assert run.to_optimum.bound < 1e-3
 
 
+def test_a_step_is_found_for_a_loss_whose_curvature_has_no_bound() -> None:
+    X, y = data(17)
+    net = fitting(X, y, loss(formula="exp(x/4) - x/4"), steps=20)
+    assert net.step > 0.05
+    run = net.run(X, y)
+    assert (run.errors <= 1e-8).all()
+    first, last = (float(np.mean(np.exp(t / 4) - t / 4)) for t in (-y, X @ run.w - y))
+    assert last < 0.9 * first
+
+
+def test_large_residuals_in_float32() -> None:
+    X, y = data(18)
+    run = fitting(X, 6 * y, steps=100, dtype=torch.float32).run(X, 6 * y)
+    assert (run.errors <= 1e-5).all()
+
+
 def test_a_loss_that_is_no_function_of_the_residual() -> None:
     """UA-12: anchors of two dimensions."""
     pair = loss(formula="softplus(x) - x*tanh(y)/(1 + exp(-x/4))")

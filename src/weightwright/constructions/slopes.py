@@ -27,7 +27,7 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
 #: The error that is asked of a table, as a multiple of the function's range, unless another is given.
-DEFAULT_TOL = {"float64": 1e-10, "float32": 1e-5}
+DEFAULT_TOL = {"float64": 1e-10, "float32": 4e-6}
 #: The same for slopes that bend, whose tables take longer to find.
 BENDING_TOL = {"float64": 1e-9, "float32": 4e-5}
 BENDS = {"abs", "relu", "max", "min", "clip", "softshrink"}

@@ -38,6 +38,8 @@ Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proxi
 NAMES = ("gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista")
 #: Ranges are so many times what the plain algorithm reached: another data set of the same kind fits too.
 ROOM = 1.5
+#: Sizes of states to choose a step for, and how much larger than at 0 the curvature may be there.
+RADII, STEEPER = (USUAL_RADIUS, 64.0, 8.0, 1.0, 0.125), 16.0
 #: The momentum where nothing is known of the smallest curvature.
 USUAL_MOMENTUM = 0.9
 
@@ -160,8 +162,17 @@ def named_algorithm(
 
 
 def _radius(problem: Problem) -> float:
-    """States of this size are thought of: for losses whose curvature grows without end, not more than a few."""
-    return USUAL_RADIUS if problem.loss.name != "poisson" else 1.0
+    """The size of states that a step is chosen for: the largest on which the curvature is not far above that at 0.
+
+    Most losses are flat enough for any; the curvature of exp has no bound.
+    """
+    zero = [arb(0)] * problem.d
+    with working_precision(BITS):
+        least = smoothness(problem, zero, 0.0)
+        for radius in RADII:
+            if smoothness(problem, zero, radius) <= STEEPER * least:
+                return radius
+    return RADII[-1]
 
 
 def arguments_along(problem: Problem, path: Floats) -> list[Floats]:
