@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 
 import weightwright as ww
 from weightwright import report
-from weightwright.incontext import Descent, Loss, Run, fitting, loss
+from weightwright.incontext import Descent, Loss, Ranges, Run, fitting, loss
 from weightwright.runtime import interpret
 
 N, D, STEPS = 50, 8, 100
@@ -296,9 +295,15 @@ def test_residuals_outside_the_built_range_name_the_range_needed() -> None:
     net = Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
     with pytest.raises(ww.DomainError, match=r"residual w.x - y of sample \d+ is .* outside \[-4, 4\].*reach=\d"):
         net.run(X, Y)
-    wider = dataclasses.replace(net.ranges, y=64.0, value=1.0)
-    diverging = Descent("squared", samples=N, features=D, steps=30, step=3.0, ranges=wider, reach=64.0)
-    with pytest.raises(ww.DomainError, match="outside"):
+
+
+@pytest.mark.parametrize("name", ["squared", "huber"])
+def test_a_step_that_diverges_names_the_largest_stable_one(name: str) -> None:
+    wide = Ranges(x=4.0, y=64.0, w=16.0, value=4.0)
+    diverging = Descent(
+        name, samples=N, features=D, steps=30, step=40.0 if name == "huber" else 1.5, ranges=wide, reach=16.0
+    )
+    with pytest.raises(ValueError, match=r"step=\d+.\d+: .* stable for steps in \(0, 1\.\d+\] only"):
         diverging.run(X, Y)
 
 

@@ -20,8 +20,10 @@ from weightwright.constructions.passes import (
     proximal,
 )
 from weightwright.constructions.slopes import Slope, spectral_slope, vector_slope
+from weightwright.errors import DomainError
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.incontext.forms import separated
+from weightwright.incontext.lemma import require_stable
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.methods import Method, method
 from weightwright.incontext.problem import Problem
@@ -141,12 +143,22 @@ class Descent:
         return torch.tensor(rounded(np.concatenate(columns, axis=1), self.dtype), dtype=DTYPES[self.dtype])
 
     def run(self, X: Any, y: Any, weights: Any = None, start: Any = None) -> Run:
-        """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm."""
+        """One forward pass on the prompt, every state on its way, and how far each is from the exact algorithm.
+
+        A step with which plain descent diverges on these data is refused: ValueError names the largest stable one.
+        """
         prompt = self.prompt(X, y, weights, start)
         problem = self.problem(X, y, weights)
-        states = all_states(self.net, prompt)
+        plain = self.method(problem)
+        if problem.loss.name == "squared" and plain.states == 1:
+            require_stable(problem, self.step)
+        try:
+            states = all_states(self.net, prompt)
+        except DomainError:
+            require_stable(problem, self.step, math.sqrt(self.features) * self.ranges.w)  # the likely reason
+            raise
         apart = largest_distance(states)
-        return Run(problem, self.method(problem), self.step, states[..., 0, :], self.net, apart)
+        return Run(problem, plain, self.step, states[..., 0, :], self.net, apart)
 
 
 def as_loss(given: str | Loss) -> Loss:
