@@ -14,69 +14,20 @@ the stream could compute. Only the first token of a block asks, so a pass costs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from weightwright.certificates.prompted import Pass
-from weightwright.network import Attention, Head, Layer, Linear, Network, Sees, Term
+from weightwright.constructions.blocks import Layout, gate, table_layers
+from weightwright.constructions.blocks import PromptTable as PromptTable
+from weightwright.network import Attention, Layer, Linear, Network, Term
 from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
 
 Answer = Literal["gradients", "w", "p"]
 
-#: A gate is t sigmoid(beta t), within 0.2785/beta of relu(t).
-GATE_BETA = {"float64": 2.0**36, "float32": 2.0**20}
-
-
-@dataclass(frozen=True)
-class PromptTable:
-    """Scores beta (along_j w.x + across_j y + offsets_j), values values_j; weight and mean as in a `Part`."""
-
-    along: Floats
-    across: Floats
-    offsets: Floats
-    values: Floats
-    beta: float
-    weight: float
-    mean: float
-    role: str
-
-    @property
-    def size(self) -> int:
-        return len(self.along)
-
-
-class Layout:
-    """The coordinates of the stream, by groups: d numbers each, or one where it has no index."""
-
-    SINGLE = ("y", "clock", "one", "own", "key_y", "key_c")
-
-    def __init__(self, d: int, groups: Sequence[str]) -> None:
-        self.d = d
-        self.names: tuple[str, ...] = ()
-        self.at: dict[str, list[int]] = {}
-        for group in groups:
-            new = (group,) if group in self.SINGLE else tuple(f"{group}[{r}]" for r in range(d))
-            self.at[group] = list(range(len(self.names), len(self.names) + len(new)))
-            self.names += new
-        self.width = len(self.names)
-
-    @property
-    def gated(self) -> bool:
-        return "own" in self.at
-
-    def with_keys(self) -> Layout:
-        """The same, and the keys and values of a block."""
-        return Layout(self.d, [*self.at, "key", "key_y", "key_c", "value"])
-
-    def map(self, after: Layout, *moves: tuple[str, str, float], keep: Sequence[str] = ()) -> Floats:
-        """The matrix that keeps these groups and adds weight times one group to another."""
-        A = np.zeros((self.width, after.width))
-        for source, target, weight in (*((name, name, 1.0) for name in keep), *moves):
-            A[self.at[source], after.at[target]] += weight
-        return A
+#: Groups of one number.
+SINGLE = ("y", "clock", "one", "own")
 
 
 def prompted_network(
@@ -103,11 +54,11 @@ def prompted_network(
         if not own_values and name.startswith("x["):
             A[row, layout.names.index("u" + name[1:])] = 1.0
     C[0, layout.at["one"]] = 1.0
-    if layout.gated:
+    if "own" in layout.at:
         C[0, layout.at["own"]] = 1.0
     if "clock" in layout.at:
         C[0, layout.at["clock"]] = first
-    registers = np.zeros((int(layout.gated), layout.width))
+    registers = np.zeros((int("own" in layout.at), layout.width))
     registers[:, layout.at["one"]] = 1.0
     if answer == "gradients":
         layers = gradient_layers(layout, tables)
@@ -141,7 +92,7 @@ def layout_of(d: int, passes: Sequence[Pass]) -> Layout:
     if middles <= {"none"}:
         absent.add("own")
     every = ("x", "u", "y", "w", "p", "tau", "clock", "one", "own", "g", "z", "q")
-    return Layout(d, [group for group in every if group not in absent])
+    return Layout({group: None if group in SINGLE else d for group in every if group not in absent})
 
 
 def _inputs(d: int, layout: Layout, own_values: bool) -> tuple[str, ...]:
@@ -178,49 +129,24 @@ def pass_layers(layout: Layout, tables: Sequence[PromptTable], one: Pass, n: int
 
 def gradient_layers(layout: Layout, tables: Sequence[PromptTable]) -> tuple[Layer, ...]:
     """Every token gets g = f(w . x, y) u, by one block of keys after the other."""
-    return tuple(layer for table in tables for layer in _one_table(layout, table))
-
-
-def _one_table(layout: Layout, table: PromptTable) -> tuple[Layer, ...]:
-    wide, d, P = layout.with_keys(), layout.d, table.size
-
-    def spread(factors: Floats, *moves: tuple[str, str, float], keep: Sequence[str] = ()) -> Term:
-        return Term(layout.map(wide, *moves, keep=keep), factors.reshape(P, 1), blocks=True)
-
-    repeated = Linear(
-        wide.names,
-        (
-            spread(np.eye(P, 1), keep=list(layout.at)),
-            spread(table.along, ("x", "key", 1.0)),
-            spread(table.across, ("y", "key_y", 1.0)),
-            spread(table.offsets, ("one", "key_c", 1.0)),
-            spread(table.values, ("u", "value", 1.0)),
-        ),
-        np.zeros((1, wide.width)),
+    query, at = layout.reading("w"), layout.at
+    return tuple(
+        layer
+        for table in tables
+        for layer in table_layers(layout, table, query, at["x"], at["u"], at["g"], beside=at["y"][0])
     )
-    W_Q, W_K, W_V = (np.zeros((wide.width, size)) for size in (d + 2, d + 2, d))
-    W_Q[wide.at["w"], np.arange(d)] = 1.0
-    W_Q[wide.at["one"], d:] = 1.0
-    W_K[[*wide.at["key"], *wide.at["key_y"], *wide.at["key_c"]], np.arange(d + 2)] = 1.0
-    W_V[wide.at["value"], np.arange(d)] = 1.0
-    W_O = np.zeros((d, wide.width))
-    W_O[np.arange(d), wide.at["g"]] = table.weight
-    head = Head(table.role, W_Q, W_K, W_V, W_O, table.beta, Sees((0, 0), "block", P, "first"))
-    kept = wide.map(layout, *([("u", "g", table.mean)] if table.mean else []), keep=list(layout.at))
-    gathered = Linear(layout.names, (Term(kept, np.eye(1, P), blocks=True),), np.zeros((1, layout.width)))
-    return repeated, Attention(wide.names, (head,)), gathered
 
 
 def _threshold(layout: Layout, dtype: str) -> tuple[Layer, ...]:
     """q = relu(z - tau) - relu(-z - tau), by gates."""
     if "tau" not in layout.at:
         return ()
-    heads = []
+    heads, at = [], layout.at
     for sign in (1.0, -1.0):
-        for r in range(layout.d):
+        for r, (z, tau, q) in enumerate(zip(at["z"], at["tau"], at["q"], strict=True)):
             t = np.zeros((layout.width, 1))
-            t[layout.at["z"][r]], t[layout.at["tau"][r]] = sign, -1.0
-            heads.append(_gate(layout, f"soft threshold of z[{r}], {'+' if sign > 0 else '-'}", t, t, [r], sign, dtype))
+            t[z], t[tau] = sign, -1.0
+            heads.append(gate(layout, f"soft threshold of z[{r}], {'+' if sign > 0 else '-'}", t, t, [q], sign, dtype))
     return (Attention(layout.names, tuple(heads)),)
 
 
@@ -228,18 +154,6 @@ def _clock(layout: Layout) -> tuple[Layer, ...]:
     """q = sigmoid(clock) (z - p)."""
     if "clock" not in layout.at:
         return ()
-    time, change = np.zeros((layout.width, 1)), np.zeros((layout.width, layout.d))
-    time[layout.at["clock"]] = 1.0
-    change[layout.at["z"], np.arange(layout.d)], change[layout.at["p"], np.arange(layout.d)] = 1.0, -1.0
-    return (Attention(layout.names, (_gate(layout, "momentum", time, change, range(layout.d), 1.0, None),)),)
-
-
-def _gate(
-    layout: Layout, role: str, score: Floats, value: Floats, targets: Sequence[int], sign: float, dtype: str | None
-) -> Head:
-    """The token itself beside a register of score and value 0: sigmoid(beta score) value, added to q."""
-    W_K, W_O = np.zeros((layout.width, 1)), np.zeros((len(targets), layout.width))
-    W_K[layout.at["own"]] = 1.0
-    W_O[np.arange(len(targets)), [layout.at["q"][r] for r in targets]] = sign
-    beta = 1.0 if dtype is None else GATE_BETA[dtype]
-    return Head(role, score, W_K, value, W_O, beta, Sees((0, 1), "self"))
+    change = layout.reading("z") - layout.reading("p")
+    momentum = gate(layout, "momentum", layout.reading("clock"), change, layout.at["q"], 1.0, None)
+    return (Attention(layout.names, (momentum,)),)
