@@ -71,8 +71,9 @@ class Layout:
         """The same, and the keys and values of a block."""
         return Layout(self.d, [*self.at, "key", "key_y", "key_c", "value"])
 
-    def map(self, after: Layout, *moves: tuple[str, str, float], keep: Sequence[str] = ()) -> Floats:
-        """The matrix that keeps these groups and adds weight times one group to another."""
+    def map(self, after: Layout, *moves: tuple[str, str, float | Floats], keep: Sequence[str] = ()) -> Floats:
+        """The matrix that keeps these groups and adds weight times one group to another; an array has a weight for
+        each feature."""
         A = np.zeros((self.width, after.width))
         for source, target, weight in (*((name, name, 1.0) for name in keep), *moves):
             A[self.at[source], after.at[target]] += weight
@@ -130,6 +131,11 @@ def prompted_network(
 
 def layout_of(d: int, passes: Sequence[Pass]) -> Layout:
     """The coordinates that these passes need."""
+    for one in passes:
+        if one.alpha.shape not in ((), (d,)):
+            raise ValueError(
+                f"alpha has shape {one.alpha.shape}; one number is needed, or one for each of {d} features"
+            )
     middles = {one.middle for one in passes}
     absent = set()
     if all(len(one.method) == 1 for one in passes):
