@@ -35,7 +35,7 @@ from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
-FORMAT = 5
+FORMAT = 6
 _KEY = "weightwright"
 _LEAVES = (LayerClaim, Samples, Terms, VectorClaim)
 _COMPOSITES = (Composite, GateClaim, GridClaim, Models, PartClaim, Ridge, TargetClaim)

@@ -9,26 +9,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from weightwright.certificates.leaves import LayerClaim, VectorClaim
 from weightwright.network.layers import Floats, Frozen
 
 #: What a bound on one pass takes for granted about the prompt and the passes before.
 ARGUMENTS = "the argument of every function lies between lo and hi of its claim, for every sample and at every pass"
 STATES = "the states of every token lie in the domain at every pass"
+#: Up to so many numbers of alpha are told one by one.
+_TOLD = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Pass(Frozen):
     """z = alpha w - sum of f u over all samples, then the middle makes q, then (w, p) = method (z, q, p, w).
 
+    alpha: one number, or one for each feature: z_r = alpha_r w_r - ... A float becomes an array.
     middle: "none": q = 0. "threshold": q is z shrunk by tau, 0 where |z| <= tau. "clock": q = sigmoid(clock) (z - p),
     and the clock, which all tokens hold, moves on by tick. Every stored number is meant exactly.
     """
 
-    alpha: float
+    alpha: Floats  # () or (features,)
     method: Floats  # (number of states, 4)
     middle: Literal["none", "threshold", "clock"] = "none"
     tick: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.alpha, float):
+            object.__setattr__(self, "alpha", np.array(self.alpha))
+        if isinstance(self.alpha, np.ndarray) and self.alpha.dtype != np.float64:  # others might be rounded
+            raise ValueError(f"alpha is an array of {self.alpha.dtype}; give float64")
+        super().__post_init__()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,4 +112,13 @@ def _step(step: Pass) -> str:
         for state, row in zip("wp", step.method.tolist(), strict=False)
     )
     q = {"none": "", "threshold": ", q = z shrunk by tau", "clock": ", q = sigmoid(clock) (z - p)"}[step.middle]
-    return f"alpha = {step.alpha!r}{q}, {rows}"
+    return f"{_alpha(step.alpha)}{q}, {rows}"
+
+
+def _alpha(alpha: Floats) -> str:
+    numbers = np.ravel(alpha).tolist()
+    if np.ndim(alpha) == 0:
+        return f"alpha = {numbers[0]!r}"
+    if len(numbers) <= _TOLD:
+        return f"alpha = ({', '.join(map(repr, numbers))}) by features"
+    return f"alpha of each of {len(numbers)} features between {min(numbers)!r} and {max(numbers)!r}"

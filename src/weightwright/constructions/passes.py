@@ -11,6 +11,8 @@ With G = sum_i f(w . x_i, y_i) u_i, the gradient times the step (the step stands
 
 Chebyshev's m_k = cosh((k-1) t) / cosh((k+1) t), with cosh t = (L+mu)/(L-mu) for a step of 2/(L+mu), is
 e^(2t) - 2 sinh(2t) sigmoid(2 (k+1) t): one gate whose score is a clock gives it in a loop of one and the same pass.
+
+shrink, the step times the ridge penalty, and so alpha, is one number, or an array with one for each feature.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from weightwright.constructions.prompted import PromptTable, layout_of, pass_lay
 from weightwright.errors import WeightwrightError
 from weightwright.network import Layer, Loop
 from weightwright.network.laws import rounded
+from weightwright.network.layers import Floats
 
 
 @dataclass(frozen=True)
@@ -75,36 +78,36 @@ class Algorithm:
         return [*first, *self.cycle, *last], [*layers(first), loop, *layers(last)]
 
 
-def gradient_descent(shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def gradient_descent(shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """w <- (1 - shrink) w - G; shrink is the step times the ridge penalty."""
     return Algorithm("gradient descent", (_pass(shrink, [[1, 0, 0, 0]], dtype),))
 
 
-def heavy_ball(momentum: float, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def heavy_ball(momentum: float, shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """Gradient descent and momentum times the last change."""
     m = _exactly_above_one(_fraction("momentum", momentum), dtype)
     return Algorithm("heavy ball", (_pass(shrink, [[1, 0, -m, m], [0, 0, 0, 1]], dtype),))
 
 
-def nesterov(momentum: float, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def nesterov(momentum: float, shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """Nesterov's method with a fixed momentum."""
     m = _exactly_above_one(_fraction("momentum", momentum), dtype)
     return Algorithm("Nesterov", (_pass(shrink, [[1 + m, 0, -m, 0], [1, 0, 0, 0]], dtype),), answer="p")
 
 
-def proximal(shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def proximal(shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """Proximal gradient descent for an l1 penalty: tau = step times penalty stands in the prompt."""
     return Algorithm("proximal gradient", (_pass(shrink, [[0, 1, 0, 0]], dtype, "threshold"),))
 
 
-def proximal_nesterov(momentum: float, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def proximal_nesterov(momentum: float, shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """FISTA with a fixed momentum, for a problem that is strongly convex."""
     m = _exactly_above_one(_fraction("momentum", momentum), dtype)
     only = _pass(shrink, [[0, 1 + m, -m, 0], [0, 1, 0, 0]], dtype, "threshold")
     return Algorithm("proximal Nesterov", (only,), answer="p")
 
 
-def fista(restart: int, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def fista(restart: int, shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """FISTA that forgets its momentum after every `restart` steps."""
     if restart < 1:
         raise ValueError(f"restart must be at least 1, not {restart!r}")
@@ -117,7 +120,7 @@ def fista(restart: int, shrink: float = 0.0, dtype: str = "float64") -> Algorith
     return Algorithm("FISTA with restart", tuple(cycle), answer="p")
 
 
-def chebyshev(smallest: float, largest: float, shrink: float = 0.0, dtype: str = "float64") -> Algorithm:
+def chebyshev(smallest: float, largest: float, shrink: float | Floats = 0.0, dtype: str = "float64") -> Algorithm:
     """Chebyshev's steps for a quadratic whose second derivatives lie between these, for a step of
     2/(smallest + largest); shrink counts among the second derivatives."""
     if not 0 < smallest <= largest < math.inf:
@@ -139,22 +142,24 @@ def _require_pass(one: Pass) -> None:
         raise ValueError(f"middle must be 'none', 'threshold' or 'clock', not {one.middle!r}")
     if len(method) == 1 and (method[0, 2] != 0 or one.middle == "clock"):
         raise ValueError("method has one row, so there is no state p to read; give it a second row")
-    for name, number in (("alpha", one.alpha), ("tick", one.tick)):
-        if not math.isfinite(number):
-            raise ValueError(f"{name}={number!r}: a finite number is needed")
+    if not isinstance(one.alpha, np.ndarray) or one.alpha.ndim > 1:
+        raise ValueError(f"alpha={one.alpha!r}: a float is needed, or an array with one for each feature")
+    for name, numbers in (("alpha", one.alpha), ("tick", np.array(one.tick))):
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"{name}={numbers.tolist()!r}: finite numbers are needed")
 
 
 def _pass(
-    shrink: float,
+    shrink: float | Floats,
     method: Sequence[Sequence[float]],
     dtype: str,
     middle: Literal["none", "threshold", "clock"] = "none",
     tick: float = 0.0,
 ) -> Pass:
-    if not 0 <= shrink < 1:
-        raise ValueError(f"step times ridge must be at least 0 and below 1, not {shrink!r}: take a smaller step")
-    alpha = float(rounded(np.array(1 - shrink), dtype))
-    return Pass(alpha, rounded(np.array(method, dtype=float), dtype), middle, tick)
+    shrinks = np.asarray(shrink, dtype=np.float64)
+    for wrong in np.ravel(shrinks)[~np.ravel((shrinks >= 0) & (shrinks < 1))].tolist()[:1]:
+        raise ValueError(f"step times ridge must be at least 0 and below 1, not {wrong!r}: take a smaller step")
+    return Pass(np.asarray(rounded(1 - shrinks, dtype)), rounded(np.array(method, dtype=float), dtype), middle, tick)
 
 
 def _fraction(name: str, value: float) -> float:

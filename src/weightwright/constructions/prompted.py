@@ -81,6 +81,11 @@ def prompted_network(
 
 def layout_of(d: int, passes: Sequence[Pass]) -> Layout:
     """The coordinates that these passes need."""
+    for one in passes:
+        if one.alpha.shape not in ((), (d,)):
+            raise ValueError(
+                f"alpha has shape {one.alpha.shape}; one number is needed, or one for each of {d} features"
+            )
     middles = {one.middle for one in passes}
     absent = set()
     if all(len(one.method) == 1 for one in passes):

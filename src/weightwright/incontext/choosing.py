@@ -31,7 +31,7 @@ from weightwright.incontext.exact import plain_iterates
 from weightwright.incontext.lemma import USUAL_RADIUS, require_stable
 from weightwright.incontext.losses import Loss
 from weightwright.incontext.methods import method
-from weightwright.incontext.problem import Problem
+from weightwright.incontext.problem import Problem, penalty_in_words
 from weightwright.network.layers import Floats
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
@@ -53,8 +53,8 @@ def fitting(
     algorithm: Name | Algorithm = "gradient descent",
     step: float | None = None,
     momentum: float | None = None,
-    ridge: float = 0.0,
-    l1: float = 0.0,
+    ridge: float | Floats = 0.0,
+    l1: float | Floats = 0.0,
     weights: Any = None,
     samples: int | None = None,
     tol: float | None = None,
@@ -84,7 +84,7 @@ def fitting(
         y=_in_few_bits(float(np.abs(problem.y).max())),
         w=_in_few_bits(ROOM * max(float(np.abs(reached).max()), 1e-3)),
         value=_in_few_bits(FEWER * float(np.abs(plain.values).max())),
-        tau=step * l1,
+        tau=step * float(problem.l1s.max()),
     )
     return Descent(
         problem.loss,
@@ -92,8 +92,8 @@ def fitting(
         features=problem.d,
         steps=steps,
         step=step,
-        ridge=ridge,
-        l1=l1,
+        ridge=problem.ridge,
+        l1=problem.l1,
         algorithm=algorithm,
         reach=(reach[0], reach[-1]),
         ranges=ranges,
@@ -133,9 +133,9 @@ def named_algorithm(
     """The step and the algorithm of this name for the problem."""
     if name not in NAMES:
         raise ValueError(f"algorithm={name!r} is none of {', '.join(NAMES)}")
-    if bool(problem.l1) != (name in ("proximal", "fista")):
-        takes = "proximal or fista" if problem.l1 else "an algorithm without a threshold, such as nesterov"
-        raise ValueError(f"algorithm={name!r} with l1={problem.l1!r}: use {takes}")
+    if problem.has_l1 != (name in ("proximal", "fista")):
+        takes = "proximal or fista" if problem.has_l1 else "an algorithm without a threshold, such as nesterov"
+        raise ValueError(f"algorithm={name!r} with l1={penalty_in_words(problem.l1)}: use {takes}")
     radius, zero = _radius(problem), [arb(0)] * problem.d
     with working_precision(BITS):
         L, mu = smoothness(problem, zero, radius), strong_convexity(problem, zero, radius)
@@ -158,7 +158,7 @@ def named_algorithm(
     if name == "fista":
         restart = min(max(math.ceil(4 / root), 2), 64) if mu else 64
         return step, fista(restart, shrink, dtype)
-    return step, (proximal if problem.l1 else gradient_descent)(shrink, dtype)
+    return step, (proximal if problem.has_l1 else gradient_descent)(shrink, dtype)
 
 
 def _radius(problem: Problem) -> float:

@@ -96,7 +96,7 @@ def strong_convexity(problem: Problem, w: Balls, radius: float) -> float:
     least, _ = curvatures(problem, w, radius)
     if not np.isfinite(least).all():
         return 0.0
-    return smallest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, least), problem.ridge))
+    return smallest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, least), problem.ridges))
 
 
 def smoothness(problem: Problem, w: Balls, radius: float) -> float:
@@ -105,7 +105,7 @@ def smoothness(problem: Problem, w: Balls, radius: float) -> float:
     sizes = np.maximum(np.abs(least), np.abs(most))
     if not np.isfinite(sizes).all():
         return float("inf")
-    return largest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, sizes), problem.ridge))
+    return largest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, sizes), problem.ridges))
 
 
 def _weighted(problem: Problem, curvature: Floats) -> Balls:

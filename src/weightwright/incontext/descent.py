@@ -26,9 +26,10 @@ from weightwright.incontext.forms import separated
 from weightwright.incontext.lemma import require_stable
 from weightwright.incontext.losses import Loss, loss
 from weightwright.incontext.methods import Method, method
-from weightwright.incontext.problem import Problem
+from weightwright.incontext.problem import Problem, penalty
 from weightwright.incontext.runs import Run
 from weightwright.network.laws import rounded
+from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.prompts import all_states, largest_distance
@@ -42,8 +43,9 @@ PAIR_TOL = 1e-5
 class Descent:
     """`steps` steps of an algorithm as one network, for at most `samples` examples of `features` numbers.
 
-    step: its size, for the mean of the losses. ridge, l1: penalties. algorithm: built by `constructions.passes`.
-    reach: how large the arguments of the loss's slope may get. ranges: how large everything else may.
+    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each feature.
+    algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope may get. ranges: how
+    large everything else may.
     looped: the same weights at every step; else the steps are stacked.
 
     >>> gd = Descent("squared", samples=4, features=1, steps=50, step=0.5)
@@ -60,8 +62,8 @@ class Descent:
         features: int,
         steps: int,
         step: float,
-        ridge: float = 0.0,
-        l1: float = 0.0,
+        ridge: float | Floats = 0.0,
+        l1: float | Floats = 0.0,
         algorithm: Algorithm | None = None,
         reach: float | tuple[float, float] = 16.0,
         ranges: Ranges | None = None,
@@ -74,17 +76,17 @@ class Descent:
         for name, size in (("samples", samples), ("features", features), ("steps", steps)):
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
-        for name, number in (("step", step), ("ridge", ridge), ("l1", l1)):
-            if not math.isfinite(number) or number < 0 or (name == "step" and number == 0):
-                raise ValueError(
-                    f"{name} must be a finite number {'above' if name == 'step' else 'from'} 0, not {number!r}"
-                )
+        if not (math.isfinite(step) and step > 0):
+            raise ValueError(f"step must be a finite number above 0, not {step!r}")
         self.samples, self.features, self.steps = int(samples), int(features), int(steps)
-        self.step, self.ridge, self.l1 = float(step), float(ridge), float(l1)
-        plain = proximal if l1 else gradient_descent
-        self.algorithm = plain(step * ridge, self.dtype) if algorithm is None else algorithm
+        self.step = float(step)
+        self.ridge, self.l1 = (penalty(name, given, features) for name, given in (("ridge", ridge), ("l1", l1)))
+        plain = proximal if np.any(self.l1) else gradient_descent
+        self.algorithm = plain(self.step * self.ridge, self.dtype) if algorithm is None else algorithm
         self.slope = slope_tables(self.loss, reach, tol, self.dtype)
-        self.ranges = ranges or Ranges(x=4.0, y=16.0, w=16.0, value=FEWER * 4.0 * step / samples, tau=step * l1)
+        self.ranges = ranges or Ranges(
+            x=4.0, y=16.0, w=16.0, value=FEWER * 4.0 * step / samples, tau=step * float(np.max(self.l1))
+        )
         self.net: AttentionNetwork = descent_network(
             self.slope, self.algorithm, self.samples, self.features, self.steps, self.ranges, self.dtype, looped
         )

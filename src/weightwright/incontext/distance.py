@@ -17,8 +17,9 @@ import numpy as np
 from flint import arb
 
 from weightwright.certificates.checker.balls import largest, working_precision
-from weightwright.incontext.arithmetic import Balls, balls, evaluate, float_above, float_below, norm
+from weightwright.incontext.arithmetic import Balls, balls, float_above, norm
 from weightwright.incontext.convexity import curvatures, smoothness, strong_convexity
+from weightwright.incontext.gap import duality_gap, soft_threshold
 from weightwright.incontext.problem import Problem
 from weightwright.network.layers import Floats
 
@@ -72,7 +73,7 @@ def to_optimum(problem: Problem, w: Floats) -> Distance:
     with working_precision(BITS):
         centre, subgradient, moved = _near(problem, balls(w))
         size = norm(subgradient)
-        gap = duality_gap(problem, balls(w)) if problem.l1 else arb.pos_inf()
+        gap = duality_gap(problem, balls(w)) if problem.has_l1 else arb.pos_inf()
         mu, radius, why = _certified(problem, centre, size)
         if mu == 0.0:
             return Distance(math.inf, 0.0, radius, float_above(size), float_above(gap), why)
@@ -86,22 +87,18 @@ def _near(problem: Problem, w: Balls) -> tuple[Balls, Balls, arb]:
     """A point, a subgradient of F at it, and its distance from w.
 
     With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small near the
-    optimum. (w - v)/step - g(w) is in the subdifferential of l1 |.|_1 at v.
+    optimum. (w - v)/step - g(w) is in the subdifferential of the l1 penalty at v.
     """
     slopes = problem.gradient(w)
-    if not problem.l1:
+    if not problem.has_l1:
         return w, slopes, arb(0)
     bound = smoothness(problem, w, 0.0)
     step = arb(1 / bound if 0 < bound < math.inf else 1.0)
-    v = soft_threshold([w_r - step * g_r for w_r, g_r in zip(w, slopes, strict=True)], step * arb(problem.l1))
+    taus = [step * l1 for l1 in balls(problem.l1s)]
+    v = soft_threshold([w_r - step * g_r for w_r, g_r in zip(w, slopes, strict=True)], taus)
     off = [w_r - v_r for w_r, v_r in zip(w, v, strict=True)]
     subgradient = [o / step - a + b for o, a, b in zip(off, slopes, problem.gradient(v), strict=True)]
     return v, subgradient, norm(off)
-
-
-def soft_threshold(z: Balls, tau: arb) -> Balls:
-    nothing = arb(0)
-    return [(z_r - tau).max(nothing) - (-z_r - tau).max(nothing) for z_r in z]
 
 
 def _certified(problem: Problem, centre: Balls, size: arb) -> tuple[float, float, str]:
@@ -136,31 +133,3 @@ def _why_flat(problem: Problem, centre: Balls) -> str:
     else:
         seen = f"the {n} x {d} matrix X is rank-deficient, or nearly so"
     return f"no strong convexity can be proven: {seen}. The optimum may not be unique; add a ridge penalty"
-
-
-def duality_gap(problem: Problem, w: Balls) -> arb:
-    """An upper bound of F(w) - min F from the dual point u = l'; infinite where there is none.
-
-    With Omega = ridge/2 |.|^2 + l1 |.|_1 and phi_i(m) = l(m, y_i) convex, phi(m) + phi*(phi'(m)) = m phi'(m), so that
-    the gap is sum c_i m_i u_i + Omega(w) + Omega*(-g). Without ridge, Omega* is 0 where |g| <= l1 and infinite
-    elsewhere: u is scaled down, which needs the conjugate itself, so the loss must be squared.
-    """
-    loss = problem.loss
-    if not loss.convex:
-        return arb.pos_inf()
-    arguments, weights = problem.arguments(w), problem.sample_weights()
-    slopes = evaluate(loss.slope_expression, arguments)
-    ridge, l1 = arb(problem.ridge), arb(problem.l1)
-    own = sum((ridge / 2 * w_r * w_r + l1 * abs(w_r) for w_r in w), arb(0))
-    pulls = [g_r - ridge * w_r for g_r, w_r in zip(problem.gradient(w), w, strict=True)]
-    if problem.ridge:
-        offset = balls(problem.y) if loss.form == "residual" else [arb(0)] * problem.n
-        parts = zip(weights, arguments["x"], offset, slopes, strict=True)
-        linear = sum((c * (x + b) * u for c, x, b, u in parts), arb(0))
-        return linear + own + sum((v * v for v in soft_threshold(pulls, l1)), arb(0)) / (2 * ridge)
-    if not loss.is_quadratic:
-        return arb.pos_inf()
-    steepest = largest(abs(v) for v in pulls)
-    scale = arb(1) if steepest <= l1 else arb(float_below(l1 / steepest))
-    met = zip(weights, slopes, balls(problem.y), strict=True)
-    return own + sum((c * (u * u * (1 + scale * scale) / 2 + scale * u * y) for c, u, y in met), arb(0))

@@ -76,7 +76,8 @@ def _run(problem: Problem, method: Method, steps: int, first: Floats, bits: int)
         now = method.at(step)
         slopes = _slopes(problem, w, rows, step)
         moved = product(pulls, slopes)
-        z = [arb(now.alpha) * w_r - g_r for w_r, g_r in zip(w, moved, strict=True)]
+        alphas = balls(np.broadcast_to(now.alpha, (problem.d,)))
+        z = [alpha * w_r - g_r for alpha, w_r, g_r in zip(alphas, w, moved, strict=True)]
         q = _middle(now, method, z, p, clock)
         w, p = _mixed(now, z, q, p, w)
         clock = clock + arb(now.tick)
@@ -136,6 +137,9 @@ def _require_sharp(states: Balls, steps_left: int, bits: int, step: int) -> None
 def _start(problem: Problem, method: Method, start: Floats | None) -> Floats:
     if method.values.shape != problem.X.shape:
         raise ValueError(f"method.values has shape {method.values.shape}, but X has shape {problem.X.shape}")
+    for one in method.passes:
+        if one.alpha.shape not in ((), (problem.d,)):
+            raise ValueError(f"alpha of the method has shape {one.alpha.shape}, but X has {problem.d} features")
     first = np.zeros(problem.d) if start is None else np.array(start, dtype=np.float64)
     if first.shape != (problem.d,) or not np.isfinite(first).all():
         raise ValueError(f"start must be {problem.d} finite numbers, not {start!r}")

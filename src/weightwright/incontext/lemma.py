@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.balls import working_precision
+from weightwright.certificates.checker.balls import largest, working_precision
 from weightwright.incontext.arithmetic import Balls, balls, evaluate, float_above, float_below, norm
 from weightwright.incontext.convexity import curvatures, smoothness
 from weightwright.incontext.distance import BITS, to_optimum
@@ -81,8 +81,8 @@ def composed_error(
 
 
 def _other_method(problem: Problem, method: Method) -> str | None:
-    mix = [[0, 1, 0, 0]] if problem.l1 else [[1, 0, 0, 0]]
-    middle = "threshold" if problem.l1 else "none"
+    mix = [[0, 1, 0, 0]] if problem.has_l1 else [[1, 0, 0, 0]]
+    middle = "threshold" if problem.has_l1 else "none"
     only = method.passes[0]
     if len(method.passes) == 1 and only.method.tolist() == mix and only.middle == middle:
         return None
@@ -108,13 +108,17 @@ def _data_rounding(problem: Problem, method: Method, step: float, zero: Balls, R
     eta = arb(step)
     slopes = evaluate(problem.loss.slope_expression, problem.arguments(zero))
     steepest = _steepest(problem, zero, R)
-    moved = arb(R) * abs(arb(method.passes[0].alpha) - (1 - eta * arb(problem.ridge)))
+    alphas = balls(np.broadcast_to(method.passes[0].alpha, (problem.d,)))
+    # what has a factor for every feature moves no point by more than its length times the largest of them
+    factors = (alpha - (1 - eta * ridge) for alpha, ridge in zip(alphas, balls(problem.ridges), strict=True))
+    moved = arb(R) * largest(abs(factor) for factor in factors)
     for i, (c, slope) in enumerate(zip(problem.sample_weights(), slopes, strict=True)):
         row = balls(problem.rows[i])
         off = norm(u - eta * c * a for u, a in zip(balls(method.values[i]), row, strict=True))
         moved += off * (abs(slope) + steepest[i] * arb(R) * problem.row_lengths[i])
     if method.thresholds is not None:
-        moved += norm(tau - eta * arb(problem.l1) for tau in balls(method.thresholds))
+        both = zip(balls(method.thresholds), balls(problem.l1s), strict=True)
+        moved += norm(tau - eta * l1 for tau, l1 in both)
     return moved
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from weightwright.certificates.prompted import Pass
 from weightwright.constructions import passes
 from weightwright.constructions.passes import Algorithm
-from weightwright.incontext.problem import Problem
+from weightwright.incontext.problem import Problem, penalty_in_words
 from weightwright.network.layers import Floats
 
 
@@ -55,17 +55,17 @@ class Method:
 def gradient_descent(problem: Problem, step: float, momentum: float = 0.0) -> Method:
     """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with the soft
     threshold (ISTA)."""
-    if problem.l1 and momentum:
+    if problem.has_l1 and momentum:
         raise ValueError(f"momentum={momentum!r}: with l1 use nesterov, which is FISTA there")
     shrink = _shrink(problem, step)
-    if problem.l1:
+    if problem.has_l1:
         return method(problem, passes.proximal(shrink), step)
     return method(problem, passes.heavy_ball(momentum, shrink) if momentum else passes.gradient_descent(shrink), step)
 
 
 def nesterov(problem: Problem, step: float, momentum: float) -> Method:
     """Nesterov's acceleration with a fixed momentum; with an l1 penalty every step ends with the soft threshold."""
-    make = passes.proximal_nesterov if problem.l1 else passes.nesterov
+    make = passes.proximal_nesterov if problem.has_l1 else passes.nesterov
     return method(problem, make(momentum, _shrink(problem, step)), step)
 
 
@@ -75,15 +75,16 @@ def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
     After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest + smallest)/(largest -
     smallest).
     """
-    if problem.loss.name != "squared" or problem.l1:
-        raise ValueError(f"Chebyshev steps need a quadratic: the loss is {problem.loss.name} and l1={problem.l1!r}")
+    if problem.loss.name != "squared" or problem.has_l1:
+        l1 = penalty_in_words(problem.l1)
+        raise ValueError(f"Chebyshev steps need a quadratic: the loss is {problem.loss.name} and l1={l1}")
     step = 2 / (largest + smallest)
     return method(problem, passes.chebyshev(smallest, largest, _shrink(problem, step)), step)
 
 
 def method(problem: Problem, algorithm: Algorithm, step: float) -> Method:
     """The algorithm on this problem with this step."""
-    thresholds = np.full(problem.d, step * problem.l1) if problem.l1 else None
+    thresholds = step * problem.l1s if problem.has_l1 else None
     return Method(algorithm, scaled_examples(problem, step), thresholds)
 
 
@@ -93,7 +94,7 @@ def scaled_examples(problem: Problem, step: float) -> Floats:
     return step * weights[:, None] * problem.rows
 
 
-def _shrink(problem: Problem, step: float) -> float:
+def _shrink(problem: Problem, step: float) -> float | Floats:
     if not (math.isfinite(step) and step > 0):
         raise ValueError(f"step={step!r}: a positive finite number is needed")
     return step * problem.ridge

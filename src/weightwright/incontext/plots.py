@@ -14,6 +14,7 @@ from weightwright.certificates.claims import rounded_up
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.incontext.distance import to_optimum
 from weightwright.incontext.exact import plain_iterates
+from weightwright.incontext.problem import penalty_in_words
 from weightwright.network.layers import Floats
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def run_figure(run: Run) -> Any:
 def _title(run: Run) -> str:
     problem, dtype = run.problem, run.net.network.dtype
     name = problem.loss.name if len(problem.loss.name) <= 40 else problem.loss.name[:37] + "..."
-    penalties = "".join(f", {kind} {size:g}" for kind, size in (("ridge", problem.ridge), ("l1", problem.l1)) if size)
+    sizes = (("ridge", problem.ridge), ("l1", problem.l1))
+    penalties = "".join(f", {kind} {penalty_in_words(size)}" for kind, size in sizes if np.any(size))
     return (
         f"{run.steps} steps of {run.method.algorithm.name} in context: {name} loss{penalties},"
         f" {problem.n} examples of {problem.d} features, {dtype}"

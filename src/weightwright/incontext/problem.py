@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +17,10 @@ from weightwright.network.layers import Floats
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise F(w) = sum_i c_i l(w.x_i, y_i) + ridge/2 |w|^2 + l1 |w|_1.
+    """Minimise F(w) = sum_i c_i l(w.x_i, y_i) + sum_r (ridge_r/2 w_r^2 + l1_r |w_r|).
 
-    X: (n, d). y: (n,). weights: the c_i, (n,); None is exactly 1/n each. All floats are meant exactly.
+    X: (n, d). y: (n,). weights: the c_i, (n,); None is exactly 1/n each. ridge, l1: a number, or an array with one for
+    each feature; 0 for one without penalty, such as the ones of an intercept. All floats are meant exactly.
 
     >>> from weightwright.incontext import loss
     >>> Problem([[1.0], [2.0]], [1.0, 3.0], loss("squared"), ridge=0.1).d
@@ -31,8 +31,8 @@ class Problem:
     y: Floats
     loss: Loss
     weights: Floats | None = None
-    ridge: float = 0.0
-    l1: float = 0.0
+    ridge: float | Floats = 0.0
+    l1: float | Floats = 0.0
 
     def __post_init__(self) -> None:
         X = _array("X", self.X, 2)
@@ -49,7 +49,7 @@ class Problem:
         if self.weights is not None:
             object.__setattr__(self, "weights", _sample_weights(self.weights, len(X)))
         for name in ("ridge", "l1"):
-            object.__setattr__(self, name, _penalty(name, getattr(self, name)))
+            object.__setattr__(self, name, penalty(name, getattr(self, name), self.d))
 
     @property
     def n(self) -> int:
@@ -58,6 +58,21 @@ class Problem:
     @property
     def d(self) -> int:
         return self.X.shape[1]
+
+    @property
+    def ridges(self) -> Floats:
+        """(d,): the ridge penalty of every feature."""
+        return np.broadcast_to(self.ridge, (self.d,))
+
+    @property
+    def l1s(self) -> Floats:
+        """(d,): the l1 penalty of every feature."""
+        return np.broadcast_to(self.l1, (self.d,))
+
+    @property
+    def has_l1(self) -> bool:
+        """Whether any feature has an l1 penalty."""
+        return bool(np.any(self.l1))
 
     @cached_property
     def rows(self) -> Floats:
@@ -83,11 +98,11 @@ class Problem:
         return {"x": x} if self.loss.form == "margin" else {"x": x, "y": y}
 
     def gradient(self, w: Balls) -> Balls:
-        """Of the smooth part: sum c_i l' x_i + ridge w."""
+        """Of the smooth part: sum c_i l' x_i + ridge_r w_r."""
         slopes = evaluate(self.loss.slope_expression, self.arguments(w))
         pulls = [c * slope for c, slope in zip(self.sample_weights(), slopes, strict=True)]
-        ridge = arb(self.ridge)
-        return [g + ridge * w_r for g, w_r in zip(product(matrix(self.rows.T), pulls), w, strict=True)]
+        own = zip(product(matrix(self.rows.T), pulls), balls(self.ridges), w, strict=True)
+        return [g + ridge * w_r for g, ridge, w_r in own]
 
 
 def _array(name: str, given: Any, dimensions: int) -> Floats:
@@ -125,9 +140,28 @@ def _sample_weights(given: Any, n: int) -> Floats:
     return weights
 
 
-def _penalty(name: str, given: Any) -> float:
-    if not isinstance(given, int | float | np.floating | np.integer) or isinstance(given, bool):
-        raise ValueError(f"{name}={given!r}: a penalty is a number that is not negative")
-    if not (math.isfinite(given) and given >= 0):
-        raise ValueError(f"{name}={given!r}: a penalty is a finite number that is not negative")
-    return float(given)
+def penalty(name: str, given: Any, features: int) -> float | Floats:
+    """A number for all features, or an array with one for each; ValueError for what is no penalty."""
+    try:
+        array = np.array(given)
+    except ValueError:  # lists of unequal length
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name}={given!r}: a penalty is a number that is not negative, or an array of such numbers")
+    if array.shape not in ((), (features,)):
+        raise ValueError(f"{name} has shape {array.shape}; give one number, or one for each of {features} features")
+    array = array.astype(np.float64)
+    for index in np.argwhere(~(np.isfinite(array) & (array >= 0)))[:1]:
+        where = f"{name}[{index[0]}]" if array.ndim else name
+        raise ValueError(f"{where}={float(array[tuple(index)])!r}: a penalty is a finite number that is not negative")
+    array.flags.writeable = False
+    return array if array.ndim else float(array)
+
+
+def penalty_in_words(size: float | Floats) -> str:
+    """A number as it is, an array by its smallest and largest.
+
+    >>> penalty_in_words(0.5), penalty_in_words(np.array([0.5, 0.0]))
+    ('0.5', '0 to 0.5')
+    """
+    return f"{np.min(size):g} to {np.max(size):g}" if np.ndim(size) else repr(size)

@@ -21,12 +21,12 @@ ROOM = 2.0**-20
 LEAST_SHARE = 2.0**-200
 
 
-def weighted_gram(rows: Floats, weights: Balls, diagonal: float = 0.0) -> arb_mat:
-    """sum_i weights_i a_i a_i^T + diagonal I."""
+def weighted_gram(rows: Floats, weights: Balls, diagonal: Floats) -> arb_mat:
+    """sum_i weights_i a_i a_i^T, and these numbers on the diagonal."""
     scaled = arb_mat(
         [[weight * entry for entry in row] for weight, row in zip(weights, matrix(rows).table(), strict=True)]
     )
-    return matrix(rows.T) * scaled + _identity(rows.shape[1], diagonal)
+    return matrix(rows.T) * scaled + matrix(np.diag(diagonal))
 
 
 def smallest_eigenvalue(H: arb_mat) -> float:

@@ -39,6 +39,8 @@ class Frozen:
 def _shapes(self: Frozen) -> str:
     def short(value: Any) -> str:
         if isinstance(value, np.ndarray):
+            if value.ndim == 0:
+                return repr(value.item())
             return f"array of {' x '.join(map(str, value.shape))}"
         return f"{len(value)} of them" if isinstance(value, tuple) and len(value) > 4 else repr(value)
 

@@ -84,35 +84,44 @@ class _Look:
     """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
     def __init__(self, net: AttentionNetwork, summand: Summand, first: bool) -> None:
-        self.net, self.summand, self.first = net, summand, first
+        self.net, self.summand = net, summand
         self.names = net.network.embed.coordinates
         self.groups = {
             group: [i for i, name in enumerate(self.names) if name.split("[")[0] == group] for group in "xywp"
         }
+        self.states = self.groups["w"] + self.groups["p"]
+        self.ends = _ends(net, [self.names[i] for i in self.states]) if first else None
 
     def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
         if self.net.on_domain == "ignore":
             return
         X: Tensor = arguments[0]
-        if self.first:
-            _states(self.net, X, self.names, self.groups["w"] + self.groups["p"])
+        if self.ends is not None:
+            if self.ends.device != X.device:
+                self.ends = self.ends.to(X.device)
+            _states(X[..., self.states].detach(), self.ends, [self.names[i] for i in self.states])
         _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
 
 
-def _states(net: AttentionNetwork, X: Tensor, names: tuple[str, ...], states: list[int]) -> None:
+def _ends(net: AttentionNetwork, states: list[str]) -> Tensor:
+    """(2, 1 or n, states): what the certificate's domain says of them, lowest and highest."""
     assert net.certificate is not None
-    inputs, domain = net.network.inputs, net.certificate.domain
-    for i in states:
-        column = inputs.index(names[i])
-        lo, hi = (torch.tensor(np.atleast_2d(end)[:, column], device=X.device) for end in (domain.lo, domain.hi))
-        found = X[..., i].detach()  # (B, n)
-        outside = ~((found >= lo) & (found <= hi))
-        if outside.any():
-            raise DomainError(
-                f"the state {names[i]} became {float(found[outside][0]):.6g}, outside [{float(lo.max()):g},"
-                f" {float(hi.min()):g}], which the network was built for; build it for larger states, or take a"
-                " smaller step"
-            )
+    columns = [net.network.inputs.index(name) for name in states]
+    domain = net.certificate.domain
+    return torch.tensor(np.stack([np.atleast_2d(end)[:, columns] for end in (domain.lo, domain.hi)]))
+
+
+def _states(found: Tensor, ends: Tensor, names: list[str]) -> None:
+    """Refused unless all states, (B, n, states), lie between their ends."""
+    lo, hi = ends
+    outside = ~((found >= lo) & (found <= hi))
+    if outside.any():
+        i = int(outside.flatten(end_dim=-2).any(0).nonzero()[0])
+        raise DomainError(
+            f"the state {names[i]} became {float(found[..., i][outside[..., i]][0]):.6g}, outside"
+            f" [{float(lo[:, i].max()):g}, {float(hi[:, i].min()):g}], which the network was built for; build it for"
+            " larger states, or take a smaller step"
+        )
 
 
 def _arguments(summand: Summand, x: Tensor, y: Tensor, w: Tensor) -> None:

@@ -182,8 +182,10 @@ class _Layout:
     def at(self, name: str) -> int:
         return self.base.index(name)
 
-    def pairs(self, source: str, target: str, weight: float = 1.0) -> list[Entry]:
-        return [(a, b, weight) for a, b in zip(self.all(source), self.all(target), strict=True)]
+    def pairs(self, source: str, target: str, weight: float | Floats = 1.0) -> list[Entry]:
+        """weight: of all features, or one for each."""
+        weights = np.broadcast_to(weight, (self.d,)).tolist()
+        return list(zip(self.all(source), self.all(target), weights, strict=True))
 
     def embed(self) -> Linear:
         copies = [(name, name, 1.0) for name in self.inputs]

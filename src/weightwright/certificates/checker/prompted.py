@@ -142,11 +142,11 @@ class _Errors:
     def _pass(self, step: Pass, gradient: _Off, betas: Iterator[float]) -> list[_Off]:
         """The new states."""
         u, tiny, reach = self.u, self.tiny, self.reach
-        alpha = abs(arb(step.alpha))
-        own, total = alpha * reach.w, gradient.largest
+        alphas = [abs(arb(factor)) for factor in np.ravel(step.alpha).tolist()]
+        own, total = largest(alphas) * reach.w, gradient.largest
+        inexact = largest([arb(0), *(alpha for alpha in alphas if not exact_factor(alpha))]) * reach.w
         # every sample's g goes through at most n - 1 additions, then alpha w is added
-        product = tiny if exact_factor(alpha) else u * own + tiny
-        z = gradient.rounded(((1 + u) ** (self.n - 1) - 1) * total + product)
+        z = gradient.rounded(((1 + u) ** (self.n - 1) - 1) * total + u * inexact + tiny)
         z = dataclasses.replace(z.rounded(u * (own * (1 + u) + z.largest)), size=z.size + own)
         q = self._middle(step, z, betas)
         self._fits(z.largest)
@@ -230,17 +230,21 @@ def _well_formed(prompted: Prompted) -> None:
     answers = "wp"[: prompted.states] if prompted.passes else ("gradients",)
     require(prompted.answer in tuple(answers), f"the answer is {prompted.answer!r}")
     clocked = prompted.has("clock")
-    numbers = (prompted.clock, *(number for step in prompted.passes for number in (step.alpha, step.tick)))
+    alphas = tuple(step.alpha for step in prompted.passes)
+    numbers = (prompted.clock, *(step.tick for step in prompted.passes))
     # a whole number of more bits than a float has would be another one in the layers
     fine = all(isinstance(x, float) or float(x) == x for x in numbers)
-    require(fine, f"alpha, ticks and clock must be floats, not {numbers}")
+    fine = fine and all(isinstance(alpha, np.ndarray) and alpha.dtype == np.float64 for alpha in alphas)
+    require(fine, f"alpha, ticks and clock must be floats, not {numbers + alphas}")
     for step in prompted.passes:
+        shapes = ((), (prompted.features,))
+        require(step.alpha.shape in shapes, f"alpha has the shape {step.alpha.shape}, not one of {shapes}")
         require(step.method.shape == (prompted.states, 4) and prompted.states in (1, 2), "a method of another shape")
         require(step.middle in ("none", "threshold", "clock"), f"no rule for the middle {step.middle!r}")
         require(step.middle != "clock" or prompted.states == 2, "a clock goes with two states")
         require(step.middle != "none" or not step.method[:, 1].any(), "nothing is in the middle of a pass")
         require(prompted.states == 2 or not step.method[:, 2].any(), "there is no second state")
-        require(bool(np.isfinite(step.method).all() and math.isfinite(step.alpha)), "a pass with no number")
+        require(bool(np.isfinite(step.method).all() and np.isfinite(step.alpha).all()), "a pass with no number")
         require(math.isfinite(step.tick) and (clocked or step.tick == 0), "a tick without a clock")
     require(math.isfinite(prompted.clock) and (clocked or prompted.clock == 0), "there is no clock")
 
