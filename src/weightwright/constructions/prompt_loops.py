@@ -37,10 +37,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Part:
-    """Some layers of a pass, with a guard for each of their tables."""
+    """Some layers of a pass, and guards for those where a table begins."""
 
     layers: tuple[Layer, ...]
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[tuple[Layer, Guard], ...] = ()
 
     def __add__(self, other: Part) -> Part:
         return Part(self.layers + other.layers, self.guards + other.guards)
@@ -56,18 +56,17 @@ def multiplied(
 ) -> Part:
     """Every token gets f(q . k) times what stands in the coordinates `value`, added to `target`. fresh: groups that are
     0 from here on."""
+    owners = [summand for summand in function.summands for _ in range(summand.tables)]
     layers: list[Layer] = []
-    for table in function.tables:
-        layers += table_layers(
-            layout, table, argument.query, argument.key, value, target, fresh=() if layers else fresh
-        )
     guards = []
-    for summand in function.summands:
-        claim = summand.claim
+    for table, owner in zip(function.tables, owners, strict=True):
+        claim = owner.claim
         assert isinstance(claim, LayerClaim)
-        lo, hi = claim.lo / summand.scale, claim.hi / summand.scale
+        lo, hi = claim.lo / owner.scale, claim.hi / owner.scale
         one = Guard(argument.what, argument.query, tuple(argument.key), lo, hi, argument.remedy, argument.shift)
-        guards += [one] * summand.tables
+        new = table_layers(layout, table, argument.query, argument.key, value, target, fresh=() if layers else fresh)
+        guards.append((new[0], one))
+        layers += new
     return Part(tuple(layers), tuple(guards))
 
 
@@ -87,7 +86,7 @@ def looped_network(
     names = [layout.names[i] for group in inputs for i in layout.at[group]]
     A = np.zeros((len(names), layout.width))
     A[np.arange(len(names)), [layout.names.index(name) for name in names]] = 1.0
-    C = np.zeros((max(len(value) for value in constants.values()), layout.width))
+    C = np.zeros((max((len(value) for value in constants.values()), default=1), layout.width))
     for group, value in constants.items():
         C[:, layout.at[group]] = value
     network = Network(

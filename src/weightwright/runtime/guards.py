@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.errors import DomainError
-from weightwright.network import Linear
+from weightwright.network import Layer
 from weightwright.network.layers import Floats
-from weightwright.runtime.prompts import flat, spreads_tokens
+from weightwright.runtime.prompts import flat
 
 if TYPE_CHECKING:
     from weightwright.runtime.module import AttentionNetwork
@@ -32,15 +32,11 @@ class Guard:
     shift: float = 0.0
 
 
-def guard(net: AttentionNetwork, guards: Sequence[Guard]) -> None:
-    """Look at every table's argument before it is used. guards: one for each table of a round of the network's layers,
-    in order. With on_domain="ignore" nothing is looked at."""
-    layers = flat(net.network.layers, net.layers)
-    tables = [module for layer, module in layers if isinstance(layer, Linear) and spreads_tokens(layer)]
-    if len(tables) != len(guards):
-        raise ValueError(f"guards: {len(guards)} of them, but the network has {len(tables)} tables")
-    for module, one in zip(tables, guards, strict=True):
-        module.register_forward_pre_hook(_Watch(net, one))
+def guard(net: AttentionNetwork, guards: Sequence[tuple[Layer, Guard]]) -> None:
+    """Look at what goes into these layers at every pass. With on_domain="ignore" nothing is looked at."""
+    modules = {id(layer): module for layer, module in flat(net.network.layers, net.layers)}
+    for layer, one in guards:
+        modules[id(layer)].register_forward_pre_hook(_Watch(net, one))
 
 
 class _Watch:

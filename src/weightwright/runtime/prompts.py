@@ -68,13 +68,13 @@ def watch(net: AttentionNetwork, prompted: Prompted) -> None:
     """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
     owners = [summand for summand in prompted.summands for _ in range(summand.tables)]
     layers = flat(net.network.layers, net.layers)
-    spreads = [module for layer, module in layers if isinstance(layer, Linear) and spreads_tokens(layer)]
+    spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     for number, module in enumerate(spreads):
         table = number % len(owners)
         module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
 
 
-def spreads_tokens(layer: Linear) -> bool:
+def _spreads(layer: Linear) -> bool:
     """Whether every token becomes a block of keys."""
     term = layer.terms[0] if layer.terms else None
     return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
