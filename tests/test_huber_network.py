@@ -111,7 +111,7 @@ def test_arguments_that_leave_their_tables_are_errors() -> None:
     with pytest.raises(DomainError, match=r"sigma of token 0 became 2, outside \[.*, 1.99\]"):
         built(sigma_range=(0.25, 1.99))(prompt)
     short = built(reach=0.99 * reach)
-    with pytest.raises(DomainError, match=r"scaled residual \(w.x \+ c - y\)/sigma of token .* larger reach"):
+    with pytest.raises(DomainError, match=r"the residual w.x \+ c - y of token .* larger reach"):
         short(prompt)
     for same in (copy.deepcopy(short), pickle.loads(pickle.dumps(short))):
         with pytest.raises(DomainError, match="larger reach"):

@@ -8,14 +8,14 @@ H(z) = z^2 for |z| <= epsilon and 2 epsilon |z| - epsilon^2 beyond, S the sum of
 and psi_i = z_i clipped to [-epsilon, epsilon] its slopes are 2/S sum_i s_i psi_i (x_i, 1) and 1/S sum_i s_i (1 -
 psi_i^2). F is convex in (w, c, sigma) together.
 
-Source: F is Huber's (Robust Statistics, 1981, equation 7.22) over S; the pass is AE Theorem 3.1 four times. One pass:
-    t = (w, c, 1) / sigma                           a table of 1/sigma, times the state itself
-    z_i = t . (x_i, 1, -y_i)                        a table of the identity: attention takes the inner product
+Source: scikit-learn's objective over S; the pass is AE Theorem 3.1 three times. One pass:
+    f = 1/sigma                                     a table on registers
+    z_i = (w, c, -1) . (x_i, 1, y_i) f              a table of the identity: attention multiplies, twice
     psi_i = relu(z_i + eps) - relu(z_i - eps) - eps gates
     g_i = (psi_i u_i, (1 - psi_i^2) v_i)            two tables; u_i = step 2 s_i/S (x_i, 1) and v_i = step s_i/S
     (w, c, sigma) <- the state times alpha - sum_i g_i, and momentum
-Hypotheses, checked at every pass: sigma in sigma_range, |z_i| <= reach. A step has a size for each number of the state.
-Cost: four tables of three layers, an attention layer of two gates and two maps; one register.
+Hypotheses, checked at every pass: sigma in sigma_range, |r_i| <= reach. A step has a size for each number of the state.
+Cost: three tables of three layers, two attention layers, one of two gates, and two maps.
 
 >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 3.1, 4.9, 40.0])
 >>> given = dict(step=np.array([0.01, 0.02, 0.01]), start=np.array([0.0, 0.0, 4.0]))
@@ -37,7 +37,15 @@ import torch
 
 from weightwright.constructions.blocks import Layout, gate
 from weightwright.constructions.passes import nesterov
-from weightwright.constructions.prompt_loops import Argument, Part, looped_network, multiplied, shares, tokens
+from weightwright.constructions.prompt_loops import (
+    Argument,
+    Part,
+    looked_up,
+    looped_network,
+    multiplied,
+    shares,
+    tokens,
+)
 from weightwright.constructions.prompted import pass_layers
 from weightwright.constructions.slopes import beyond, spectral_slope
 from weightwright.network import Attention, Linear, Term
@@ -65,7 +73,7 @@ def huber_network(
 ) -> AttentionNetwork:
     """`steps` passes on n tokens, which `huber_prompt` writes; the answer is one token (w, c, sigma), c with intercept.
 
-    sigma_range, reach: where sigma and the sizes of all z_i stay; `huber_ranges` reads them off the plain algorithm.
+    sigma_range, reach: where sigma and the sizes of all r_i stay; `huber_ranges` reads them off the plain algorithm.
     shrink: the step times the penalty, one number or one for each of the d features. head_tol: the error asked of every
     table; unless given, 1e-10 of its function's size in float64.
     """
@@ -80,8 +88,10 @@ def huber_network(
     shrinks = np.zeros(D)
     shrinks[:d] = shrink
     algorithm = nesterov(momentum, shrinks, dtype)
+    inverse, registers = _inverse(layout, lo, hi, head_tol, dtype)
     one_pass = (
-        _scaled_residuals(layout, lo, hi, reach, head_tol, dtype)
+        inverse
+        + _scaled_residuals(layout, reach, head_tol, dtype)
         + Part((_clip(layout, epsilon, dtype),))
         + _slopes(layout, epsilon, head_tol, dtype)
         + Part(pass_layers(layout, (), algorithm.cycle[0], n, dtype))
@@ -89,38 +99,42 @@ def huber_network(
     names = (*(f"w[{r}]" for r in range(d)), *(["intercept"] if intercept else []), "sigma")
     read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
     constants = {"one": np.ones((1, 1)), "own": np.ones((1, 1))}
-    return looped_network(layout, ["x", "y", "u", "v", "w", "p"], constants, steps, one_pass, Part(()), read, n, dtype)
+    inputs = ["x", "y", "u", "v", "w", "p"]
+    return looped_network(layout, inputs, constants, registers, steps, one_pass, Part(()), read, n, dtype)
 
 
 def _layout(D: int) -> Layout:
     """The examples, what their slopes multiply, the states, and what a pass computes."""
     given: dict[str, int | None] = {"x": D - 1, "y": None, "u": D - 1, "v": None, "w": D, "p": D}
-    return Layout(given | {"one": None, "own": None, "t": D, "s": None, "psi": None, "g": D, "z": D})
+    return Layout(given | {"one": None, "own": None, "held": 3, "f": None, "s": None, "psi": None, "g": D, "z": D})
 
 
-def _scaled_residuals(layout: Layout, lo: float, hi: float, reach: float, tol: float | None, dtype: str) -> Part:
-    """s = (w . x + c - y) / sigma, by t = (w, c, 1) / sigma."""
-    at, one = layout.at, layout.at["one"]
+def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str) -> tuple[Part, Floats]:
+    """f = 1/sigma, and the registers: the gates' of zeros, then those of the table."""
     centre = float(rounded(np.array((lo + hi) / 2), dtype))
     sigma = Argument(
         layout.reading("w")[:, -1:] - centre * layout.reading("one"),
-        one,
+        layout.at["one"],
         "sigma",
         "build the network with a sigma_range that holds it, or take a smaller step",
         centre,
     )
-    inverse = spectral_slope(f"1/(x + {centre!r})", (1.0, 0.0), beyond(max(hi - centre, centre - lo)), tol, dtype, MOST)
-    signs = np.array([1.0] * (len(at["t"]) - 1) + [-1.0])
+    function = spectral_slope(
+        f"1/(x + {centre!r})", (1.0, 0.0), beyond(max(hi - centre, centre - lo)), tol, dtype, MOST
+    )
+    part, rows = looked_up(layout, function, sigma, layout.at["f"][0], first=1)
+    return part, np.concatenate([np.zeros((1, layout.width)), rounded(rows, dtype)])
+
+
+def _scaled_residuals(layout: Layout, reach: float, tol: float | None, dtype: str) -> Part:
+    """s = (w . x + c - y) f."""
+    at, query = layout.at, layout.reading("w")
+    query[:, -1] = -layout.reading("one")[:, 0]  # y takes the place of sigma
     residual = Argument(
-        layout.reading("t") * signs,
-        [*at["x"], *at["y"]],
-        "the scaled residual (w.x + c - y)/sigma",
-        "build the network with a larger reach",
+        query, [*at["x"], *at["y"]], "the residual w.x + c - y", "build the network with a larger reach"
     )
     identity = spectral_slope("x", (1.0, 0.0), beyond(reach), tol, dtype, MOST)
-    return multiplied(layout, inverse, sigma, [*at["w"][:-1], *one], at["t"], ("t", "s", "psi")) + multiplied(
-        layout, identity, residual, one, at["s"]
-    )
+    return multiplied(layout, identity, residual, at["f"], at["s"], fresh=("psi",))
 
 
 def _clip(layout: Layout, epsilon: float, dtype: str) -> Attention:
@@ -144,7 +158,7 @@ def _slopes(layout: Layout, epsilon: float, tol: float | None, dtype: str) -> Pa
     )
     room = epsilon * (1 + 2.0**-10)  # gates are not quite exact
     identity, falling = (spectral_slope(f, (1.0, 0.0), room, tol, dtype, MOST) for f in ("x", "1 - x*x"))
-    return multiplied(layout, identity, clipped, at["u"], at["g"][:-1]) + multiplied(
+    return multiplied(layout, identity, clipped, at["u"], at["g"][:-1], fresh=("f", "s")) + multiplied(
         layout, falling, clipped, at["v"], at["g"][-1:]
     )
 
@@ -202,11 +216,10 @@ def plain_huber(
 
 
 def huber_ranges(path: Floats, X: Floats, y: Floats, intercept: bool = True) -> tuple[tuple[float, float], float]:
-    """The smallest and the largest sigma on the way of `plain_huber`, and the largest size of a scaled residual."""
-    rows = with_ones(X, intercept)
+    """The smallest and the largest sigma on the way of `plain_huber`, and the largest size of a residual."""
     states = path[:-1, 0]  # nothing is computed from the last
-    sigma = states[:, -1]
-    return (float(sigma.min()), float(sigma.max())), float(np.abs((states[:, :-1] @ rows.T - y) / sigma[:, None]).max())
+    sigma, residuals = states[:, -1], states[:, :-1] @ with_ones(X, intercept).T - y
+    return (float(sigma.min()), float(sigma.max())), float(np.abs(residuals).max())
 
 
 def with_ones(X: Floats, intercept: bool) -> Floats:

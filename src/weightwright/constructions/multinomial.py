@@ -62,7 +62,7 @@ def multinomial_network(
     one_pass = Part((*_softmax(layout, classes, d), *pass_layers(layout, (), algorithm.cycle[0], n, dtype)))
     names = tuple(f"w[{k}][{r}]" for k in range(classes) for r in range(d))
     read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
-    return looped_network(layout, ["x", "u", "t", "w", "p"], {}, steps, one_pass, Part(()), read, n, dtype)
+    return looped_network(layout, ["x", "u", "t", "w", "p"], {}, None, steps, one_pass, Part(()), read, n, dtype)
 
 
 def _softmax(layout: Layout, classes: int, d: int) -> tuple[Layer, ...]:

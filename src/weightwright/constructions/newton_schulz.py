@@ -83,7 +83,7 @@ def newton_schulz_network(
     columns = np.hstack([layout.reading(name) for name in numbers])
     read = Linear(tuple(numbers), (Term(columns, _first_of_rows(d)),), np.zeros((1, targets)))
     one_pass = _products(layout, head_tol, dtype) + Part(_handed_round(layout, d))
-    return looped_network(layout, list(given), constants, steps, one_pass, last, read, d * d, dtype)
+    return looped_network(layout, list(given), constants, None, steps, one_pass, last, read, d * d, dtype)
 
 
 def _identity(reach: float, tol: float | None, dtype: str) -> Slope:

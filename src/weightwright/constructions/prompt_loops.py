@@ -15,7 +15,7 @@ import torch
 from weightwright.certificates.claims import LayerClaim
 from weightwright.constructions.blocks import Layout, table_layers
 from weightwright.constructions.slopes import Slope
-from weightwright.network import Layer, Linear, Loop, Network, Term
+from weightwright.network import Attention, Head, Layer, Linear, Loop, Network, Sees, Term
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -56,24 +56,51 @@ def multiplied(
 ) -> Part:
     """Every token gets f(q . k) times what stands in the coordinates `value`, added to `target`. fresh: groups that are
     0 from here on."""
-    owners = [summand for summand in function.summands for _ in range(summand.tables)]
     layers: list[Layer] = []
     guards = []
-    for table, owner in zip(function.tables, owners, strict=True):
-        claim = owner.claim
-        assert isinstance(claim, LayerClaim)
-        lo, hi = claim.lo / owner.scale, claim.hi / owner.scale
-        one = Guard(argument.what, argument.query, tuple(argument.key), lo, hi, argument.remedy, argument.shift)
+    for table, one in zip(function.tables, _guards(function, argument), strict=True):
         new = table_layers(layout, table, argument.query, argument.key, value, target, fresh=() if layers else fresh)
         guards.append((new[0], one))
         layers += new
     return Part(tuple(layers), tuple(guards))
 
 
+def looked_up(layout: Layout, function: Slope, argument: Argument, target: int, first: int) -> tuple[Part, Floats]:
+    """Every token gets f(q) of one number q, added to `target`, with the registers from `first` on that hold its table
+    in the group "held". Nothing is multiplied, so tokens need no keys of their own: much cheaper than `multiplied`."""
+    held, heads, rows = layout.at["held"], [], []
+    for table in function.tables:
+        registers = np.zeros((table.size, layout.width))
+        # the weights of a softmax add up to 1: a constant that is part of every value is part of the result
+        registers[:, held] = np.stack([table.along, table.offsets, table.values + table.mean / table.weight], axis=1)
+        W_K, W_O = layout.reading("held")[:, :2], np.zeros((1, layout.width))
+        W_O[0, target] = table.weight
+        W_Q = np.hstack([argument.query, layout.reading("one")])
+        sees = Sees((first, first + table.size), "none")
+        heads.append(Head(table.role, W_Q, W_K, layout.reading("held")[:, 2:], W_O, table.beta, sees))
+        rows.append(registers)
+        first += table.size
+    layer = Attention(layout.names, tuple(heads))
+    return Part((layer,), tuple((layer, one) for one in _guards(function, argument))), np.concatenate(rows)
+
+
+def _guards(function: Slope, argument: Argument) -> list[Guard]:
+    """One for each table."""
+    guards = []
+    for summand in function.summands:
+        claim = summand.claim
+        assert isinstance(claim, LayerClaim)
+        lo, hi = claim.lo / summand.scale, claim.hi / summand.scale
+        one = Guard(argument.what, argument.query, tuple(argument.key), lo, hi, argument.remedy, argument.shift)
+        guards += [one] * summand.tables
+    return guards
+
+
 def looped_network(
     layout: Layout,
     inputs: Sequence[str],
     constants: Mapping[str, Floats],
+    registers: Floats | None,
     steps: int,
     one_pass: Part,
     last: Part,
@@ -82,7 +109,7 @@ def looped_network(
     dtype: str,
 ) -> AttentionNetwork:
     """The pass so many times, then the last layers. inputs: groups. constants: what groups hold at first, (1 or n,
-    size). A register of zeros stands beside gates, where the stream has a coordinate "own"."""
+    size)."""
     names = [layout.names[i] for group in inputs for i in layout.at[group]]
     A = np.zeros((len(names), layout.width))
     A[np.arange(len(names)), [layout.names.index(name) for name in names]] = 1.0
@@ -92,7 +119,7 @@ def looped_network(
     network = Network(
         inputs=tuple(names),
         embed=Linear(layout.names, (Term(A),), C),
-        registers=np.zeros((int("own" in layout.at), layout.width)),
+        registers=np.zeros((0, layout.width)) if registers is None else registers,
         layers=(Loop(one_pass.layers, steps), *last.layers),
         read=read,
         tokens=n,

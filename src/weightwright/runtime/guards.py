@@ -1,4 +1,7 @@
-"""Guards for networks without a certificate: an argument outside a table's range is an error, not a wrong number."""
+"""Guards for networks without a certificate: an argument outside a table's range is an error, not a wrong number.
+
+They are part of the module, not of the stored network: one that was saved and loaded has none.
+"""
 
 from __future__ import annotations
 
