@@ -104,7 +104,7 @@ class InContextModel(BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         Y = self._columns(y)
-        return Read(X, Y, self._weighted(y, weights), y.ndim == 1)
+        return Read(X, Y, self._weighted(y, weights), self._is_one(y))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
@@ -113,6 +113,10 @@ class InContextModel(BaseEstimator):
     def _columns(self, y: Any) -> Floats:
         """(n, problems): the targets of each problem."""
         return y.reshape(len(y), -1)
+
+    def _is_one(self, y: Any) -> bool:
+        """Whether coef_ is a vector."""
+        return bool(y.ndim == 1)
 
     def _weighted(self, y: Any, weights: Floats) -> Floats:
         return weights

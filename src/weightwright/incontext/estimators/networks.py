@@ -56,9 +56,7 @@ class Design:
 def network_of(design: Design) -> AttentionNetwork:
     slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
     algorithm = named(design.kind, design.condition, np.array(design.shrink), design.dtype)
-    return descent_network(
-        slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype
-    )
+    return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
 
 
 def _steepest(design: Design) -> float:

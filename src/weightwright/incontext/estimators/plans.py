@@ -62,14 +62,22 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
         L = _largest(_at_most(contexts, 0.25), contexts)
     for _ in range(DOUBLINGS):
         step = 1 / L
-        tried = rehearsed(contexts, named(kind, 16.0, step.max() * contexts.ridge, dtype), step, min(max_steps, 200), 0.0)
+        tried = rehearsed(
+            contexts, named(kind, 16.0, step.max() * contexts.ridge, dtype), step, min(max_steps, 200), 0.0
+        )
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
         L = 2 * L
     best: tuple[float, float, Rehearsal] | None = None
     condition = FACTOR
     while True:
-        run = rehearsed(contexts, named(kind, condition, step.max() * contexts.ridge, dtype), step, max_steps, tol / math.sqrt(condition))
+        run = rehearsed(
+            contexts,
+            named(kind, condition, step.max() * contexts.ridge, dtype),
+            step,
+            max_steps,
+            tol / math.sqrt(condition),
+        )
         needed = run.needed
         if best is None or (run.fine and needed < best[0]):
             best = (needed, condition, run)
@@ -89,7 +97,12 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     L = np.where(L > 0, L, 1.0)
     if contexts.ridge.any():
         L = np.full_like(L, L.max())
-    share = np.where(values > values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features), values, np.inf).min(axis=1) / L
+    share = (
+        np.where(values > values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features), values, np.inf).min(
+            axis=1
+        )
+        / L
+    )
     condition = power_above(max(float((1 / share).max()), 2.0))
     step = 2 / (L * (1 + 1 / condition))
     t = math.acosh((condition + 1) / (condition - 1))
@@ -136,7 +149,9 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
                 return Rehearsal(w, math.inf, DIVERGED, DIVERGED, False)
             if tol:
                 answer = p if algorithm.answer == "p" else w
-                change = float((np.abs(answer - before).max(axis=1) / np.maximum(np.abs(answer).max(axis=1), 1e-300)).max())
+                change = float(
+                    (np.abs(answer - before).max(axis=1) / np.maximum(np.abs(answer).max(axis=1), 1e-300)).max()
+                )
                 halfway = change if k == steps // 2 else halfway
                 quiet = quiet + 1 if change <= tol else 0
                 if quiet == 3:

@@ -76,9 +76,7 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
             ConvergenceWarning,
             stacklevel=4,
         )
-    fixed = run_to_fixed_point(
-        contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype
-    )
+    fixed = run_to_fixed_point(contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
     back = [scaling.coefficients(theta) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
     return Solved(
         np.stack([coef for coef, _ in back]),
