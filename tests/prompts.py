@@ -289,7 +289,8 @@ def _worst(step: Pass | None, before: Held, after: Held, f: list[arb]) -> float:
 def _states(step: Pass, before: Held, after: Held, g: list[list[arb]], i: int, r: int) -> Iterator[tuple[float, arb]]:
     w = arb(before["w"][i][r])
     p = arb(before["p"][i][r]) if "p" in before else arb(0)
-    z = step.alpha * w - sum((g[j][r] for j in range(N)), arb(0))
+    alpha = arb(float(np.broadcast_to(step.alpha, (D,))[r]))
+    z = alpha * w - sum((g[j][r] for j in range(N)), arb(0))
     q = arb(0)
     if step.middle == "threshold":
         tau = arb(before["tau"][i][r])

@@ -157,8 +157,9 @@ def _pass(
     tick: float = 0.0,
 ) -> Pass:
     shrinks = np.asarray(shrink, dtype=np.float64)
-    for wrong in np.ravel(shrinks)[~np.ravel((shrinks >= 0) & (shrinks < 1))].tolist()[:1]:
-        raise ValueError(f"step times ridge must be at least 0 and below 1, not {wrong!r}: take a smaller step")
+    # from 2 on the penalty alone drives w away from 0
+    for wrong in shrinks[~((shrinks >= 0) & (shrinks < 2))].tolist()[:1]:
+        raise ValueError(f"step times ridge must be at least 0 and below 2, not {wrong!r}: take a smaller step")
     return Pass(np.asarray(rounded(1 - shrinks, dtype)), rounded(np.array(method, dtype=float), dtype), middle, tick)
 
 

@@ -1,5 +1,8 @@
 """Algorithms that run in context: frozen networks, the exact iterates beside them, and the way to the optimum."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from weightwright.constructions.in_context import Ranges
 from weightwright.constructions.passes import Algorithm
 from weightwright.incontext.choosing import fitting
@@ -12,16 +15,37 @@ from weightwright.incontext.methods import Method, chebyshev, gradient_descent, 
 from weightwright.incontext.problem import Problem
 from weightwright.incontext.runs import Run
 
+if TYPE_CHECKING:
+    from weightwright.incontext.estimators.linear import ElasticNet, Lasso, LinearRegression, Ridge
+    from weightwright.incontext.estimators.logistic import LogisticRegression
+    from weightwright.incontext.estimators.poisson import PoissonRegressor
+
+#: The estimators by the module that has them; they need scikit-learn, nothing else here does.
+_ESTIMATORS = {
+    "ElasticNet": "linear",
+    "Lasso": "linear",
+    "LinearRegression": "linear",
+    "LogisticRegression": "logistic",
+    "PoissonRegressor": "poisson",
+    "Ridge": "linear",
+}
+
 __all__ = [
     "Algorithm",
     "Composed",
     "Descent",
     "Distance",
+    "ElasticNet",
     "Iterates",
+    "Lasso",
+    "LinearRegression",
+    "LogisticRegression",
     "Loss",
     "Method",
+    "PoissonRegressor",
     "Problem",
     "Ranges",
+    "Ridge",
     "Run",
     "chebyshev",
     "composed_error",
@@ -37,3 +61,14 @@ __all__ = [
     "to_iterates",
     "to_optimum",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"weightwright.incontext.estimators.{_ESTIMATORS[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "sklearn":
+            raise
+        raise ImportError(f"{name} needs scikit-learn: pip install 'weightwright[sklearn]'") from error

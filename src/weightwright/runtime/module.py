@@ -229,21 +229,36 @@ class _AttentionLayer(nn.Module):
 
 
 def _same_table(heads: list[_AttentionHead]) -> list[list[int]]:
-    """The numbers of heads that differ in what they read and write only: the same keys and values on registers."""
+    """The numbers of heads that differ in what they read and write only: the same keys and values on registers, and, if
+    they see their own token, the same key there."""
     groups: dict[Any, list[int]] = {}
     for number, head in enumerate(heads):
-        shared = head.sees.data == "none" and head.decay is None
-        table = tuple(part.double().cpu().numpy().tobytes() for part in (head.K_registers, head.V_registers))
-        groups.setdefault((head.beta, tuple(head.K_registers.shape), table) if shared else number, []).append(number)
+        own = head.sees.data == "self" and head.mask is None and len(head.K_registers) > 0
+        shared = (head.sees.data == "none" and head.decay is None) or own
+        parts = (head.K_registers, head.V_registers, *((head.W_K,) if own else ()))
+        table = tuple((tuple(part.shape), part.double().cpu().numpy().tobytes()) for part in parts)
+        groups.setdefault((head.sees.data, head.beta, table) if shared else number, []).append(number)
     return list(groups.values())
 
 
 def _all_at_once(heads: list[_AttentionHead], X: Tensor) -> Tensor:
     """The sum of heads with the same table."""
-    W_Q = torch.stack([head.W_Q for head in heads], 1)  # (d, H, h)
-    Q = (X @ W_Q.flatten(1)).unflatten(-1, W_Q.shape[1:])  # (B, n, H, h)
-    mixed = heads[0]._on_registers(heads[0].beta * Q)  # (B, n, H, v)
+    first = heads[0]
+    Q = first.beta * _side_by_side(X, [head.W_Q for head in heads])  # (B, n, H, h)
+    if first.sees.data == "none":
+        mixed = first._on_registers(Q)  # (B, n, H, v)
+    else:
+        own = Q @ (X @ first.W_K).unsqueeze(-1)  # (B, n, H, 1): the token's key is the same for all heads
+        weights = torch.softmax(torch.cat([Q @ first.K_registers.T, own], -1), -1)
+        values = _side_by_side(X, [head.W_V for head in heads])
+        mixed = weights[..., :-1] @ first.V_registers + weights[..., -1:] * values
     return mixed.flatten(-2) @ torch.cat([head.W_O for head in heads])
+
+
+def _side_by_side(X: Tensor, maps: list[Tensor]) -> Tensor:
+    """X times each of the maps: (B, n, maps, columns)."""
+    stacked = torch.stack(maps, 1)
+    return (X @ stacked.flatten(1)).unflatten(-1, stacked.shape[1:])
 
 
 def _keys_at_once(head: Head) -> int:

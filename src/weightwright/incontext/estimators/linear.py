@@ -1,0 +1,134 @@
+"""Least squares with and without penalties: LinearRegression, Ridge, Lasso, ElasticNet."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils._param_validation import Interval
+
+from weightwright.incontext.estimators.base import InContextModel
+from weightwright.incontext.estimators.solving import Penalties
+from weightwright.network.layers import Floats
+
+ALPHA = [Interval(Real, 0, None, closed="left")]
+
+
+class _LeastSquares(MultiOutputMixin, RegressorMixin, InContextModel):
+    _loss = "squared"
+
+    def predict(self, X: Any) -> Floats:
+        """w.x + c for every row, by a forward pass."""
+        return self._linear_predictor(X)
+
+
+class LinearRegression(_LeastSquares):
+    """Ordinary least squares, by Chebyshev's steps in context; of minimum norm where the solution is not unique.
+
+    >>> from weightwright.incontext import LinearRegression
+    >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> bool(abs(model.coef_[0] - 2) <= model.bound_ < 1e-8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
+
+class Ridge(_LeastSquares):
+    """Least squares with alpha |w|^2, as scikit-learn's Ridge: |y - X w|^2 + alpha |w|^2."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
+    def _penalties(self) -> Penalties:
+        return Penalties(ridge=Fraction(self.alpha))
+
+
+class Lasso(_LeastSquares):
+    """Least squares with an l1 penalty, as scikit-learn's Lasso: |y - X w|^2 / (2 n) + alpha |w|_1."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
+    def _penalties(self) -> Penalties:
+        return Penalties(l1=Fraction(self.alpha), relative=True)
+
+
+class ElasticNet(_LeastSquares):
+    """Both penalties, as scikit-learn's ElasticNet: alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2 beside the mean."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InContextModel._parameter_constraints,
+        "alpha": ALPHA,
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
+    def _penalties(self) -> Penalties:
+        share = Fraction(self.l1_ratio)
+        return Penalties(Fraction(self.alpha) * (1 - share), Fraction(self.alpha) * share, relative=True)

@@ -1,0 +1,167 @@
+"""The network of a plan, its prompts, and running it to its fixed point.
+
+A network is built for sizes: so many samples and features, a loss, an algorithm and how large numbers get, all rounded up. Data
+sets of about the same size share one; it is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from weightwright.constructions.in_context import Ranges, descent_network
+from weightwright.errors import DomainError
+from weightwright.incontext.descent import slope_tables
+from weightwright.incontext.estimators.contexts import Contexts
+from weightwright.incontext.estimators.plans import Plan, named
+from weightwright.incontext.estimators.scaling import power_above
+from weightwright.incontext.losses import Loss
+from weightwright.network.laws import rounded
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import DTYPES
+
+#: The error of a table, relative to the largest slope, unless asked for otherwise.
+HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
+#: Numbers may get so many times as large as in the rehearsal.
+ROOM = 1.25
+#: How often a network is built for larger numbers if they turn out larger than in the rehearsal.
+TRIES = 4
+#: Numbers of the stream that are held at once, at most: more contexts run in several calls.
+MOST_NUMBERS = 2**25
+
+
+@dataclass(frozen=True)
+class Design:
+    """All that a network is made from."""
+
+    loss: Loss
+    kind: str
+    condition: float
+    shrink: tuple[float, ...]
+    samples: int
+    features: int
+    steps: int
+    reach: tuple[float, float]
+    ranges: Ranges
+    head_tol: float
+    dtype: str
+
+
+@functools.lru_cache(maxsize=16)
+def network_of(design: Design) -> AttentionNetwork:
+    slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
+    algorithm = named(design.kind, design.condition, np.array(design.shrink), design.dtype)
+    return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
+
+
+def _steepest(design: Design) -> float:
+    """The largest slope, about."""
+    if design.loss.name == "squared":
+        return design.reach[0]
+    return math.exp(design.reach[0]) if design.loss.name == "poisson" else 1.0
+
+
+def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> Design:
+    """The design for these contexts; sizes are rounded up to powers of two."""
+    values = plan.step[:, None, None] * contexts.pulls
+    largest = float(np.abs(contexts.targets).max())
+    ranges = Ranges(
+        x=power_above(float(np.abs(contexts.rows).max())),
+        y=power_above(largest),
+        w=power_above(ROOM * max(plan.state, 2.0**-10)),
+        value=power_above(float(np.abs(values).max())),
+        tau=power_above(float((plan.step[:, None] * contexts.l1).max())) if contexts.has_l1 else 0.0,
+    )
+    return Design(
+        loss=contexts.loss,
+        kind=plan.kind,
+        condition=plan.condition,
+        shrink=tuple((float(plan.step.max()) * contexts.ridge).tolist()),
+        samples=contexts.samples,
+        features=contexts.features,
+        steps=steps,
+        reach=(power_above(ROOM * max(plan.argument, 2.0**-10)), power_above(largest)),
+        ranges=ranges,
+        head_tol=HEAD_TOL[dtype] if head_tol is None else head_tol,
+        dtype=dtype,
+    )
+
+
+def in_few_sizes(count: int) -> int:
+    """Rounded up to two leading bits: 1, 2, 3, 4, 6, 8, 12, 16, ..."""
+    unit = 2 ** max(count.bit_length() - 2, 0)
+    return -(-count // unit) * unit
+
+
+def prompts(net: AttentionNetwork, contexts: Contexts, step: Floats, theta: Floats) -> torch.Tensor:
+    """(B, samples, inputs): the examples, the same times the step, and the state to start from."""
+    B, n, D = contexts.rows.shape
+    everyone = {
+        "x": contexts.rows,
+        "u": step[:, None, None] * contexts.pulls,
+        "y": np.zeros((B, n, 1)) if contexts.loss.form == "margin" else contexts.targets[..., None],
+        "w": np.broadcast_to(theta[:, None], (B, n, D)),
+        "p": np.broadcast_to(theta[:, None], (B, n, D)),
+        "tau": np.broadcast_to((step[:, None] * contexts.l1)[:, None], (B, n, D)),
+    }
+    dtype = net.network.dtype
+    groups = dict.fromkeys(name.split("[")[0] for name in net.network.inputs)
+    return torch.tensor(
+        rounded(np.concatenate([everyone[group] for group in groups], axis=2), dtype), dtype=DTYPES[dtype]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """theta: (B, D), where the network came to rest. steps: passes in all. remaining: (B,), by estimate."""
+
+    theta: Floats
+    steps: int
+    remaining: Floats
+    network: AttentionNetwork
+
+
+def run_to_fixed_point(
+    contexts: Contexts, plan: Plan, max_steps: int, tol: float, head_tol: float | None, dtype: str
+) -> Fixed:
+    """The network again and again on its own answer, until no step is missing or no more is gained."""
+    theta, total = contexts.start, 0
+    remaining = np.full(len(theta), np.inf)
+    while True:
+        steps = min(in_few_sizes(plan.needed), max_steps - total)
+        design = designed(contexts, plan, max(steps, 1), head_tol, dtype)
+        found, net = _run(contexts, plan, design, theta)
+        total += steps
+        left = contexts.remaining(found)
+        better = left < remaining
+        gained = bool((left < remaining / 2).any())
+        theta = np.where(better[:, None], found, theta)
+        remaining = np.minimum(left, remaining)
+        if (remaining <= tol).all() or total >= max_steps or not gained:
+            return Fixed(theta, total, remaining, net)
+
+
+def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple[Floats, AttentionNetwork]:
+    for _ in range(TRIES):
+        net = network_of(design)
+        try:
+            return _states(net, prompts(net, contexts, plan.step, theta)), net
+        except DomainError as error:
+            last = error
+        ranges = replace(design.ranges, w=2 * design.ranges.w)
+        design = replace(design, ranges=ranges, reach=(2 * design.reach[0], design.reach[1]))
+    raise last
+
+
+def _states(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
+    """The answers, (B, D)."""
+    keys = max(head.sees.block for head in net.network.heads)
+    together = max(1, MOST_NUMBERS // (prompt.shape[1] * keys * 4 * len(net.network.embed.coordinates)))
+    with torch.no_grad():
+        parts = [net(part)[..., 0, :] for part in prompt.split(together)]
+    return torch.cat(parts).double().numpy()

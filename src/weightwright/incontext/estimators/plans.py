@@ -1,0 +1,186 @@
+"""Which algorithm runs, with which step and momentum, for how many steps, and how large numbers get on the way.
+
+The plain algorithm is rehearsed in floats. Only sizes are taken from it: nothing that it finds is handed to the network.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.constructions import passes
+from weightwright.constructions.passes import Algorithm
+from weightwright.incontext.estimators.contexts import Contexts
+from weightwright.incontext.estimators.scaling import power_above
+from weightwright.network.layers import Floats
+
+#: Eigenvalues below so many units roundoff of the largest, for each row or column, count as 0.
+ROUNDOFF = 2.0**-52
+#: Condition numbers that momentum is tried for: each is so many times the last.
+FACTOR = 4.0
+#: How often the curvature may be doubled until a step is stable.
+DOUBLINGS = 40
+#: A rehearsal whose arguments or states grow beyond that has diverged.
+DIVERGED = 1e6
+#: Where the Chebyshev steps start from, the error has to fall by a little more than what is asked for.
+SPARE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """needed: steps until the tolerance, an estimate. step: (B,). condition: of the second derivatives, as the algorithm was told."""
+
+    kind: str
+    condition: float
+    step: Floats
+    needed: int
+    argument: float
+    state: float
+
+    def algorithm(self, ridge: Floats, dtype: str) -> Algorithm:
+        """Its passes; with a ridge all contexts have one step."""
+        return named(self.kind, self.condition, float(self.step.max()) * ridge, dtype)
+
+
+def named(kind: str, condition: float, shrink: Floats, dtype: str) -> Algorithm:
+    if kind == "Chebyshev":
+        return passes.chebyshev(1.0, condition, shrink, dtype)
+    root = 1 / math.sqrt(condition)
+    make = passes.proximal_nesterov if kind == "proximal Nesterov" else passes.nesterov
+    return make((1 - root) / (1 + root), shrink, dtype)
+
+
+def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
+    """The plan for these contexts."""
+    if contexts.loss.name == "squared" and not contexts.has_l1:
+        return _quadratic(contexts, tol, max_steps, dtype)
+    kind = "proximal Nesterov" if contexts.has_l1 else "Nesterov"
+    L = _largest(contexts.hessian(contexts.start), contexts)
+    if contexts.loss.name == "logistic":
+        L = _largest(_at_most(contexts, 0.25), contexts)
+    for _ in range(DOUBLINGS):
+        step = 1 / L
+        tried = rehearsed(
+            contexts, named(kind, 16.0, step.max() * contexts.ridge, dtype), step, min(max_steps, 200), 0.0
+        )
+        if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
+            break
+        L = 2 * L
+    best: tuple[float, float, Rehearsal] | None = None
+    condition = FACTOR
+    while True:
+        run = rehearsed(
+            contexts,
+            named(kind, condition, step.max() * contexts.ridge, dtype),
+            step,
+            max_steps,
+            tol / math.sqrt(condition),
+        )
+        needed = run.needed
+        if best is None or (run.fine and needed < best[0]):
+            best = (needed, condition, run)
+        elif needed > 1.5 * best[0] and condition > 4 * best[1]:
+            break
+        condition *= FACTOR
+        if condition > 4.0**14:
+            break
+    needed, condition, run = best
+    return Plan(kind, condition, step, _whole(needed), run.argument, run.state)
+
+
+def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
+    """Chebyshev steps, for the eigenvalues that are not 0."""
+    values = np.linalg.eigvalsh(contexts.hessian(contexts.start))  # (B, D)
+    L = values[:, -1] * (1 + 2.0**-20)
+    L = np.where(L > 0, L, 1.0)
+    if contexts.ridge.any():
+        L = np.full_like(L, L.max())
+    share = (
+        np.where(values > values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features), values, np.inf).min(
+            axis=1
+        )
+        / L
+    )
+    condition = power_above(max(float((1 / share).max()), 2.0))
+    step = 2 / (L * (1 + 1 / condition))
+    t = math.acosh((condition + 1) / (condition - 1))
+    needed = math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
+    algorithm = named("Chebyshev", condition, step.max() * contexts.ridge, dtype)
+    run = rehearsed(contexts, algorithm, step, min(needed, max_steps), 0.0)
+    return Plan("Chebyshev", condition, step, needed, run.argument, run.state)
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    theta: Floats
+    needed: float
+    argument: float
+    state: float
+    fine: bool
+
+
+def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int, tol: float) -> Rehearsal:
+    """The plain algorithm in floats, until a step changes the states by less than tol, relative to the largest."""
+    w = p = contexts.start
+    pulls, clock = step[:, None, None] * contexts.pulls, algorithm.clock
+    tau = step[:, None] * contexts.l1
+    largest_argument = largest_state = 0.0
+    needed, change, halfway, quiet = math.inf, math.inf, math.inf, 0
+    with np.errstate(all="ignore"):
+        for k in range(steps):
+            now = algorithm.step(k)
+            arguments = contexts.arguments(w)
+            size = np.abs(arguments - contexts.targets if contexts.loss.form == "residual" else arguments).max()
+            largest_argument = max(largest_argument, float(size))
+            z = now.alpha * w - np.einsum("bn,bnd->bd", contexts.slopes(arguments), pulls)
+            q = np.zeros_like(z)
+            if now.middle == "threshold":
+                q = np.sign(z) * np.maximum(np.abs(z) - tau, 0)
+            elif now.middle == "clock":
+                q = (z - p) / (1 + math.exp(-clock))
+            before, states = (p if algorithm.answer == "p" else w), np.stack([z, q, p, w])
+            new = np.einsum("as,sbd->abd", now.method, states)
+            w, p = new[0], new[-1]
+            clock += now.tick
+            largest_state = max(largest_state, float(np.abs(new).max()))
+            if not (largest_state < DIVERGED and largest_argument < DIVERGED):
+                return Rehearsal(w, math.inf, DIVERGED, DIVERGED, False)
+            if tol:
+                answer = p if algorithm.answer == "p" else w
+                change = float(
+                    (np.abs(answer - before).max(axis=1) / np.maximum(np.abs(answer).max(axis=1), 1e-300)).max()
+                )
+                halfway = change if k == steps // 2 else halfway
+                quiet = quiet + 1 if change <= tol else 0
+                if quiet == 3:
+                    needed = k + 1
+                    break
+    if tol and math.isinf(needed):
+        needed = _extrapolated(steps, halfway, change, tol)
+    return Rehearsal(p if algorithm.answer == "p" else w, needed, largest_argument, largest_state, True)
+
+
+def _extrapolated(steps: int, halfway: float, change: float, tol: float) -> float:
+    """When the changes get below tol if they go on falling as over the last half of the steps."""
+    if change <= tol:
+        return steps
+    fall = math.log(halfway / change) if 0 < change < halfway < math.inf else 0.0
+    return steps * (1 + 0.5 * math.log(change / tol) / max(fall, 1e-3))
+
+
+def _at_most(contexts: Contexts, curvature: float) -> Floats:
+    """The second derivatives if every sample's curvature is this."""
+    return curvature * np.swapaxes(contexts.pulls, 1, 2) @ contexts.rows + np.diag(contexts.ridge)
+
+
+def _largest(H: Floats, contexts: Contexts) -> Floats:
+    """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
+    L = np.linalg.eigvalsh(H)[:, -1] * (1 + 2.0**-20)
+    L = np.where(L > 0, L, 1.0)
+    return np.full_like(L, L.max()) if contexts.ridge.any() else L
+
+
+def _whole(needed: float) -> int:
+    return math.ceil(min(needed, 1e15))

@@ -1,0 +1,155 @@
+"""From data and penalties to coefficients: scale, plan, write the prompts, run the network, and scale back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from weightwright.incontext.estimators.contexts import Contexts, padded
+from weightwright.incontext.estimators.networks import in_few_sizes, run_to_fixed_point
+from weightwright.incontext.estimators.plans import Plan, planned
+from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
+from weightwright.incontext.losses import loss
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """One problem: X (n, d), y (n,), sample weights (n,), all positive."""
+
+    X: Floats
+    y: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """ridge/2 |w|^2 + l1 |w|_1, beside the sum of the weighted losses, or (relative) beside their weighted mean."""
+
+    ridge: Fraction = Fraction(0)
+    l1: Fraction = Fraction(0)
+    relative: bool = False
+
+    def exact(self, weights: Floats) -> tuple[Fraction, Fraction]:
+        """Both, beside the sum of the weighted losses."""
+        total = sum(map(Fraction, weights.tolist()), Fraction(0)) if self.relative else Fraction(1)
+        return self.ridge * total, self.l1 * total
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a network is to run. dtype: "float64" or "float32"."""
+
+    intercept: bool
+    tol: float
+    max_steps: int
+    head_tol: float | None
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """coef: (B, d), intercept: (B,). needed: steps by the plan. remaining: (B,), the estimated relative distance."""
+
+    coef: Floats
+    intercept: Floats
+    steps: int
+    needed: int
+    remaining: Floats
+    units: Floats  # (B,): the size of a coefficient that is worth speaking of
+    network: AttentionNetwork
+
+
+def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
+    """All problems in one call of one network."""
+    contexts, scalings, plan = plan_of(problems, loss_name, penalties, settings)
+    if plan.needed > settings.max_steps:
+        warnings.warn(
+            f"these data need about {plan.needed} steps of the {plan.kind} method (condition number about"
+            f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    fixed = run_to_fixed_point(contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    back = [scaling.coefficients(theta) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
+    return Solved(
+        np.stack([coef for coef, _ in back]),
+        np.array([c for _, c in back]),
+        fixed.steps,
+        plan.needed,
+        fixed.remaining,
+        np.linalg.norm(contexts.units, axis=1),
+        fixed.network,
+    )
+
+
+def plan_of(
+    problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings
+) -> tuple[Contexts, list[Scaling], Plan]:
+    """The problems in scaled coordinates, and what is going to be run."""
+    contexts, scalings = _contexts(problems, loss_name, penalties, settings.intercept)
+    return contexts, scalings, planned(contexts, settings.tol, settings.max_steps, settings.dtype)
+
+
+def _contexts(
+    problems: Sequence[Data], name: str, penalties: Penalties, intercept: bool
+) -> tuple[Contexts, list[Scaling]]:
+    totals = np.array([data.weights.sum() for data in problems])
+    whole = totals if penalties.relative else np.full_like(totals, totals.max())
+    scalings = [_scaling(data, name, penalties, intercept) for data in problems]
+    if penalties.ridge and len(problems) > 1:  # the penalty in scaled coordinates is part of the weights of the network
+        common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
+        scalings = [replace(scaling, scale=common) for scaling in scalings]
+    samples = in_few_sizes(max(len(data.X) for data in problems))
+    rows = [scaling.rows(data.X) for scaling, data in zip(scalings, problems, strict=True)]
+    targets = [scaling.targets(data.y) for scaling, data in zip(scalings, problems, strict=True)]
+    if name == "logistic":
+        rows = [x * y[:, None] for x, y in zip(rows, targets, strict=True)]
+    units = np.stack([scaling.units for scaling in scalings])
+    free = np.ones(units.shape[1])
+    free[len(scalings[0].scale) :] = 0.0  # the intercept is not penalised
+    y_scales = np.array([scaling.y_scale for scaling in scalings])[:, None]
+    share = float(penalties.ridge) / (1.0 if penalties.relative else float(whole[0]))
+    l1_share = float(penalties.l1) / (np.ones_like(whole) if penalties.relative else whole)
+    contexts = Contexts(
+        loss=loss(name),
+        rows=padded(rows, samples),
+        targets=padded(targets, samples),
+        weights=padded(
+            [s.rate * data.weights / total for s, data, total in zip(scalings, problems, whole, strict=True)], samples
+        ),
+        ridge=share * free * (units[0] / y_scales[0]) ** 2,
+        l1=l1_share[:, None] * free * units / y_scales**2,
+        units=units,
+        start=np.zeros_like(units),
+    )
+    return contexts, scalings
+
+
+def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Scaling:
+    weights = data.weights / data.weights.sum()
+    scaling = scaling_of(data.X, weights, intercept)
+    if name == "squared":
+        if not (penalties.ridge or penalties.l1) and _dependent(scaling.rows(data.X)):
+            scaling = scaling_of(data.X, weights, intercept, uniform=True)
+        mean = _mean(data.y, weights) if intercept else 0.0
+        size = near_powers_of_two(np.sqrt(weights @ (data.y - mean) ** 2)[None])[0]
+        return replace(scaling, y_mean=mean, y_scale=float(size))
+    if name == "poisson" and intercept:
+        return replace(scaling, rate=float(near_powers_of_two((weights @ data.y)[None])[0]))
+    return scaling
+
+
+def _mean(y: Floats, weights: Floats) -> float:
+    """The weighted mean; of equal numbers exactly that number."""
+    return float(y[0] if (y == y[0]).all() else weights @ y)
+
+
+def _dependent(rows: Floats) -> bool:
+    return bool(np.linalg.matrix_rank(rows) < rows.shape[1])

@@ -1,0 +1,108 @@
+"""Newton's method in balls: from any point, and with a proof that the minimum of a convex function is where it ends.
+
+Let M be positive definite and |v|_M its norm. Suppose that wherever |v - p|_M <= r the Hessian differs from M by at
+most omega < 1, relative to M, and that the gradient g at p has |g|_{M^-1} = m < (1 - omega) r. Then
+
+- a minimum is within r: on the sphere the slope outwards is at least (1 - omega) r - m > 0. It is the only one.
+- It is p - A^-1 g, where A is a mean of Hessians on the way, so it differs from Newton's step p - M^-1 g by at most
+  m omega / (1 - omega) in |.|_M, and by that times the root of (M^-1)_jj in coordinate j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from flint import arb, arb_mat, ctx
+
+from weightwright.incontext.arithmetic import Balls, product
+from weightwright.incontext.enclosing import Enclosure
+from weightwright.incontext.linear import box_around, dot, inverse, root
+
+MOST_STEPS, MOST_HALVINGS = 40, 40
+#: A step must reach this share of the decrease that its slope promises.
+DECREASE = 0.1
+#: Below this omega, more steps do not make the enclosure sharper: more bits would.
+FINEST = 2.0**-64
+
+
+_ENCLOSED = "the optimum was enclosed by Newton's method in balls"
+_SINGULAR = (
+    "no strong convexity can be proven: the Hessian is singular, or nearly so. The optimum may not be unique; add a"
+    " ridge penalty"
+)
+_UNDEFINED = "the loss is undefined, or too large, at the coefficients"
+_NOT_THERE = (
+    f"Newton's method did not arrive in {MOST_STEPS} steps. There may be no optimum, as for labels that a plane"
+    " separates; add a ridge penalty"
+)
+
+
+class Place(Protocol):
+    """A convex function around an exact point."""
+
+    @property
+    def gradient(self) -> Balls: ...
+
+    @property
+    def model(self) -> arb_mat:
+        """A positive semidefinite matrix near the Hessian: M."""
+
+    def change(self, inverse: arb_mat, radius: arb) -> arb:
+        """Not below omega for this radius; infinite or NaN where nothing is known. inverse: of the model."""
+
+
+class Landscape(Protocol):
+    """A convex function with a continuous gradient."""
+
+    def at(self, v: Balls) -> Place | None:
+        """None outside the domain; otherwise gradient and model are finite."""
+
+    def value(self, v: Balls) -> arb:
+        """NaN outside the domain."""
+
+
+def enclosed_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Callable[[Balls], bool]) -> Enclosure:
+    """The minimum as balls, sharp if these bits suffice."""
+    result = Enclosure(None, "")
+    for start in starts:
+        result = _from(landscape, [entry.mid() for entry in start], is_sharp)
+        if result.box is not None:
+            break
+    return result
+
+
+def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> Enclosure:
+    found: Balls | None = None
+    for _ in range(MOST_STEPS):
+        place = landscape.at(v)
+        inverted = inverse(place.model) if place is not None else None
+        if place is None or inverted is None:
+            return Enclosure(found, _ENCLOSED if found else _SINGULAR if place else _UNDEFINED)
+        step = [-entry for entry in product(inverted, place.gradient)]
+        decrement = root(-dot(step, place.gradient))
+        omega = place.change(inverted, 2 * decrement + arb(2) ** -ctx.prec).upper()
+        aim = [a + b for a, b in zip(v, step, strict=True)]
+        if omega < 0.5:
+            found = box_around(aim, inverted, decrement * omega / (1 - omega))
+            if omega < FINEST or is_sharp(found):
+                break
+            v = [entry.mid() for entry in aim]
+        else:
+            further = _downhill(landscape, v, step, decrement)
+            if further is None:
+                break
+            v = further
+    return Enclosure(found, _ENCLOSED) if found else Enclosure(None, _NOT_THERE, hopeless=True)
+
+
+def _downhill(landscape: Landscape, v: Balls, step: Balls, decrement: arb) -> Balls | None:
+    """A point on the way with a smaller value."""
+    share, before = arb(1), landscape.value(v).mid()
+    for _ in range(MOST_HALVINGS):
+        there = [(a + share * b).mid() for a, b in zip(v, step, strict=True)]
+        after = landscape.value(there)
+        if after.is_finite() and after.mid() < before - DECREASE * share * (decrement * decrement).mid():
+            return there
+        share = share / 2
+    return None
