@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="reach must be positive"):
         huber_network(3, 2, sigma_range=(1.0, 2.0), reach=0.0, **usual)
     with pytest.raises(ValueError, match="step times ridge"):
-        huber_network(3, 2, sigma_range=(1.0, 2.0), reach=1.0, shrink=1.0, **usual)
+        huber_network(3, 2, sigma_range=(1.0, 2.0), reach=1.0, shrink=2.0, **usual)
     for name, value, message in (
         ("step", np.zeros(5), "step="),
         ("start", np.zeros(5), "sigma, positive"),
