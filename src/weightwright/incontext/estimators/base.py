@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import float_above, norm
 from weightwright.incontext.descent import dtype_name
+from weightwright.incontext.estimators.contexts import SMALL
 from weightwright.incontext.estimators.predictor import predicted, prediction_bounds
 from weightwright.incontext.estimators.solving import Data, Penalties, Settings, Solved, plan_of, solved
 from weightwright.incontext.losses import loss
@@ -28,8 +29,6 @@ from weightwright.network.layers import Floats
 
 #: A proven distance above this share of the coefficients is worth a warning.
 FAR = {"float64": 1e-5, "float32": 1e-2}
-#: Coefficients below this share of what one unit of the target is worth count as nothing there.
-NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +146,7 @@ class InContextModel(BaseEstimator):
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = float(np.linalg.norm(np.append(coef, intercept)))
-        worth = FAR[self._settings().dtype] * max(size, NOTHING * float(answer.units[mine].max()))
+        worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
         if not self.bound_ <= worth:
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why)

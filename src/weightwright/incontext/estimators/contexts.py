@@ -16,6 +16,10 @@ from weightwright.incontext.losses import Loss
 from weightwright.network.layers import Floats
 
 
+#: Scaled coefficients that are smaller count as this large when errors are compared with them.
+SMALL = 0.01
+
+
 @dataclass(frozen=True, eq=False)
 class Contexts:
     """Minimise sum_i weights_i l(theta.x_i, y_i) + sum_r ridge_r/2 theta_r^2 + l1_r |theta_r|, for every b.
@@ -100,9 +104,8 @@ class Contexts:
         off = theta * ~active
         reduced = g[active] + np.sign(new[active]) * l1[active]
         off[active] = np.linalg.lstsq(H[np.ix_(active, active)], reduced, rcond=None)[0]
-        size = float(np.linalg.norm(theta * units))
-        far = float(np.linalg.norm(off * units))
-        return far / size if size > 0 else (0.0 if far == 0 else np.inf)
+        size = max(float(np.linalg.norm(theta * units)), SMALL * float(units.max()))
+        return float(np.linalg.norm(off * units)) / size
 
 
 def padded(rows: Sequence[Floats], samples: int) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from weightwright.constructions import passes
 from weightwright.constructions.passes import Algorithm
-from weightwright.incontext.estimators.contexts import Contexts
+from weightwright.incontext.estimators.contexts import SMALL, Contexts
 from weightwright.incontext.estimators.scaling import power_above
 from weightwright.network.layers import Floats
 
@@ -150,7 +150,7 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
             if tol:
                 answer = p if algorithm.answer == "p" else w
                 change = float(
-                    (np.abs(answer - before).max(axis=1) / np.maximum(np.abs(answer).max(axis=1), 1e-300)).max()
+                    (np.abs(answer - before).max(axis=1) / np.maximum(np.abs(answer).max(axis=1), SMALL)).max()
                 )
                 halfway = change if k == steps // 2 else halfway
                 quiet = quiet + 1 if change <= tol else 0
