@@ -69,7 +69,7 @@ def _steepest(design: Design) -> float:
 def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> Design:
     """The design for these contexts; sizes are rounded up to powers of two."""
     values = plan.step[:, None, None] * contexts.pulls
-    largest = float(np.abs(contexts.targets).max())
+    largest = ROOM * float(np.abs(contexts.targets).max())
     ranges = Ranges(
         x=power_above(float(np.abs(contexts.rows).max())),
         y=power_above(largest),

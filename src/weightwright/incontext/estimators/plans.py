@@ -18,8 +18,10 @@ from weightwright.network.layers import Floats
 
 #: Eigenvalues below so many units roundoff of the largest, for each row or column, count as 0.
 ROUNDOFF = 2.0**-52
-#: Condition numbers that momentum is tried for: each is so many times the last.
-FACTOR = 4.0
+#: Condition numbers that momentum is tried for.
+CONDITIONS = tuple(4.0**k for k in range(1, 15))
+#: So many steps show whether a step size is stable.
+TRIAL = 200
 #: How often the curvature may be doubled until a step is stable.
 DOUBLINGS = 40
 #: A rehearsal whose arguments or states grow beyond that has diverged.
@@ -57,37 +59,34 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
     if contexts.loss.name == "squared" and not contexts.has_l1:
         return _quadratic(contexts, tol, max_steps, dtype)
     kind = "proximal Nesterov" if contexts.has_l1 else "Nesterov"
-    L = _largest(contexts.hessian(contexts.start), contexts)
-    if contexts.loss.name == "logistic":
-        L = _largest(_at_most(contexts, 0.25), contexts)
+    steepest = _at_most(contexts, 0.25) if contexts.loss.name == "logistic" else contexts.hessian(contexts.start)
+    plan, end = _accelerated(contexts, kind, _largest(steepest, contexts), tol, max_steps, dtype)
+    if contexts.loss.name != "squared":  # where slopes have flattened out, longer steps are stable
+        flatter = 2 * _largest(contexts.hessian(end), contexts)
+        if (flatter * plan.step < 1).all():
+            other, _ = _accelerated(contexts, kind, flatter, tol, max_steps, dtype)
+            plan = min(plan, other, key=lambda one: one.needed)
+    return plan
+
+
+def _accelerated(
+    contexts: Contexts, kind: str, L: Floats, tol: float, max_steps: int, dtype: str
+) -> tuple[Plan, Floats]:
+    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and where they end."""
     for _ in range(DOUBLINGS):
-        step = 1 / L
-        tried = rehearsed(
-            contexts, named(kind, 16.0, step.max() * contexts.ridge, dtype), step, min(max_steps, 200), 0.0
-        )
+        shrink = float((1 / L).max()) * contexts.ridge
+        tried = rehearsed(contexts, named(kind, 16.0, shrink, dtype), 1 / L, min(max_steps, TRIAL), 0.0)
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
-        L = 2 * L
-    best: tuple[float, float, Rehearsal] | None = None
-    condition = FACTOR
-    while True:
-        run = rehearsed(
-            contexts,
-            named(kind, condition, step.max() * contexts.ridge, dtype),
-            step,
-            max_steps,
-            tol / math.sqrt(condition),
-        )
-        needed = run.needed
-        if best is None or (run.fine and needed < best[0]):
-            best = (needed, condition, run)
-        elif needed > 1.5 * best[0] and condition > 4 * best[1]:
+        L, shrink = 2 * L, shrink / 2
+    best, chosen = tried, 16.0
+    for condition in CONDITIONS:
+        run = rehearsed(contexts, named(kind, condition, shrink, dtype), 1 / L, max_steps, tol / math.sqrt(condition))
+        if run.fine and run.needed < best.needed:
+            best, chosen = run, condition
+        elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
             break
-        condition *= FACTOR
-        if condition > 4.0**14:
-            break
-    needed, condition, run = best
-    return Plan(kind, condition, step, _whole(needed), run.argument, run.state)
+    return Plan(kind, chosen, 1 / L, _whole(best.needed), best.argument, best.state), best.theta
 
 
 def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
@@ -97,13 +96,9 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     L = np.where(L > 0, L, 1.0)
     if contexts.ridge.any():
         L = np.full_like(L, L.max())
-    share = (
-        np.where(values > values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features), values, np.inf).min(
-            axis=1
-        )
-        / L
-    )
-    condition = power_above(max(float((1 / share).max()), 2.0))
+    nothing = values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features)
+    smallest = np.where(values > nothing, values, np.inf).min(axis=1)
+    condition = power_above(max(float((L / smallest).max()), 2.0))
     step = 2 / (L * (1 + 1 / condition))
     t = math.acosh((condition + 1) / (condition - 1))
     needed = math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
