@@ -54,9 +54,9 @@ def huber_distance(
     and why, where none can be proven. All numbers are meant exactly.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0]
-    >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.375], 0.75, 0.75)
+    >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.5], -0.5, 0.75)
     >>> round(found.bound, 4), round(found.scale, 4)
-    (0.1023, 0.0897)
+    (0.0886, 0.0892)
     """
     objective = Objective(X, y, loss("squared"), weights, 2 * exact_penalty("alpha", alpha), intercept=intercept)
     kink = _epsilon(epsilon)

@@ -25,7 +25,7 @@ from weightwright.incontext.distance import Distance
 from weightwright.incontext.enclosing import BITS, far_side, fitted_numbers, nowhere, sharpest
 from weightwright.incontext.linear import row_lengths, weighted_rows
 from weightwright.incontext.losses import loss
-from weightwright.incontext.newton import Place, enclosed_minimum
+from weightwright.incontext.newton import enclosed_minimum
 from weightwright.incontext.objective import Objective
 from weightwright.network.layers import Floats
 
@@ -34,7 +34,7 @@ def multinomial_distance(
     X: Floats,
     labels: Floats,
     weights: Floats,
-    ridge: float | Fraction,
+    ridge: Fraction,
     intercept: bool,
     coef: Floats,
     intercepts: Floats,
@@ -42,18 +42,19 @@ def multinomial_distance(
     """An upper bound of |(coef, intercepts) - optimum|_2 over all classes (of coef alone without intercepts); infinite,
     and why, where none can be proven. X: (n, d). labels: (n,) of 0 .. K - 1. coef: (K, d). intercepts: (K,).
 
+    >>> from fractions import Fraction
     >>> X, labels = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 1]
-    >>> found = multinomial_distance(X, labels, [1.0] * 4, 1.0, False, [[-0.25], [0.25], [0.0]], [0.0] * 3)
+    >>> found = multinomial_distance(X, labels, [1.0] * 4, Fraction(1), False, [[-0.25], [0.25], [0.0]], [0.0] * 3)
     >>> round(found.bound, 3)
-    0.113
+    0.319
     """
     classes = np.shape(coef)[0] if np.ndim(coef) == 2 else 0
     if classes < 2:
         raise ValueError(f"coef has shape {np.shape(coef)}; an array of shape (classes, features) is needed")
-    objective = Objective(X, labels, loss("squared"), weights, ridge, intercept=intercept)  # type: ignore[arg-type]
+    objective = Objective(X, labels, loss("squared"), weights, ridge, intercept=intercept)
     for i in np.flatnonzero(~np.isin(objective.y, np.arange(classes)))[:1]:
         raise ValueError(
-            f"labels[{i}] is {objective.y[i]!r}; with coef of {classes} rows, labels are 0 .. {classes - 1}"
+            f"labels[{i}] is {float(objective.y[i])!r}; for {classes} rows of coef take 0 to {classes - 1}"
         )
     W = fitted_numbers("coef", coef, (classes, objective.d)).reshape(classes, -1)
     b = fitted_numbers("intercepts", intercepts, (classes,)).reshape(classes, 1)
@@ -68,8 +69,7 @@ def multinomial_distance(
     if found.box is None:
         return nowhere(found.why)
     with working_precision(BITS[0]):
-        place = landscape.at(balls(given))
-        gradient = float_above(norm(place.gradient)) if place else math.inf
+        gradient = landscape.gradient_length(balls(given))
     return Distance(far_side(given, found.box), 0.0, 0.0, gradient, math.inf, found.why)
 
 
@@ -95,7 +95,7 @@ class MultinomialLandscape:
         size = self.objective.size
         return [v[k * size : (k + 1) * size] for k in range(self.classes)]
 
-    def at(self, v: Balls) -> Place | None:
+    def at(self, v: Balls) -> _MultinomialPlace | None:
         shares = []
         for scores in self._scores(v):
             powers = [(z - scores[0]).exp() for z in scores]
@@ -104,6 +104,11 @@ class MultinomialLandscape:
         if not all(p.is_finite() for row in shares for p in row):
             return None
         return _MultinomialPlace(self, v, shares)
+
+    def gradient_length(self, v: Balls) -> float:
+        """Of what scikit-learn minimises: without the ties."""
+        place = self.at(v)
+        return math.inf if place is None else float_above(norm(place.pull))
 
     def value(self, v: Balls) -> arb:
         total = arb(0)
@@ -129,16 +134,21 @@ class _MultinomialPlace:
     v: Balls
     shares: list[Balls]  # the probabilities, sample by sample
 
-    @cached_property
+    @property
     def gradient(self) -> Balls:
+        ties = [tau * x for tau, x in zip(self.landscape.ties, self.landscape.sums(self.v), strict=True)]
+        return [g + tie for g, tie in zip(self.pull, ties * self.landscape.classes, strict=True)]
+
+    @cached_property
+    def pull(self) -> Balls:
+        """The gradient without the ties."""
         landscape, objective = self.landscape, self.landscape.objective
-        ties = [tau * x for tau, x in zip(landscape.ties, landscape.sums(self.v), strict=True)]
         found: Balls = []
         for k, block in enumerate(landscape.blocks(self.v)):
             off = [p[k] - (label == k) for p, label in zip(self.shares, landscape.labels, strict=True)]
             pulls = product(objective.transposed, [s * o for s, o in zip(objective.sample_weights, off, strict=True)])
             ridges = [r * w for r, w in zip(objective.penalties(), block, strict=True)]
-            found += [a + b + c for a, b, c in zip(pulls, ridges, ties, strict=True)]
+            found += [a + b for a, b in zip(pulls, ridges, strict=True)]
         return found
 
     @property

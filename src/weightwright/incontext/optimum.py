@@ -16,15 +16,17 @@ from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import Balls, balls, float_above
 from weightwright.incontext.distance import Distance
 from weightwright.incontext.enclosing import BITS, Enclosure, Method, far_side, fitted_numbers, nowhere, sharpest
+from weightwright.incontext.huber_scale import HuberDistance, huber_distance
 from weightwright.incontext.kinks import has_jumps
 from weightwright.incontext.least_squares import enclosed_least_squares
+from weightwright.incontext.multinomial import multinomial_distance
 from weightwright.incontext.newton import enclosed_minimum
 from weightwright.incontext.objective import Objective
 from weightwright.incontext.smooth import SmoothLandscape
 from weightwright.incontext.sparse import enclosed_sparse
 from weightwright.network.layers import Floats
 
-__all__ = ["Objective", "distance"]
+__all__ = ["HuberDistance", "Objective", "distance", "huber_distance", "multinomial_distance"]
 
 #: From this condition number on it is said that X has full rank by the rounding of its entries only.
 NEARLY_DEPENDENT = 1e13
