@@ -73,7 +73,7 @@ def huber_distance(
         objective.size,
     )
     if found.box is None:
-        return _unknown(found.why)
+        return _unknown(f"{found.why}. The best scale may be zero, where most samples can be fitted exactly")
     with working_precision(BITS[0]):
         place = landscape.at(balls(given))
         gradient = float_above(norm(place.gradient)) if place else math.inf

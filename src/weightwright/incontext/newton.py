@@ -36,7 +36,7 @@ _SINGULAR = (
 _UNDEFINED = "the loss is undefined, or too large, at the coefficients"
 _NOT_THERE = (
     f"Newton's method did not arrive in {MOST_STEPS} steps. There may be no optimum, as where a plane separates the"
-    " labels or where the best scale is zero; add a ridge penalty"
+    " labels; add a ridge penalty"
 )
 
 

@@ -62,8 +62,8 @@ def distance(objective: Objective, coef: Floats, intercept: float = 0.0) -> Dist
 def _refusal(objective: Objective) -> str:
     """Why nothing can be said, before anything is computed."""
     name = objective.loss.name
-    if not len(objective.counted) and (objective.intercept or not objective.ridge):
-        return "all weights are zero, so every intercept is as good; give one sample a weight"
+    if not len(objective.counted):
+        return "all weights are zero; give one sample a weight"
     if not objective.loss.convex:
         return f"the loss {name} is not known to be convex, so a better optimum may lie elsewhere"
     if objective.l1 and not objective.loss.is_quadratic:
