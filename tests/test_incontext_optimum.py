@@ -8,12 +8,17 @@ from fractions import Fraction
 import numpy as np
 import optima
 import pytest
+from flint import arb, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optima import AWAY, at, data, perturbed, require_sharp
 
-from weightwright.incontext import loss
+from weightwright.certificates.checker.balls import working_precision
+from weightwright.incontext import least_squares, loss
+from weightwright.incontext.arithmetic import balls
+from weightwright.incontext.least_squares import normal_equations
 from weightwright.incontext.optimum import Objective, distance, huber_distance, multinomial_distance
+from weightwright.incontext.sparse import Quadratic, box_from_subgradient
 
 SQUARED = loss("squared")
 
@@ -49,6 +54,13 @@ def test_least_squares_to_exact_fractions(name: str) -> None:
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
         require_sharp(at(objective, v), v, optimum)
+
+
+def test_with_few_independent_samples_no_rank_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take seconds for some hundred features."""
+    X, y, s, ridge, intercept = SQUARES["fewer samples than features"]
+    monkeypatch.delattr(least_squares, "_column_relations")
+    assert at(Objective(X, y, SQUARED, s, ridge=ridge, intercept=intercept), np.zeros(7)).bound < 10
 
 
 def test_dependent_columns_have_the_shortest_optimum() -> None:
@@ -121,6 +133,7 @@ LASSOS = {
     "elastic net": (*data(21), Fraction(3), Fraction(2)),
     "all zero": (*data(22), Fraction(1000), Fraction(0)),
     "badly scaled": (*badly_scaled(23), Fraction(1, 2), Fraction(0)),
+    "fewer samples than features": (*data(26, 4, 5)[:2], np.ones(4), Fraction(1, 4), Fraction(0)),
 }
 
 
@@ -144,6 +157,19 @@ def test_a_feature_that_just_joins_the_support(nudge: Fraction) -> None:
     assert any(optimum[:3]) == (nudge < 0)
     v = perturbed(optimum, 0, 1e-9)
     require_sharp(at(Objective(X, y, SQUARED, s, l1=l1), v), v, optimum)
+
+
+def test_a_subgradient_says_where_the_optimum_is() -> None:
+    """From any point, also where the search for the support did not arrive."""
+    X, y, s = data(27)
+    optimum = optima.sparse_optimum(X, y, s, Fraction(3), Fraction(1))
+    with working_precision(256):
+        quadratic = Quadratic(*normal_equations(Objective(X, y, SQUARED, s, ridge=1)), arb(3), 3)
+        for seed, away in enumerate(AWAY):
+            box = box_from_subgradient(quadratic, balls(perturbed(optimum, seed, away)))
+            assert all(
+                side.contains(arb(fmpq(x.numerator, x.denominator))) for side, x in zip(box, optimum, strict=True)
+            )
 
 
 def test_a_sparse_optimum_that_is_not_unique() -> None:

@@ -31,10 +31,20 @@ def log_cosh_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fracti
     return optima.gradient(X, s, ridge, lambda m, i: mpmath.tanh(m - y[i]))
 
 
+def kinked_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction) -> optima.Gradient:
+    return optima.gradient(X, s, ridge, lambda m, i: min(max(m - y[i], mpmath.mpf(-1)), mpmath.mpf(1)))
+
+
+def hinge_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction) -> optima.Gradient:
+    return optima.gradient(X, s, ridge, lambda m, i: -y[i] * min(max(1 - y[i] * m, mpmath.mpf(0)), mpmath.mpf(2)) / 2)
+
+
 SMOOTH = {
     "logistic": (loss("logistic"), logistic_gradient, Fraction(1, 3)),
     "logistic without ridge": (loss("logistic"), logistic_gradient, Fraction(0)),
     "poisson": (loss("poisson"), poisson_gradient, Fraction(1, 10)),
+    "huber": (loss("huber", delta=1.0), kinked_gradient, Fraction(0)),
+    "hinge": (loss("hinge", width=2.0), hinge_gradient, Fraction(1, 2)),
     "own": (loss(formula="log(cosh(x))"), log_cosh_gradient, Fraction(0)),
 }
 
@@ -84,6 +94,25 @@ def test_huber_with_its_scale(alpha: float, intercept: bool) -> None:
         found = huber_distance(X, y, s, 1.35, alpha, intercept, v[:3], v[3] if intercept else 0.0, v[-1])
         require_sharp(found, v[:-1], optimum[:-1])
         assert optima.length(v[-1:], optimum[-1:]) <= found.scale
+
+
+def test_huber_where_samples_change_sides() -> None:
+    """So many samples that some lie between the given point and the optimum's side of the kink."""
+    X, y, s = data(44, 60)
+    near = HuberRegressor(alpha=0.5, tol=1e-9, max_iter=10_000).fit(X, y, s)
+    start = [*near.coef_, near.intercept_, near.scale_]
+    optimum = optima.refined(optima.huber_gradient(X, y, s, 1.35, 0.5, True), start)
+    for seed in range(20):
+        v = perturbed(optimum, seed, 10.0 ** -(1 + seed % 4))
+        found = huber_distance(X, y, s, 1.35, 0.5, True, v[:3], v[3], v[-1])
+        require_sharp(found, v[:-1], optimum[:-1])
+        assert optima.length(v[-1:], optimum[-1:]) <= found.scale
+
+
+def test_huber_past_a_singular_hessian() -> None:
+    """On the way so few samples are inliers that the Hessian is singular."""
+    X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0.0, 1.5, 1.75, 3.25, 4.0, 5.0]
+    assert huber_distance(X, y, [1.0] * 6, 1.35, 0.0, True, [1.0], 0.125, 0.25).bound < 0.03
 
 
 def test_huber_without_a_best_scale() -> None:

@@ -19,7 +19,9 @@ from weightwright.incontext.arithmetic import Balls, product
 from weightwright.incontext.enclosing import Enclosure
 from weightwright.incontext.linear import box_around, diagonal, dot, inverse, length
 
-MOST_STEPS, MOST_HALVINGS = 40, 40
+MOST_STEPS, LEAST_STEPS, MOST_HALVINGS = 40, 8, 40
+#: With p numbers a step takes about p^3 operations; there are as many steps as take so many, within those limits.
+OPERATIONS = 2**24
 #: A step must reach this share of the decrease that its slope promises.
 DECREASE = 0.1
 #: What is added to the diagonal of a singular model, relative to it.
@@ -35,8 +37,8 @@ _SINGULAR = (
 )
 _UNDEFINED = "the loss is undefined, or too large, at the coefficients"
 _NOT_THERE = (
-    f"Newton's method did not arrive in {MOST_STEPS} steps. There may be no optimum, as where a plane separates the"
-    " labels; add a ridge penalty"
+    "Newton's method did not arrive: there may be no optimum, as where a plane separates the labels. Add a ridge"
+    " penalty, or give coefficients that are nearer"
 )
 
 
@@ -77,7 +79,8 @@ def enclosed_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Ca
 def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> Enclosure:
     found: Balls | None = None
     why, further = _NOT_THERE, None
-    for _ in range(MOST_STEPS):
+    steps = max(min(OPERATIONS // len(v) ** 3, MOST_STEPS), LEAST_STEPS)
+    for _ in range(steps):
         place = landscape.at(v)
         if place is None:
             why = _UNDEFINED
