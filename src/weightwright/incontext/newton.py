@@ -78,7 +78,7 @@ def enclosed_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Ca
 
 def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> Enclosure:
     found: Balls | None = None
-    why, further = _NOT_THERE, None
+    why = _NOT_THERE
     steps = max(min(OPERATIONS // len(v) ** 3, MOST_STEPS), LEAST_STEPS)
     for _ in range(steps):
         place = landscape.at(v)
@@ -86,8 +86,9 @@ def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> 
             why = _UNDEFINED
             break
         inverted = inverse(place.model)
+        why = _SINGULAR if inverted is None else _NOT_THERE
         if inverted is None:
-            why, further = _SINGULAR, _downhill(landscape, v, place.gradient, inverse(_softened(place.model)))
+            further = _downhill(landscape, v, place.gradient, inverse(_softened(place.model)))
         else:
             decrement = length(place.gradient, inverted)
             omega = place.change(inverted, 2 * decrement + arb(2) ** -ctx.prec).upper()

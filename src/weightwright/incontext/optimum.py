@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import Balls, balls, float_above
@@ -73,26 +73,27 @@ def _refusal(objective: Objective) -> str:
 
 def _method(objective: Objective) -> Method:
     if objective.l1:
-        return lambda start, is_sharp: Enclosure(*_sparse(objective, start))
+        return lambda start, is_sharp: _sparse(objective, start)
     if objective.loss.is_quadratic:
-        return lambda start, is_sharp: Enclosure(*_least_squares(objective))
+        return lambda start, is_sharp: _least_squares(objective)
     landscape, zero = SmoothLandscape(objective), [arb(0)] * objective.size
     return lambda start, is_sharp: enclosed_minimum(landscape, (start, zero), is_sharp)
 
 
-def _sparse(objective: Objective, start: Balls) -> tuple[Balls | None, str]:
+def _sparse(objective: Objective, start: Balls) -> Enclosure:
     box = enclosed_sparse(objective, start)
     if box is not None:
-        return box, "support and signs of the optimum are known, and it was computed in balls"
-    return None, "no support with its signs could be verified: the optimum may not be unique; add a ridge penalty"
+        return Enclosure(box, "support and signs of the optimum are known, and it was computed in balls")
+    why = "no support with its signs could be verified: the optimum may not be unique; add a ridge penalty"
+    return Enclosure(None, why, hopeless=ctx.prec > BITS[0])  # a singular system stays singular
 
 
-def _least_squares(objective: Objective) -> tuple[Balls | None, str]:
+def _least_squares(objective: Objective) -> Enclosure:
     box, rank = enclosed_least_squares(objective)
     if box is None:
-        return None, "the normal equations are singular within the bits that are tried; add a ridge penalty"
+        return Enclosure(None, "the normal equations are singular within the bits that are tried; add a ridge penalty")
     which = "" if rank == objective.d else f" with the smallest |w| ({rank} of {objective.d} columns are independent)"
-    return box, f"the optimum{which} was computed in balls" + _caution(objective, rank)
+    return Enclosure(box, f"the optimum{which} was computed in balls" + _caution(objective, rank))
 
 
 def _caution(objective: Objective, rank: int) -> str:
