@@ -28,8 +28,8 @@ def enclosed_least_squares(objective: Objective) -> tuple[Balls | None, int]:
     """The optimum of the squared loss without l1, as balls, and how many columns are independent (of each other and of
     a constant, if there is an intercept). None if more bits are needed.
 
-    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. With an intercept
-    or without ridge there must be a counted sample.
+    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. There must be a
+    counted sample.
     """
     n, d = len(objective.counted), objective.d
     if objective.ridge or n > d:

@@ -17,11 +17,15 @@ from flint import arb, arb_mat, ctx
 
 from weightwright.incontext.arithmetic import Balls, product
 from weightwright.incontext.enclosing import Enclosure
-from weightwright.incontext.linear import box_around, dot, inverse, root
+from weightwright.incontext.linear import box_around, diagonal, dot, inverse, length
 
-MOST_STEPS, MOST_HALVINGS = 40, 40
+MOST_STEPS, LEAST_STEPS, MOST_HALVINGS = 40, 8, 40
+#: With p numbers a step takes about p^3 operations; there are as many steps as take so many, within those limits.
+OPERATIONS = 2**24
 #: A step must reach this share of the decrease that its slope promises.
 DECREASE = 0.1
+#: What is added to the diagonal of a singular model, relative to it.
+SOFT = 2.0**-10
 #: Below this omega, more steps do not make the enclosure sharper: more bits would.
 FINEST = 2.0**-64
 
@@ -33,8 +37,8 @@ _SINGULAR = (
 )
 _UNDEFINED = "the loss is undefined, or too large, at the coefficients"
 _NOT_THERE = (
-    f"Newton's method did not arrive in {MOST_STEPS} steps. There may be no optimum, as for labels that a plane"
-    " separates; add a ridge penalty"
+    "Newton's method did not arrive: there may be no optimum, as where a plane separates the labels. Add a ridge"
+    " penalty, or give coefficients that are nearer"
 )
 
 
@@ -74,35 +78,55 @@ def enclosed_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Ca
 
 def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> Enclosure:
     found: Balls | None = None
-    for _ in range(MOST_STEPS):
+    why = _NOT_THERE
+    steps = max(min(OPERATIONS // len(v) ** 3, MOST_STEPS), LEAST_STEPS)
+    for _ in range(steps):
         place = landscape.at(v)
-        inverted = inverse(place.model) if place is not None else None
-        if place is None or inverted is None:
-            return Enclosure(found, _ENCLOSED if found else _SINGULAR if place else _UNDEFINED)
-        step = [-entry for entry in product(inverted, place.gradient)]
-        decrement = root(-dot(step, place.gradient))
-        omega = place.change(inverted, 2 * decrement + arb(2) ** -ctx.prec).upper()
-        aim = [a + b for a, b in zip(v, step, strict=True)]
-        if omega < 0.5:
-            found = box_around(aim, inverted, decrement * omega / (1 - omega))
-            if omega < FINEST or is_sharp(found):
-                break
-            v = [entry.mid() for entry in aim]
+        if place is None:
+            why = _UNDEFINED
+            break
+        inverted = inverse(place.model)
+        why = _SINGULAR if inverted is None else _NOT_THERE
+        if inverted is None:
+            further = _downhill(landscape, v, place.gradient, inverse(_softened(place.model)))
         else:
-            further = _downhill(landscape, v, step, decrement)
-            if further is None:
-                break
-            v = further
-    return Enclosure(found, _ENCLOSED) if found else Enclosure(None, _NOT_THERE, hopeless=True)
+            decrement = length(place.gradient, inverted)
+            omega = place.change(inverted, 2 * decrement + arb(2) ** -ctx.prec).upper()
+            if omega < 0.5:
+                aim = _aim(v, place.gradient, inverted)
+                found = box_around(aim, inverted, decrement * omega / (1 - omega))
+                if omega < FINEST or is_sharp(found):
+                    break
+                further = aim
+            else:
+                further = _downhill(landscape, v, place.gradient, inverted)
+        if further is None:
+            break
+        v = [entry.mid() for entry in further]
+    return Enclosure(found, _ENCLOSED) if found else Enclosure(None, why, hopeless=True)
 
 
-def _downhill(landscape: Landscape, v: Balls, step: Balls, decrement: arb) -> Balls | None:
-    """A point on the way with a smaller value."""
-    share, before = arb(1), landscape.value(v).mid()
+def _aim(v: Balls, gradient: Balls, inverted: arb_mat, share: arb | int = 1) -> Balls:
+    """v - share M^-1 g."""
+    return [a - share * b for a, b in zip(v, product(inverted, gradient), strict=True)]
+
+
+def _softened(model: arb_mat) -> arb_mat:
+    """The model with a larger diagonal: where it is singular, a step along it still goes down."""
+    entries = [row[j].mid() for j, row in enumerate(model.table())]
+    least = max(entries, key=float) * SOFT * SOFT
+    return model + diagonal([SOFT * entry + least for entry in entries])
+
+
+def _downhill(landscape: Landscape, v: Balls, gradient: Balls, inverted: arb_mat | None) -> Balls | None:
+    """A point with a smaller value on the way that Newton's step goes."""
+    if inverted is None:
+        return None
+    share, before, promised = arb(1), landscape.value(v).mid(), dot(gradient, product(inverted, gradient)).mid()
     for _ in range(MOST_HALVINGS):
-        there = [(a + share * b).mid() for a, b in zip(v, step, strict=True)]
+        there = [entry.mid() for entry in _aim(v, gradient, inverted, share)]
         after = landscape.value(there)
-        if after.is_finite() and after.mid() < before - DECREASE * share * (decrement * decrement).mid():
+        if after.is_finite() and after.mid() < before - DECREASE * share * promised:
             return there
         share = share / 2
     return None

@@ -10,21 +10,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import Balls, balls, float_above
 from weightwright.incontext.distance import Distance
 from weightwright.incontext.enclosing import BITS, Enclosure, Method, far_side, fitted_numbers, nowhere, sharpest
+from weightwright.incontext.huber_scale import HuberDistance, huber_distance
 from weightwright.incontext.kinks import has_jumps
 from weightwright.incontext.least_squares import enclosed_least_squares
+from weightwright.incontext.multinomial import multinomial_distance
 from weightwright.incontext.newton import enclosed_minimum
 from weightwright.incontext.objective import Objective
 from weightwright.incontext.smooth import SmoothLandscape
 from weightwright.incontext.sparse import enclosed_sparse
 from weightwright.network.layers import Floats
 
-__all__ = ["Objective", "distance"]
+__all__ = ["HuberDistance", "Objective", "distance", "huber_distance", "multinomial_distance"]
 
 #: From this condition number on it is said that X has full rank by the rounding of its entries only.
 NEARLY_DEPENDENT = 1e13
@@ -60,8 +62,8 @@ def distance(objective: Objective, coef: Floats, intercept: float = 0.0) -> Dist
 def _refusal(objective: Objective) -> str:
     """Why nothing can be said, before anything is computed."""
     name = objective.loss.name
-    if not len(objective.counted) and (objective.intercept or not objective.ridge):
-        return "all weights are zero, so every intercept is as good; give one sample a weight"
+    if not len(objective.counted):
+        return "all weights are zero; give one sample a weight"
     if not objective.loss.convex:
         return f"the loss {name} is not known to be convex, so a better optimum may lie elsewhere"
     if objective.l1 and not objective.loss.is_quadratic:
@@ -71,26 +73,27 @@ def _refusal(objective: Objective) -> str:
 
 def _method(objective: Objective) -> Method:
     if objective.l1:
-        return lambda start, is_sharp: Enclosure(*_sparse(objective, start))
+        return lambda start, is_sharp: _sparse(objective, start)
     if objective.loss.is_quadratic:
-        return lambda start, is_sharp: Enclosure(*_least_squares(objective))
+        return lambda start, is_sharp: _least_squares(objective)
     landscape, zero = SmoothLandscape(objective), [arb(0)] * objective.size
     return lambda start, is_sharp: enclosed_minimum(landscape, (start, zero), is_sharp)
 
 
-def _sparse(objective: Objective, start: Balls) -> tuple[Balls | None, str]:
+def _sparse(objective: Objective, start: Balls) -> Enclosure:
     box = enclosed_sparse(objective, start)
     if box is not None:
-        return box, "support and signs of the optimum are known, and it was computed in balls"
-    return None, "no support with its signs could be verified: the optimum may not be unique; add a ridge penalty"
+        return Enclosure(box, "support and signs of the optimum are known, and it was computed in balls")
+    why = "no support with its signs could be verified: the optimum may not be unique; add a ridge penalty"
+    return Enclosure(None, why, hopeless=ctx.prec > BITS[0])  # a singular system stays singular
 
 
-def _least_squares(objective: Objective) -> tuple[Balls | None, str]:
+def _least_squares(objective: Objective) -> Enclosure:
     box, rank = enclosed_least_squares(objective)
     if box is None:
-        return None, "the normal equations are singular within the bits that are tried; add a ridge penalty"
+        return Enclosure(None, "the normal equations are singular within the bits that are tried; add a ridge penalty")
     which = "" if rank == objective.d else f" with the smallest |w| ({rank} of {objective.d} columns are independent)"
-    return box, f"the optimum{which} was computed in balls" + _caution(objective, rank)
+    return Enclosure(box, f"the optimum{which} was computed in balls" + _caution(objective, rank))
 
 
 def _caution(objective: Objective, rank: int) -> str:

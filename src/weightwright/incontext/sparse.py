@@ -22,7 +22,7 @@ MOST_CHANGES = (4, 20)
 
 
 @dataclass(frozen=True)
-class _Quadratic:
+class Quadratic:
     """v^T G v / 2 - b.v + l1 sum of |v_r| over the first d."""
 
     G: arb_mat
@@ -51,20 +51,20 @@ class _Quadratic:
 
 def enclosed_sparse(objective: Objective, start: Balls) -> Balls | None:
     """The optimum of the squared loss with l1 > 0; None if it cannot be proven with these bits."""
-    quadratic = _Quadratic(*normal_equations(objective), rational(objective.l1), objective.d)
+    quadratic = Quadratic(*normal_equations(objective), rational(objective.l1), objective.d)
     nowhere = [arb(0)] * objective.size
     for first in (start, nowhere):
         reached = _active_set(quadratic, first)
         if reached is None:
             continue
         signs, found = reached
-        proven = found if _is_optimal(quadratic, signs, found) else _around(quadratic, found)
+        proven = found if _is_optimal(quadratic, signs, found) else box_from_subgradient(quadratic, found)
         if proven is not None:
             return proven
     return None
 
 
-def _active_set(quadratic: _Quadratic, start: Balls) -> tuple[dict[int, int], Balls] | None:
+def _active_set(quadratic: Quadratic, start: Balls) -> tuple[dict[int, int], Balls] | None:
     """Signs of a support and the optimum there, likely that of all. They are decided by midpoints: nothing is proven
     here. None where the first systems are singular."""
     d = quadratic.d
@@ -94,7 +94,7 @@ def _active_set(quadratic: _Quadratic, start: Balls) -> tuple[dict[int, int], Ba
     return reached
 
 
-def _is_optimal(quadratic: _Quadratic, signs: dict[int, int], found: Balls) -> bool:
+def _is_optimal(quadratic: Quadratic, signs: dict[int, int], found: Balls) -> bool:
     """Strictly: the signs are right and all other slopes are below l1. Then there is no other optimum.
 
     (Any optimum has the same slopes, so the same support or less, where G is nonsingular.)
@@ -103,7 +103,7 @@ def _is_optimal(quadratic: _Quadratic, signs: dict[int, int], found: Balls) -> b
     return all(signs[j] * found[j] > 0 if j in signs else abs(slopes[j]) < quadratic.l1 for j in range(quadratic.d))
 
 
-def _around(quadratic: _Quadratic, found: Balls) -> Balls | None:
+def box_from_subgradient(quadratic: Quadratic, found: Balls) -> Balls | None:
     """The optimum v* from a point v that need not be it: with a subgradient r at v, r.(v - v*) >= |v - v*|_G^2, so
     |v - v*|_G <= |r|_{G^-1}. None where G is not proven to be nonsingular."""
     inverted = inverse(quadratic.G)
