@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -59,10 +58,10 @@ class InContextModel(BaseEstimator):
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Write the examples into a prompt, run the network to its fixed point, and read the coefficients off its state.
+        """Write the examples into a prompt, run the network to its fixed point, read the coefficients off its state.
 
-        ConvergenceWarning, before the run where more than max_steps steps are needed, and after it where the coefficients are
-        not proven to be near the optimum.
+        ConvergenceWarning, before the run where more than max_steps steps are needed, and after it where the
+        coefficients are not proven to be near the optimum.
         """
         self._validate_params()
         data = self._read(X, y, sample_weight)
@@ -153,8 +152,8 @@ class InContextModel(BaseEstimator):
 
     def _warn(self, size: float, why: str) -> None:
         warnings.warn(
-            f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be within"
-            f" {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be needed;"
+            f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
+            f" within {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be needed;"
             " raise max_steps, take a stronger penalty, or scale the data",
             ConvergenceWarning,
             stacklevel=4,
@@ -173,8 +172,8 @@ class InContextModel(BaseEstimator):
         return answers[:, 0] if np.ndim(self.coef_) == 1 else answers
 
     def prediction_bound(self, X: Any) -> Floats:
-        """For every row, what its w.x + c is off by at most, rounding included: so much two predictions of a row, alone or beside
-        others, can differ by twice."""
+        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row, alone and
+        beside others, differ by twice that at most."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         bounds = prediction_bounds(X, *self._models())

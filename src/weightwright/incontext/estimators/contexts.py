@@ -15,7 +15,6 @@ from scipy.special import expit
 from weightwright.incontext.losses import Loss
 from weightwright.network.layers import Floats
 
-
 #: Scaled coefficients that are smaller count as this large when errors are compared with them.
 SMALL = 0.01
 
@@ -24,8 +23,8 @@ SMALL = 0.01
 class Contexts:
     """Minimise sum_i weights_i l(theta.x_i, y_i) + sum_r ridge_r/2 theta_r^2 + l1_r |theta_r|, for every b.
 
-    rows: (B, n, D), for margins times the label. targets, weights: (B, n); a row of weight 0 and zeros is padding. ridge: (D,).
-    l1: (B, D). units: (B, D), what a state of 1 is in the original coordinates. start: (B, D).
+    rows: (B, n, D), for margins times the label. targets, weights: (B, n); a row of weight 0 and zeros is padding.
+    ridge: (D,). l1: (B, D). units: (B, D), what a state of 1 is in the original coordinates. start: (B, D).
     """
 
     loss: Loss
@@ -84,8 +83,8 @@ class Contexts:
         return np.swapaxes(curved, 1, 2) @ self.rows + np.diag(self.ridge)
 
     def remaining(self, theta: Floats) -> Floats:
-        """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: one Newton step, on the
-        features that a proximal step leaves away from 0."""
+        """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: one Newton step,
+        on the features that a proximal step leaves away from 0."""
         with np.errstate(all="ignore"):
             g, H = self.gradient(theta), self.hessian(theta)
             far = np.empty(len(theta))

@@ -102,7 +102,7 @@ class Lasso(_LeastSquares):
 
 
 class ElasticNet(_LeastSquares):
-    """Both penalties, as scikit-learn's ElasticNet: alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2 beside the mean."""
+    """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **InContextModel._parameter_constraints,

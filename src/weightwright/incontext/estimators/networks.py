@@ -1,7 +1,7 @@
 """The network of a plan, its prompts, and running it to its fixed point.
 
-A network is built for sizes: so many samples and features, a loss, an algorithm and how large numbers get, all rounded up. Data
-sets of about the same size share one; it is kept.
+A network is built for sizes: so many samples and features, a loss, an algorithm and how large numbers get, all rounded
+up. Data sets of about the same size share one; it is kept.
 """
 
 from __future__ import annotations

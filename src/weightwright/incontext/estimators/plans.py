@@ -1,6 +1,6 @@
 """Which algorithm runs, with which step and momentum, for how many steps, and how large numbers get on the way.
 
-The plain algorithm is rehearsed in floats. Only sizes are taken from it: nothing that it finds is handed to the network.
+The plain algorithm is rehearsed in floats. Only sizes are taken from it: what it finds is not handed to the network.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SPARE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """needed: steps until the tolerance, an estimate. step: (B,). condition: of the second derivatives, as the algorithm was told."""
+    """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for. argument,
+    state: the largest that occurred."""
 
     kind: str
     condition: float
@@ -72,7 +73,8 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
 def _accelerated(
     contexts: Contexts, kind: str, L: Floats, tol: float, max_steps: int, dtype: str
 ) -> tuple[Plan, Floats]:
-    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and where they end."""
+    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and where
+    they end."""
     for _ in range(DOUBLINGS):
         shrink = float((1 / L).max()) * contexts.ridge
         tried = rehearsed(contexts, named(kind, 16.0, shrink, dtype), 1 / L, min(max_steps, TRIAL), 0.0)
@@ -174,7 +176,7 @@ def _largest(H: Floats, contexts: Contexts) -> Floats:
     """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
     L = np.linalg.eigvalsh(H)[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
-    return np.full_like(L, L.max()) if contexts.ridge.any() else L
+    return np.full(len(L), L.max()) if contexts.ridge.any() else L
 
 
 def _whole(needed: float) -> int:

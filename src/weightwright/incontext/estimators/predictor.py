@@ -1,7 +1,7 @@
 """Predictions as a forward pass: the rows stand in a prompt beside the coefficients, and attention multiplies them.
 
-Each row is a token with keys of its own, so no row is computed from another. Rows and coefficients are scaled by powers of two,
-exactly, such that every product that occurs lies in [-1, 1]: one network serves all models of so many features.
+Each row is a token with keys of its own, so no row is computed from another. Rows and coefficients are scaled by powers
+of two, exactly, such that every product that occurs lies in [-1, 1]: one network serves all models of so many features.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
 
 
 def _scaled(X: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
-    """The coefficients with entries up to 1, the rows such that the products add up to 1 at most, and the factors, powers of two."""
+    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and their factors."""
     rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
     _, exponents = np.frexp(w)
     state = np.ldexp(w, -exponents)

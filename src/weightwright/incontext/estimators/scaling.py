@@ -61,7 +61,7 @@ def scaling_of(X: Floats, weights: Floats, intercept: bool, uniform: bool = Fals
     """
     mean = weights @ X if intercept else np.zeros(X.shape[1])
     if intercept:
-        same = (X == X[:1]).all(axis=0)
+        same = np.ptp(X, axis=0) == 0
         mean = np.where(same, X[0], mean)  # what is constant is 0 exactly
     size = np.sqrt(weights @ (X - mean) ** 2)
     if uniform:
