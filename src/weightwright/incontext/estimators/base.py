@@ -153,8 +153,8 @@ class InContextModel(BaseEstimator):
     def _warn(self, size: float, why: str) -> None:
         warnings.warn(
             f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
-            f" within {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be needed;"
-            " raise max_steps, take a stronger penalty, or scale the data",
+            f" within {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be"
+            " needed; raise max_steps, take a stronger penalty, or scale the data",
             ConvergenceWarning,
             stacklevel=4,
         )

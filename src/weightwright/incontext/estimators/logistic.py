@@ -22,8 +22,8 @@ from weightwright.network.layers import Floats
 class LogisticRegression(ClassifierMixin, InContextModel):
     """As scikit-learn's LogisticRegression: C times the sum of the logistic losses, and |w|^2/2.
 
-    A softmax over two keys is the slope of the logistic loss, so the tables are exact. Of more than two classes each has
-    a problem of its own, against all others (one-vs-rest); all of them run in one call.
+    A softmax over two keys is the slope of the logistic loss, so the tables are exact. Of more than two classes each
+    has a problem of its own, against all others (one-vs-rest); all of them run in one call.
     """
 
     _loss = "logistic"

@@ -176,7 +176,7 @@ def _largest(H: Floats, contexts: Contexts) -> Floats:
     """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
     L = np.linalg.eigvalsh(H)[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
-    return np.full(len(L), L.max()) if contexts.ridge.any() else L
+    return np.asarray(np.full(len(L), L.max()) if contexts.ridge.any() else L, dtype=np.float64)
 
 
 def _whole(needed: float) -> int:
