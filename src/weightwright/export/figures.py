@@ -32,10 +32,22 @@ def check_plottable(path: str | os.PathLike[str]) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _METADATA:
         raise ValueError(f"plot {os.fspath(path)!r}: the name must end in one of {', '.join(_METADATA)}")
+    require_matplotlib()
+
+
+def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise WeightwrightError("plots need matplotlib: pip install 'weightwright[experiments]'") from error
+
+
+def drawn_figure(make: Callable[[], Any]) -> Any:
+    """The figure that `make` draws, in our style."""
+    from matplotlib import style
+
+    with style.context(["default", _STYLE]):
+        return make()
 
 
 def write_figure(path: str | os.PathLike[str], make: Callable[[], Any]) -> None:

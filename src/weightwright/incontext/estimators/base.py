@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import float_above, norm
 from weightwright.incontext.descent import dtype_name
 from weightwright.incontext.estimators.contexts import SMALL
+from weightwright.incontext.estimators.pictures import heads_picture
 from weightwright.incontext.estimators.predictor import predicted, prediction_bounds
 from weightwright.incontext.estimators.solving import Data, Penalties, Settings, Solved, plan_of, solved
 from weightwright.incontext.losses import loss
@@ -138,6 +140,7 @@ class InContextModel(BaseEstimator):
         self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
         self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
         self.network_ = answer.network
+        self.prompt_, self.scaling_ = answer.prompts[first].clone(), answer.scalings[first]
         found = [
             distance(self._objective(problem), w, float(c))
             for problem, w, c in zip(data.problems(), coef, intercept, strict=True)
@@ -178,6 +181,12 @@ class InContextModel(BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         bounds = prediction_bounds(X, *self._models())
         return bounds[:, 0] if np.ndim(self.coef_) == 1 else bounds
+
+    def plot_heads(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib figure, or a
+        file (.png, .svg or .pdf)."""
+        check_is_fitted(self)
+        return heads_picture(self, path)
 
     def _models(self) -> tuple[Floats, Floats]:
         coef = np.atleast_2d(self.coef_)

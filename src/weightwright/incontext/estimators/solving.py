@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.incontext.estimators.contexts import Contexts, padded
-from weightwright.incontext.estimators.networks import in_few_sizes, run_to_fixed_point
+from weightwright.incontext.estimators.networks import in_few_sizes, prompts, run_to_fixed_point
 from weightwright.incontext.estimators.plans import Plan, planned
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
 from weightwright.incontext.losses import loss
@@ -64,6 +65,8 @@ class Solved:
     remaining: Floats
     units: Floats  # (B,): the size of a coefficient that is worth speaking of
     network: AttentionNetwork
+    prompts: torch.Tensor  # (B, samples, inputs): what the network was shown first
+    scalings: Sequence[Scaling]
 
 
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
@@ -86,6 +89,8 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         fixed.remaining,
         np.linalg.norm(contexts.units, axis=1),
         fixed.network,
+        prompts(fixed.network, contexts, plan.step, contexts.start),
+        scalings,
     )
 
 
