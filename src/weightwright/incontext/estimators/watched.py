@@ -30,9 +30,9 @@ ROWS = 12
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A function that a head looks up, along its argument. weights: (points, keys), of the table's first head. exact:
-    the function itself. bound: what is proven of the error, None where nothing is. first, last: the arguments of the
-    examples before the first pass and after the last."""
+    """A function that a head looks up, along its argument. weights, values: (points, keys) and (keys,), of the table's
+    first head. exact: the function itself. bound: what is proven of the error, None where nothing is. first, last: the
+    arguments of the examples before the first pass and after the last."""
 
     formula: str
     argument: str
@@ -40,7 +40,8 @@ class Table:
     found: Floats
     exact: Floats
     weights: Floats
-    bound: float
+    values: Floats
+    bound: float | None
     first: Floats
     last: Floats
 
@@ -51,10 +52,11 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Who looks at whom, in the last pass. weights: (rows, keys). rows: what the rows are. keys: what the columns are.
-    heads: how many heads the rows are of."""
+    """Who looks at whom, in the last pass. weights: (rows, keys). says: the same in words. rows, keys: what the rows and
+    the columns are. heads: how many heads the layer has."""
 
     role: str
+    says: str
     weights: Floats
     rows: str
     keys: str
@@ -69,6 +71,10 @@ class Watched:
     path: Floats
     tables: tuple[Table, ...]
     patterns: tuple[Pattern, ...]
+
+    @property
+    def passes(self) -> int:
+        return len(self.path) - 1
 
 
 def watched(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> Watched:
@@ -159,13 +165,13 @@ def _tables(net: AttentionNetwork, prompt: torch.Tensor, path: Floats) -> Iterat
         if along is None or not isinstance(claim, LayerClaim):
             continue
         s, stream = _along(net, summand)
-        found, weights = _looked_up(net, own, stream)
+        found, weights, own_values = _looked_up(net, own, stream)
         first, last = (along[0] * (x @ theta) + along[1] * y for theta in (path[0], path[-1]))
         exact = np.broadcast_to(values(parse(summand.formula, ("x",)), s), s.shape)
         terms = claim.terms
         bound = math.nextafter(math.fsum((terms.approximation, terms.leakage, terms.rounding)), math.inf)
         argument = argument_in_words(along)
-        yield Table(summand.formula, argument, s, found, exact, weights, bound, first, last)
+        yield Table(summand.formula, argument, s, found, exact, weights, own_values, bound, first, last)
 
 
 Triple = tuple[tuple[Layer, nn.Module], tuple[Layer, nn.Module], tuple[Layer, nn.Module]]
@@ -183,34 +189,36 @@ def _triples(net: AttentionNetwork) -> list[Triple]:
 
 def _along(net: AttentionNetwork, summand: Summand) -> tuple[Floats, Floats]:
     """Arguments from one end of the table to the other, and tokens that have them, with u = (1, 0, ...)."""
-    assert summand.along is not None
+    assert summand.along is not None and net.certificate is not None  # noqa: PT018
     claim, (a, b), names = summand.claim, summand.along, net.network.embed.coordinates
     end = min(-claim.lo, claim.hi) / summand.scale * (1 - 2.0**-15)  # rounding may not carry it outside
     dtype = np.float64 if net.network.dtype == "float64" else np.float32
     s = np.linspace(-end, end, POINTS, dtype=dtype).astype(np.float64)
     stream = np.zeros((POINTS, len(names)))
-    stream[:, [names.index("one"), names.index("u[0]"), names.index("w[0]")]] = 1.0
+    stream[:, [names.index("one"), names.index("u[0]")]] = 1.0
     if a:
-        stream[:, names.index("x[0]")] = s / a
+        state = float(np.atleast_2d(net.certificate.domain.hi)[0, net.network.inputs.index("w[0]")])  # a power of two
+        stream[:, names.index("w[0]")] = state
+        stream[:, names.index("x[0]")] = s / a / state
     else:
         stream[:, names.index("y")] = s / b
     return s, stream
 
 
-def _looked_up(net: AttentionNetwork, tables: Sequence[Triple], stream: Floats) -> tuple[Floats, Floats]:
-    """What these tables make of the stream, in g[0], and the weights of the first."""
+def _looked_up(net: AttentionNetwork, tables: Sequence[Triple], stream: Floats) -> tuple[Floats, Floats, Floats]:
+    """What these tables make of the stream, in g[0]; the weights and the values of the first."""
     X = torch.tensor(stream, dtype=net.dtype)[None]
-    weights: Floats | None = None
     place = net.network.embed.coordinates.index("g[0]")
+    shown: list[tuple[Floats, Floats]] = []
     with torch.no_grad():
         for (_, spread), (layer, attend), (_, gather) in tables:
             blocks = spread(X)
-            if weights is None:
-                assert isinstance(layer, Attention)
-                weights = head_weights(layer.heads[0], blocks[0].double().numpy(), net.network.registers)
+            assert isinstance(layer, Attention)
+            head, keys = layer.heads[0], blocks[0].double().numpy()
+            own = (keys[: head.sees.block] @ head.W_V @ head.W_O)[:, layer.coordinates.index("g[0]")]
+            shown.append((head_weights(head, keys, net.network.registers), own))
             X = gather(attend(blocks))
-    assert weights is not None
-    return X[0, :, place].double().numpy(), weights
+    return X[0, :, place].double().numpy(), *shown[0]
 
 
 def head_weights(head: Head, X: Floats, registers: Floats) -> Floats:
@@ -240,14 +248,16 @@ def _patterns(net: AttentionNetwork, streams: dict[int, Floats]) -> Iterator[Pat
         if first.sees.data == "block":
             P = first.sees.block
             weights = head_weights(first, X[: ROWS * P], net.network.registers)
-            yield Pattern(first.role, weights, "example that asks", "keys of its own block", len(layer.heads))
+            says = f"each example sees its own {P} keys"
+            yield Pattern(first.role, says, weights, "example that asks", "keys of its own block", len(layer.heads))
         elif first.sees.data == "none":
             weights = head_weights(first, X[:ROWS], net.network.registers)
-            yield Pattern(first.role, weights, "example that asks", "registers", len(layer.heads))
+            says = "each example sees the same registers"
+            yield Pattern(first.role, says, weights, "example that asks", "registers", len(layer.heads))
         else:
             rows = [head_weights(head, X[:1], net.network.registers)[0] for head in layer.heads]
-            keys = ("register", "itself")
-            yield Pattern(_common(layer.heads), np.stack(rows), "head", "what a token sees", len(rows), keys)
+            says, keys = "a token sees itself and a register of zeros", ("register", "itself")
+            yield Pattern(_common(layer.heads), says, np.stack(rows), "head", "what it sees", len(rows), keys)
 
 
 def _of_last_pass(net: AttentionNetwork, layers: Sequence[Layer]) -> list[Layer]:
