@@ -42,6 +42,16 @@ def guard(net: AttentionNetwork, guards: Sequence[tuple[Layer, Guard]]) -> None:
         modules[id(layer)].register_forward_pre_hook(_Watch(net, one))
 
 
+def guards_of(net: AttentionNetwork) -> list[tuple[Layer, Guard]]:
+    """What `guard` was given."""
+    return [
+        (layer, hook.guard)
+        for layer, module in flat(net.network.layers, net.layers)
+        for hook in module._forward_pre_hooks.values()
+        if isinstance(hook, _Watch)
+    ]
+
+
 class _Watch:
     """A hook that is data and no closure: a copy of the network has its own, and can be pickled."""
 

@@ -188,6 +188,11 @@ class InContextModel(BaseEstimator):
         check_is_fitted(self)
         return heads_picture(self, path)
 
+    def _read_off(self, state: Floats) -> Floats:
+        """The coefficients and the intercept, of the first output, that a state of the network stands for."""
+        coef, intercept = self.scaling_.coefficients(state)
+        return np.append(coef, intercept)
+
     def _models(self) -> tuple[Floats, Floats]:
         coef = np.atleast_2d(self.coef_)
         return coef, np.broadcast_to(np.atleast_1d(self.intercept_), (len(coef),))

@@ -1,4 +1,4 @@
-"""What each head of a fitted estimator's network does, in one picture: the prompt, the tables, the attention, the way."""
+"""What each head of a fitted estimator's network does, in one picture: prompt, tables, attention, coefficients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from weightwright.certificates.claims import rounded_up
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
-from weightwright.incontext.estimators.watched import Pattern, Table, Watched, examples, watched
+from weightwright.incontext.estimators.tables import Table
+from weightwright.incontext.estimators.watched import Pattern, Watched, is_example, watched
 from weightwright.network.layers import Floats
 
 if TYPE_CHECKING:
@@ -48,31 +49,38 @@ def heads_figure(model: InContextModel) -> Any:
     from matplotlib.figure import Figure
 
     seen = watched(model.network_, model.prompt_, model.n_iter_)
-    figure = Figure(figsize=(14, 15), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr]
+    beside = len(seen.tables) == 1  # else tables and attention have a row each
+    heights = (3.4, 7.2, 4.2) if beside else (3.4, 6.6, 3.8, 4.2) if seen.tables else (3.4, 4.2, 4.2)
+    figure: Any = Figure(figsize=(14, sum(heights) + 0.2), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(_title(model), fontsize=15, parse_math=False)
-    top, middle, bottom = figure.subfigures(3, 1, height_ratios=(3.4, 7.2, 4.2))
+    top, *middle, bottom = figure.subfigures(len(heights), 1, height_ratios=heights)
     _prompt(top, model)
+    if beside:
+        middle = middle[0].subfigures(1, 2, width_ratios=(1.2, 1))
     if seen.tables:
-        left, right = middle.subfigures(1, 2, width_ratios=(1.2 if len(seen.tables) == 1 else 2.2, 1))
-        _tables(left, seen.tables)
-        _attention(right, seen.patterns, 1)
-    else:
-        _attention(middle, seen.patterns, min(len(seen.patterns), 3))
+        _tables(middle[0], seen.tables)
+    _attention(middle[-1], seen.patterns, beside)
     _way(bottom, model, seen)
     return figure
 
 
 def _title(model: InContextModel) -> str:
-    tokens = len(examples(model.prompt_.double().numpy(), model.network_.network.inputs))
+    tokens = len(_rows(model))
     count = f"{tokens} examples" if tokens > 1 else "1 example"
     return f"What each head does: {type(model).__name__} on {count} of {model.n_features_in_} features"
+
+
+def _rows(model: InContextModel) -> Floats:
+    """The tokens of the prompt that hold an example."""
+    prompt = model.prompt_.double().numpy()
+    return prompt[is_example(prompt, model.network_.network.inputs)]
 
 
 def _prompt(part: Any, model: InContextModel) -> None:
     """The first tokens, a panel for each group of columns."""
     inputs = model.network_.network.inputs
-    rows = examples(model.prompt_.double().numpy(), inputs)
+    rows = _rows(model)
     places: dict[str, list[int]] = {}
     for i, name in enumerate(inputs):
         places.setdefault(name.split("[")[0], []).append(i)
@@ -90,7 +98,7 @@ def _prompt(part: Any, model: InContextModel) -> None:
         if 1 < len(columns) == len(names) <= _NAMED:
             axes.set_xticks(range(len(names)), names, fontsize=8, rotation=45, ha="right", rotation_mode="anchor")
         if not size:
-            said = "0: labels are\nin x and u" if name == "y" else "0 at first"
+            said = "0: labels are\nin x and u" if name == "y" and hasattr(model, "classes_") else "0 at first"
             axes.text(0.5, 0.5, said, transform=axes.transAxes, ha="center", va="center", fontsize=10)
     panels[0].set_ylabel("token = example")
     _whole_ticks(panels[0].yaxis, len(few))
@@ -126,8 +134,9 @@ def _tables(part: Any, tables: tuple[Table, ...]) -> None:
     panels[2, 0].set_ylabel("error")
     labels = panels[0, 0].get_legend_handles_labels()
     part.legend(*labels, loc="outside lower center", ncols=4, fontsize=10, frameon=False)
-    what = "head that knows the loss" if len(tables) == 1 else "heads that know the loss"
-    part.suptitle(f"(b) The {what}: its slope as a table of keys and values", fontsize=13)
+    what = "head that knows the loss: its slope as" if len(tables) == 1 else "heads that know the loss: its slope as"
+    what = what if tables[0].bound is not None else "functions that heads look up:"
+    part.suptitle(f"(b) The {what} a table of keys and values", fontsize=13)
 
 
 def _function(axes: Any, table: Table) -> None:
@@ -151,7 +160,12 @@ def _in_s(formula: str) -> str:
     >>> _in_s("-sigmoid(-x)"), _in_s("exp(x)")
     ('-sigmoid(-s)', 'exp(s)')
     """
-    return re.sub(r"\bx\b", "s", formula)
+    return _short(re.sub(r"\bx\b", "s", formula))
+
+
+def _short(text: str) -> str:
+    """With fewer digits."""
+    return re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
 def _keys(axes: Any, table: Table) -> None:
@@ -164,6 +178,7 @@ def _keys(axes: Any, table: Table) -> None:
     axes.set_title(f"how: softmax over {keys} keys", fontsize=11)
     bars = axes.inset_axes((1.02, 0, 0.2, 1), sharey=axes)
     bars.barh(np.arange(keys), table.values, color=np.where(table.values < 0, "#d6604d", "#4393c3"))
+    bars.grid(False)
     bars.tick_params(labelleft=False, labelsize=8)
     bars.locator_params(axis="x", nbins=3)
     bars.set_title("their values", fontsize=9)
@@ -181,14 +196,14 @@ def _error(axes: Any, table: Table) -> None:
     axes.set_title(f"how well{proven}", fontsize=11)
 
 
-def _attention(part: Any, patterns: tuple[Pattern, ...], columns: int) -> None:
-    """A panel for each layer of heads."""
-    rows = -(-len(patterns) // columns)
-    panels = part.subplots(rows, columns, squeeze=False).T.ravel()
-    for axes, pattern in zip(panels, patterns, strict=False):
+def _attention(part: Any, patterns: tuple[Pattern, ...], column: bool) -> None:
+    """A panel for each layer of heads, in a column or in a row."""
+    panels = part.subplots(*((len(patterns), 1) if column else (1, len(patterns))), squeeze=False).ravel()
+    for axes, pattern in zip(panels, patterns, strict=True):
         image = axes.imshow(pattern.weights, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
         axes.grid(False)
-        axes.set_title(f"{_counted(pattern.heads)}: {pattern.role}\n{pattern.says}", fontsize=11, parse_math=False)
+        title = f"{_counted(pattern.heads)}: {_short(pattern.role)}\n{pattern.says}"
+        axes.set_title(title, fontsize=11 if len(panels) < 4 else 9, parse_math=False)
         axes.set_xlabel(pattern.keys)
         axes.set_ylabel(pattern.rows)
         _whole_ticks(axes.xaxis, pattern.weights.shape[1])
@@ -198,8 +213,6 @@ def _attention(part: Any, patterns: tuple[Pattern, ...], columns: int) -> None:
         if pattern.weights.size <= _WRITTEN:
             _written(axes, pattern.weights)
         part.colorbar(image, ax=axes, label="weight")
-    for axes in panels[len(patterns) :]:
-        axes.remove()
     part.suptitle("(c) Who looks at whom, in the last pass", fontsize=13)
 
 
@@ -228,24 +241,33 @@ def _way(part: Any, model: InContextModel, seen: Watched) -> None:
         left.plot(passes[:moving], seen.path[:moving, r], color=colours[r], linewidth=1.5, label=label)
     if few:
         left.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False)
+    if np.ptp(seen.path) < 1e-9:
+        left.set_ylim(-1, 1)
     left.set_ylabel("coefficient of the scaled feature")
     left.set_title("every coefficient, until its changes are too small to see", fontsize=11)
-    ends = np.append(np.atleast_2d(model.coef_)[0], np.atleast_1d(model.intercept_)[0])
-    way = [np.append(*model.scaling_.coefficients(state)) for state in seen.path]
-    distances = np.linalg.norm(np.array(way) - ends, axis=1)
-    distances = np.where(distances > 0, distances, np.nan)
-    right.plot(passes, distances, color=_NETWORK, linewidth=1.5, label="from the state to coef_, found")
-    lowest = float(np.nanmin(distances, initial=np.inf))
-    if lowest * 1e-6 < model.bound_ < np.inf:
-        label = f"from coef_ to the optimum, proven: {rounded_up(model.bound_)}"
-        right.axhline(model.bound_, color=_BOUND, linestyle="--", linewidth=1.6, label=label)
-    right.set_yscale("log")
-    right.set_ylabel("distance, in your units")
-    right.set_title("how far it is", fontsize=11)
-    right.legend(loc="upper right", fontsize=9, framealpha=0.9)
+    _distances(right, model, seen)
     for axes in (left, right):
         axes.set_xlabel("passes")
+        axes.xaxis.get_major_locator().set_params(integer=True)
     part.suptitle(f"(d) The same layers again and again: {seen.passes} passes", fontsize=13)
+
+
+def _distances(axes: Any, model: InContextModel, seen: Watched) -> None:
+    """From every state to the end, and from there to the optimum."""
+    end = np.append(np.atleast_2d(model.coef_)[0], np.atleast_1d(model.intercept_)[0])
+    found = np.linalg.norm([model._read_off(state) - end for state in seen.path], axis=1)
+    drawn = np.where(found > 0, found, np.nan)
+    axes.plot(np.arange(len(found)), drawn, color=_NETWORK, linewidth=1.5, label="from the state to coef_, found")
+    lowest = float(np.nanmin(drawn, initial=np.inf))
+    if 1e-6 * lowest < model.bound_ < np.inf:
+        label = "from coef_ to the optimum, proven"
+        axes.axhline(model.bound_, color=_BOUND, linestyle="--", linewidth=1.6, label=label)
+    axes.set_yscale("log")
+    axes.set_xlim(0, seen.passes)
+    axes.set_ylabel("distance, in your units")
+    proven = f"proven within {rounded_up(model.bound_)}" if np.isfinite(model.bound_) else "nothing is proven"
+    axes.set_title(f"how far it is; coef_ to the optimum: {proven}", fontsize=11)
+    axes.legend(loc="upper right", fontsize=9, framealpha=0.9)
 
 
 def _moving(path: Floats) -> int:

@@ -5,55 +5,30 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from weightwright.certificates.leaves import LayerClaim
-from weightwright.certificates.prompted import Summand, argument_in_words
-from weightwright.certificates.prover.jets import values
-from weightwright.expressions import parse
-from weightwright.network import Attention, Head, Layer, Loop
-from weightwright.network.layers import Floats
+from weightwright.incontext.estimators.tables import Table, guarded_tables, head_weights, proven_tables
+from weightwright.network import Attention, Head, Loop
+from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.guards import guards_of
 from weightwright.runtime.prompts import flat
 
-#: Points along the argument of a table.
-POINTS = 241
 #: Examples whose attention is shown.
 ROWS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """A function that a head looks up, along its argument. weights, values: (points, keys) and (keys,), of the table's
-    first head. exact: the function itself. bound: what is proven of the error, None where nothing is. first, last: the
-    arguments of the examples before the first pass and after the last."""
-
-    formula: str
-    argument: str
-    s: Floats
-    found: Floats
-    exact: Floats
-    weights: Floats
-    values: Floats
-    bound: float | None
-    first: Floats
-    last: Floats
-
-    @property
-    def errors(self) -> Floats:
-        return np.abs(self.found - self.exact)
-
-
-@dataclass(frozen=True, eq=False)
 class Pattern:
-    """Who looks at whom, in the last pass. weights: (rows, keys). says: the same in words. rows, keys: what the rows and
-    the columns are. heads: how many heads the layer has."""
+    """Who looks at whom, in the last pass. weights: (rows, keys). says: the same in words. rows, keys: what the rows
+    and the columns are. heads: how many heads the layer has."""
 
     role: str
     says: str
@@ -79,8 +54,8 @@ class Watched:
 
 def watched(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> Watched:
     """The network on this prompt, and again on its own answer, until there are so many passes."""
-    path, last = _path(net, prompt, passes)
-    return Watched(path, tuple(_tables(net, prompt, path)), tuple(_patterns(net, last)))
+    seen = _seen(net, prompt, passes)
+    return Watched(seen.path, tuple(_tables(net, prompt, seen)), tuple(_patterns(net, seen.last)))
 
 
 def group(names: Sequence[str], name: str) -> list[int]:
@@ -88,43 +63,51 @@ def group(names: Sequence[str], name: str) -> list[int]:
     return [i for i, one in enumerate(names) if one.split("[")[0] == name]
 
 
-def examples(prompt: Floats, inputs: Sequence[str]) -> Floats:
-    """The tokens that hold an example; the others are padding."""
+def is_example(prompt: Floats, inputs: Sequence[str]) -> Bools:
+    """Which tokens hold an example; the others are padding."""
     own = [i for i, name in enumerate(inputs) if name.split("[")[0] not in ("w", "p", "tau")]
-    return prompt[prompt[:, own].any(axis=1)]
+    return np.asarray(prompt[:, own].any(axis=1))
 
 
-def _path(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> tuple[Floats, dict[int, Floats]]:
-    """The answers after every pass, and by the identity of each attention layer the stream that it saw last."""
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """path: the answers after every pass. first, last: by the identity of a layer, what went into it."""
+
+    path: Floats
+    first: dict[int, Floats]
+    last: dict[int, Floats]
+
+
+def _seen(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> _Seen:
     place = next((i for i, layer in enumerate(net.network.layers) if isinstance(layer, Loop)), None)
-    ends = [net.layers[-1]] if place is None else [net.layers[place].layers[-1]]  # type: ignore[union-attr,index]
-    if place:
-        ends.append(net.layers[place - 1])
-    after = () if place is None else tuple(net.layers)[place + 1 :]
+    modules: list[Any] = list(net.layers)
+    ends = modules[-1:] if place is None else [modules[place].layers[-1], *modules[max(place - 1, 0) : place]]
+    after = () if place is None else modules[place + 1 :]
     answers: list[torch.Tensor] = []
-    streams: dict[int, torch.Tensor] = {}
+    streams = _Streams()
     hooks = [module.register_forward_hook(_Answer(net, after, answers)) for module in ends]
+    tables = {id(layer) for layer, _ in guards_of(net)}
     for layer, module in flat(net.network.layers, net.layers):
-        if isinstance(layer, Attention):
-            hooks.append(module.register_forward_pre_hook(_Stream(streams, id(layer))))
-    given = prompt
+        if isinstance(layer, Attention) or id(layer) in tables:
+            hooks.append(module.register_forward_pre_hook(functools.partial(streams.keep, id(layer))))
     states = [columns for name in ("w", "p") if (columns := group(net.network.inputs, name))]
+    start = prompt[0, states[0]] if states else None
     try:
         with torch.no_grad():
-            while len(answers) < passes:
-                had = len(answers)
-                net(prompt[None])
+            net(prompt[None])
+            while states and len(answers) < passes:
                 prompt = prompt.clone()
                 for columns in states:
                     prompt[:, columns] = answers[-1]
-                if not states or len(answers) == had:
-                    break
+                net(prompt[None])
     finally:
         for hook in hooks:
             hook.remove()
-    start = given[0, states[0]] if states else torch.zeros_like(answers[0])
-    path = np.stack([answer.double().numpy() for answer in (start, *answers[:passes])])
-    return path, {key: stream.double().numpy() for key, stream in streams.items()}
+    first = torch.zeros_like(answers[0]) if start is None else start
+    path = np.stack([answer.double().numpy() for answer in (first, *answers[:passes])])
+    return _Seen(
+        path, *({key: X.double().numpy() for key, X in part.items()} for part in (streams.first, streams.last))
+    )
 
 
 class _Answer:
@@ -140,110 +123,37 @@ class _Answer:
         self.answers.append(found[0] if len(found) == 1 else found[:, 0])
 
 
-class _Stream:
-    """A hook: keeps what goes into a layer."""
+class _Streams:
+    """What goes into layers, the first time and the last."""
 
-    def __init__(self, streams: dict[int, torch.Tensor], key: int) -> None:
-        self.streams, self.key = streams, key
+    def __init__(self) -> None:
+        self.first: dict[int, torch.Tensor] = {}
+        self.last: dict[int, torch.Tensor] = {}
 
-    def __call__(self, _: nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
-        self.streams[self.key] = arguments[0][0]
-
-
-def _tables(net: AttentionNetwork, prompt: torch.Tensor, path: Floats) -> Iterator[Table]:
-    """Of a certified network: each summand of the loss's slope."""
-    certificate = net.certificate
-    if certificate is None or certificate.prompted is None:
-        return
-    triples = _triples(net)
-    rows = examples(prompt.double().numpy(), net.network.inputs)
-    names = net.network.inputs
-    x, y = rows[:, group(names, "x")], rows[:, group(names, "y")][:, 0]
-    for summand in certificate.prompted.summands:
-        own, triples = triples[: summand.tables], triples[summand.tables :]
-        claim, along = summand.claim, summand.along
-        if along is None or not isinstance(claim, LayerClaim):
-            continue
-        s, stream = _along(net, summand)
-        found, weights, own_values = _looked_up(net, own, stream)
-        first, last = (along[0] * (x @ theta) + along[1] * y for theta in (path[0], path[-1]))
-        exact = np.broadcast_to(values(parse(summand.formula, ("x",)), s), s.shape)
-        terms = claim.terms
-        bound = math.nextafter(math.fsum((terms.approximation, terms.leakage, terms.rounding)), math.inf)
-        argument = argument_in_words(along)
-        yield Table(summand.formula, argument, s, found, exact, weights, own_values, bound, first, last)
+    def keep(self, key: int, _: nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        self.last[key] = arguments[0][0]
+        self.first.setdefault(key, arguments[0][0])
 
 
-Triple = tuple[tuple[Layer, nn.Module], tuple[Layer, nn.Module], tuple[Layer, nn.Module]]
-
-
-def _triples(net: AttentionNetwork) -> list[Triple]:
-    """The tables of a pass: the layer that spreads tokens into blocks, the attention, the layer that gathers them."""
-    layers = list(flat(net.network.layers, net.layers))
-    return [
-        (layers[i - 1], layers[i], layers[i + 1])
-        for i in range(1, len(layers) - 1)
-        if isinstance(layers[i][0], Attention) and layers[i][0].heads[0].sees.data == "block"  # type: ignore[union-attr]
-    ]
-
-
-def _along(net: AttentionNetwork, summand: Summand) -> tuple[Floats, Floats]:
-    """Arguments from one end of the table to the other, and tokens that have them, with u = (1, 0, ...)."""
-    assert summand.along is not None and net.certificate is not None  # noqa: PT018
-    claim, (a, b), names = summand.claim, summand.along, net.network.embed.coordinates
-    end = min(-claim.lo, claim.hi) / summand.scale * (1 - 2.0**-15)  # rounding may not carry it outside
-    dtype = np.float64 if net.network.dtype == "float64" else np.float32
-    s = np.linspace(-end, end, POINTS, dtype=dtype).astype(np.float64)
-    stream = np.zeros((POINTS, len(names)))
-    stream[:, [names.index("one"), names.index("u[0]")]] = 1.0
-    if a:
-        state = float(np.atleast_2d(net.certificate.domain.hi)[0, net.network.inputs.index("w[0]")])  # a power of two
-        stream[:, names.index("w[0]")] = state
-        stream[:, names.index("x[0]")] = s / a / state
+def _tables(net: AttentionNetwork, prompt: torch.Tensor, seen: _Seen) -> Iterator[Table]:
+    rows, inputs = prompt.double().numpy(), net.network.inputs
+    own = is_example(rows, inputs)
+    if net.certificate is not None and net.certificate.prompted is not None:
+        x, y = rows[own][:, group(inputs, "x")], rows[own][:, group(inputs, "y")][:, 0]
+        yield from proven_tables(net, x, y, (seen.path[0], seen.path[-1]))
     else:
-        stream[:, names.index("y")] = s / b
-    return s, stream
-
-
-def _looked_up(net: AttentionNetwork, tables: Sequence[Triple], stream: Floats) -> tuple[Floats, Floats, Floats]:
-    """What these tables make of the stream, in g[0]; the weights and the values of the first."""
-    X = torch.tensor(stream, dtype=net.dtype)[None]
-    place = net.network.embed.coordinates.index("g[0]")
-    shown: list[tuple[Floats, Floats]] = []
-    with torch.no_grad():
-        for (_, spread), (layer, attend), (_, gather) in tables:
-            blocks = spread(X)
-            assert isinstance(layer, Attention)
-            head, keys = layer.heads[0], blocks[0].double().numpy()
-            own = (keys[: head.sees.block] @ head.W_V @ head.W_O)[:, layer.coordinates.index("g[0]")]
-            shown.append((head_weights(head, keys, net.network.registers), own))
-            X = gather(attend(blocks))
-    return X[0, :, place].double().numpy(), *shown[0]
-
-
-def head_weights(head: Head, X: Floats, registers: Floats) -> Floats:
-    """(tokens that ask, keys): registers first, then those of the data tokens that each of them sees. X: the stream,
-    (n, d); tokens see themselves, their own block or no data token."""
-    size = {"none": 0, "self": 1, "block": head.sees.block}[head.sees.data]
-    blocks = X.reshape(-1, max(size, 1), X.shape[-1])  # (n / size, size, d)
-    asking = blocks[:, :1] if head.sees.asks == "first" else blocks
-    Q = head.beta * (asking @ head.W_Q)
-    start, stop = head.sees.registers
-    seen = registers[start:stop] @ head.W_K if stop > start else np.zeros((0, head.W_K.shape[1]))
-    scores = Q @ seen.T
-    if size:
-        scores = np.concatenate([scores, Q @ np.swapaxes(blocks @ head.W_K, 1, 2)], axis=-1)
-    scores = scores.reshape(-1, scores.shape[-1])
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+        first, last = (
+            {key: X[own] for key, X in part.items() if len(X) == len(own)} for part in (seen.first, seen.last)
+        )
+        yield from guarded_tables(net, first, last)
 
 
 def _patterns(net: AttentionNetwork, streams: dict[int, Floats]) -> Iterator[Pattern]:
     """The attention of the last pass, layer by layer."""
-    layers = [layer for layer, _ in flat(net.network.layers, net.layers) if id(layer) in streams]
-    last = _of_last_pass(net, layers)
-    for layer in last:
-        assert isinstance(layer, Attention)
+    loop = next((layer for layer in net.network.layers if isinstance(layer, Loop)), None)
+    for layer in net.network.layers if loop is None else loop.layers:
+        if not isinstance(layer, Attention):
+            continue
         X, first = streams[id(layer)], layer.heads[0]
         if first.sees.data == "block":
             P = first.sees.block
@@ -258,12 +168,6 @@ def _patterns(net: AttentionNetwork, streams: dict[int, Floats]) -> Iterator[Pat
             rows = [head_weights(head, X[:1], net.network.registers)[0] for head in layer.heads]
             says, keys = "a token sees itself and a register of zeros", ("register", "itself")
             yield Pattern(_common(layer.heads), says, np.stack(rows), "head", "what it sees", len(rows), keys)
-
-
-def _of_last_pass(net: AttentionNetwork, layers: Sequence[Layer]) -> list[Layer]:
-    loop = next((layer for layer in net.network.layers if isinstance(layer, Loop)), None)
-    inside = [] if loop is None else [id(layer) for layer in loop.layers]
-    return [layer for layer in layers if loop is None or id(layer) in inside]
 
 
 def _common(heads: Sequence[Head]) -> str:
