@@ -31,7 +31,7 @@ COLUMNS = {
 #: Tokens of the prompt that are drawn, and features up to which columns and lines are named.
 _TOKENS, _NAMED = 12, 12
 #: Weights of a panel up to which they are written as numbers.
-_WRITTEN = 24
+_WRITTEN = 36
 _NETWORK, _EXACT, _BOUND = "tab:blue", "0.55", "tab:red"
 
 
@@ -51,7 +51,8 @@ def heads_figure(model: InContextModel) -> Any:
     seen = watched(model.network_, model.prompt_, model.n_iter_)
     beside = len(seen.tables) == 1  # else tables and attention have a row each
     heights = (3.4, 7.2, 4.2) if beside else (3.4, 6.6, 3.8, 4.2) if seen.tables else (3.4, 4.2, 4.2)
-    figure: Any = Figure(figsize=(14, sum(heights) + 0.2), layout="constrained")
+    width = 14 if beside else max(14, 3.6 * len(seen.patterns))
+    figure: Any = Figure(figsize=(width, sum(heights) + 0.2), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(_title(model), fontsize=15, parse_math=False)
     top, *middle, bottom = figure.subfigures(len(heights), 1, height_ratios=heights)
@@ -60,8 +61,8 @@ def heads_figure(model: InContextModel) -> Any:
         middle = middle[0].subfigures(1, 2, width_ratios=(1.2, 1))
     if seen.tables:
         _tables(middle[0], seen.tables)
-    _attention(middle[-1], seen.patterns, beside)
-    _way(bottom, model, seen)
+    _attention(middle[-1], seen.patterns, beside, "(c)" if seen.tables else "(b)")
+    _way(bottom, model, seen, "(d)" if seen.tables else "(c)")
     return figure
 
 
@@ -129,7 +130,7 @@ def _tables(part: Any, tables: tuple[Table, ...]) -> None:
         _error(column[2], table)
         residual = ", the residual" if table.argument == "w.x - y" else ""
         column[2].set_xlabel(f"s = {table.argument}{residual}", parse_math=False)
-    panels[0, 0].set_ylabel("slope")
+    panels[0, 0].set_ylabel("result")
     panels[1, 0].set_ylabel("key")
     panels[2, 0].set_ylabel("error")
     labels = panels[0, 0].get_legend_handles_labels()
@@ -181,7 +182,7 @@ def _keys(axes: Any, table: Table) -> None:
     bars.grid(False)
     bars.tick_params(labelleft=False, labelsize=8)
     bars.locator_params(axis="x", nbins=3)
-    bars.set_title("their values", fontsize=9)
+    bars.set_title("values", fontsize=9)
 
 
 def _error(axes: Any, table: Table) -> None:
@@ -196,7 +197,7 @@ def _error(axes: Any, table: Table) -> None:
     axes.set_title(f"how well{proven}", fontsize=11)
 
 
-def _attention(part: Any, patterns: tuple[Pattern, ...], column: bool) -> None:
+def _attention(part: Any, patterns: tuple[Pattern, ...], column: bool, letter: str) -> None:
     """A panel for each layer of heads, in a column or in a row."""
     panels = part.subplots(*((len(patterns), 1) if column else (1, len(patterns))), squeeze=False).ravel()
     for axes, pattern in zip(panels, patterns, strict=True):
@@ -213,7 +214,7 @@ def _attention(part: Any, patterns: tuple[Pattern, ...], column: bool) -> None:
         if pattern.weights.size <= _WRITTEN:
             _written(axes, pattern.weights)
         part.colorbar(image, ax=axes, label="weight")
-    part.suptitle("(c) Who looks at whom, in the last pass", fontsize=13)
+    part.suptitle(f"{letter} Who looks at whom, in the last pass", fontsize=13)
 
 
 def _counted(heads: int) -> str:
@@ -226,7 +227,7 @@ def _written(axes: Any, weights: Floats) -> None:
         axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=colour)
 
 
-def _way(part: Any, model: InContextModel, seen: Watched) -> None:
+def _way(part: Any, model: InContextModel, seen: Watched, letter: str) -> None:
     """Every coefficient over the passes, and the distance to where they end under the proven bound."""
     from matplotlib import colormaps
 
@@ -249,7 +250,7 @@ def _way(part: Any, model: InContextModel, seen: Watched) -> None:
     for axes in (left, right):
         axes.set_xlabel("passes")
         axes.xaxis.get_major_locator().set_params(integer=True)
-    part.suptitle(f"(d) The same layers again and again: {seen.passes} passes", fontsize=13)
+    part.suptitle(f"{letter} The same layers again and again: {seen.passes} passes", fontsize=13)
 
 
 def _distances(axes: Any, model: InContextModel, seen: Watched) -> None:
