@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import re
 
-import notebook
 import numpy as np
 import pytest
-from notebook import NOTEBOOK, Json, read, run, text_of
+from run_notebook import NOTEBOOK, Json, read, run, text_of
 from sklearn import linear_model
 
 
@@ -71,4 +70,4 @@ def test_a_cell_that_raises_is_named() -> None:
     assert raised.value.__notes__ == ["in cell 1 of the notebook:\nb = a / 0"]
     namespace, done = run({"cells": cells[:1]})
     assert namespace["a"] == 1
-    assert notebook.text_of(done["cells"][0]) == "1"
+    assert text_of(done["cells"][0]) == "1"
