@@ -140,7 +140,9 @@ class InContextModel(BaseEstimator):
         self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
         self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
         self.network_ = answer.network
-        self.prompt_, self.scaling_ = answer.prompts[first].clone(), answer.scalings[first]
+        shown = answer.shown
+        self.prompt_: Any = None if shown is None else shown.prompts[first].clone()
+        self.scaling_: Any = None if shown is None else shown.scalings[first]
         found = [
             distance(self._objective(problem), w, float(c))
             for problem, w, c in zip(data.problems(), coef, intercept, strict=True)
@@ -186,6 +188,8 @@ class InContextModel(BaseEstimator):
         """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib figure, or a
         file (.png, .svg or .pdf)."""
         check_is_fitted(self)
+        if self.prompt_ is None:
+            raise ValueError(f"{self!r} found its coefficients with several prompts; none of them stands for the run")
         return heads_picture(self, path)
 
     def _read_off(self, state: Floats) -> Floats:

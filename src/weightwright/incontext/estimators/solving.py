@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -55,8 +55,17 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
+class Shown:
+    """prompts: (B, samples, inputs), on which the network starts. scalings: what makes coefficients of their states."""
+
+    prompts: torch.Tensor
+    scalings: Sequence[Scaling]
+
+
+@dataclass(frozen=True, eq=False)
 class Solved:
-    """coef: (B, d), intercept: (B,). needed: steps by the plan. remaining: (B,), the estimated relative distance."""
+    """coef: (B, d), intercept: (B,). needed: steps by the plan. remaining: (B,), the estimated relative distance.
+    shown: None where no single prompt stands for the run."""
 
     coef: Floats
     intercept: Floats
@@ -65,8 +74,7 @@ class Solved:
     remaining: Floats
     units: Floats  # (B,): the size of a coefficient that is worth speaking of
     network: AttentionNetwork
-    prompts: torch.Tensor  # (B, samples, inputs): what the network was shown first
-    scalings: Sequence[Scaling]
+    shown: Shown | None = field(default=None, kw_only=True)
 
 
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
@@ -89,8 +97,7 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         fixed.remaining,
         np.linalg.norm(contexts.units, axis=1),
         fixed.network,
-        prompts(fixed.network, contexts, plan.step, contexts.start),
-        scalings,
+        shown=Shown(prompts(fixed.network, contexts, plan.step, contexts.start), scalings),
     )
 
 
