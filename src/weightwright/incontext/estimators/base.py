@@ -193,8 +193,8 @@ class InContextModel(BaseEstimator):
         return heads_picture(self, path)
 
     def _read_off(self, state: Floats) -> Floats:
-        """The coefficients and the intercept, of the first output, that a state of the network stands for."""
-        coef, intercept = self.scaling_.coefficients(state)
+        """The coefficients and the intercept, of the first output, that a state of the network begins with."""
+        coef, intercept = self.scaling_.coefficients(state[: self.n_features_in_ + self.fit_intercept])
         return np.append(coef, intercept)
 
     def _models(self) -> tuple[Floats, Floats]:
