@@ -56,9 +56,9 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """prompts: (B, samples, inputs), on which the network starts. scalings: what makes coefficients of their states."""
+    """prompts: (samples, inputs) each, on which the network starts. scalings: what makes coefficients of their states."""
 
-    prompts: torch.Tensor
+    prompts: Sequence[torch.Tensor]
     scalings: Sequence[Scaling]
 
 
@@ -97,7 +97,7 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         fixed.remaining,
         np.linalg.norm(contexts.units, axis=1),
         fixed.network,
-        shown=Shown(prompts(fixed.network, contexts, plan.step, contexts.start), scalings),
+        shown=Shown(list(prompts(fixed.network, contexts, plan.step, contexts.start)), scalings),
     )
 
 
