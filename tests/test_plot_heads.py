@@ -115,6 +115,7 @@ def prompt_stream(model: Any, layer: Any) -> Any:
 
 def test_patterns_are_of_the_heads_of_one_pass(model: Any) -> None:
     patterns = seen_of(model).patterns
+    assert all(pattern.tokens in ((), (0, 3, 5, 8, 11, 13, 16, 18, 21, 24, 26, 29)) for pattern in patterns)
     assert all(np.abs(pattern.weights.sum(axis=1) - 1).max() < 1e-12 for pattern in patterns)
     assert {p.role: p.heads for p in patterns} == {
         "Ridge": {"x of w.x - y": 1, "momentum": 1},

@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.certificates.claims import rounded_up
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
 from weightwright.incontext.estimators.tables import Table
-from weightwright.incontext.estimators.watched import Pattern, Watched, is_example, watched
+from weightwright.incontext.estimators.watched import Pattern, Watched, is_example, some_tokens, watched
 from weightwright.network.layers import Floats
 
 if TYPE_CHECKING:
@@ -27,9 +27,11 @@ COLUMNS = {
     "tau": "how much a pass\nshrinks (l1)",
     "v": "weight\nand step",
     "t": "the pull of\nits own class",
+    "h": "a row of the\nGram matrix",
+    "b0": "the right side",
 }
-#: Tokens of the prompt that are drawn, and features up to which columns and lines are named.
-_TOKENS, _NAMED = 12, 12
+#: Features up to which columns and lines are named.
+_NAMED = 12
 #: Weights of a panel up to which they are written as numbers.
 _WRITTEN = 36
 _NETWORK, _EXACT, _BOUND = "tab:blue", "0.55", "tab:red"
@@ -67,9 +69,9 @@ def heads_figure(model: InContextModel) -> Any:
 
 
 def _title(model: InContextModel) -> str:
-    tokens = len(_rows(model))
-    count = f"{tokens} examples" if tokens > 1 else "1 example"
-    return f"What each head does: {type(model).__name__} on {count} of {model.n_features_in_} features"
+    tokens, features = len(_rows(model)), model.n_features_in_
+    sizes = f"{features} feature{'s' * (features > 1)}, {tokens} token{'s' * (tokens > 1)}"
+    return f"What each head does: {type(model).__name__}, {sizes}"
 
 
 def _rows(model: InContextModel) -> Floats:
@@ -87,7 +89,8 @@ def _prompt(part: Any, model: InContextModel) -> None:
         places.setdefault(name.split("[")[0], []).append(i)
     widths = [min(max(len(columns), 3), 9) for columns in places.values()]
     panels = part.subplots(1, len(places), width_ratios=widths, sharey=True, squeeze=False)[0]
-    few, names = rows[:_TOKENS], _names(model)
+    some, names = some_tokens(len(rows)), _names(model)
+    few = rows[list(some)]
     for axes, (name, columns) in zip(panels, places.items(), strict=True):
         size = float(np.abs(rows[:, columns]).max())
         span = size or 1.0
@@ -99,12 +102,14 @@ def _prompt(part: Any, model: InContextModel) -> None:
         if 1 < len(columns) == len(names) <= _NAMED:
             axes.set_xticks(range(len(names)), names, fontsize=8, rotation=45, ha="right", rotation_mode="anchor")
         if not size:
-            said = "0: labels are\nin x and u" if name == "y" and hasattr(model, "classes_") else "0 at first"
+            said = "0: labels are\nin x and u" if name == "y" and hasattr(model, "classes_") else "0"
+            said = "0 at first" if name in ("w", "p") else said
             axes.text(0.5, 0.5, said, transform=axes.transAxes, ha="center", va="center", fontsize=10)
-    panels[0].set_ylabel("token = example")
-    _whole_ticks(panels[0].yaxis, len(few))
-    shown = f"the first {len(few)} of {len(rows)} tokens" if len(rows) > len(few) else "one token for each example"
-    part.suptitle(f"(a) The prompt: {shown}; red is below 0, blue above", fontsize=13)
+    panels[0].set_ylabel("token")
+    panels[0].set_yticks(range(len(some)), some, fontsize=8)
+    what = "a token for each example" if "x" in places else "a token for each entry of the Gram matrix"
+    shown = f", {len(few)} of {len(rows)} shown" if len(rows) > len(few) else ""
+    part.suptitle(f"(a) The prompt: {what}{shown}; red is below 0, blue above", fontsize=13)
 
 
 def _whole_ticks(axis: Any, count: int) -> None:
@@ -146,8 +151,8 @@ def _function(axes: Any, table: Table) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.35 * (high - low), high)
     for arguments, height, colour, label in (
-        (table.first, 0.13, "tab:orange", "examples at first"),
-        (table.last, 0.04, "tab:green", "examples at the end"),
+        (table.first, 0.13, "tab:orange", "tokens at first"),
+        (table.last, 0.04, "tab:green", "tokens at the end"),
     ):
         at = np.full(len(arguments), height)
         style = {"transform": axes.get_xaxis_transform(), "linestyle": ""}
@@ -209,6 +214,8 @@ def _attention(part: Any, patterns: tuple[Pattern, ...], column: bool, letter: s
         axes.set_ylabel(pattern.rows)
         _whole_ticks(axes.xaxis, pattern.weights.shape[1])
         _whole_ticks(axes.yaxis, len(pattern.weights))
+        if pattern.tokens:
+            axes.set_yticks(range(len(pattern.tokens)), pattern.tokens, fontsize=8)
         if pattern.labels:
             axes.set_xticks(range(len(pattern.labels)), pattern.labels)
         if pattern.weights.size <= _WRITTEN:

@@ -56,7 +56,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """prompts: (samples, inputs) each, on which the network starts. scalings: what makes coefficients of their states."""
+    """prompts: (samples, inputs) each, on which the network starts. scalings: what makes coefficients of states."""
 
     prompts: Sequence[torch.Tensor]
     scalings: Sequence[Scaling]

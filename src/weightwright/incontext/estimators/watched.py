@@ -21,14 +21,14 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.guards import guards_of
 from weightwright.runtime.prompts import flat
 
-#: Examples whose attention is shown.
+#: Tokens that are shown.
 ROWS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """Who looks at whom, in the last pass. weights: (rows, keys). says: the same in words. rows, keys: what the rows
-    and the columns are. heads: how many heads the layer has."""
+    and the columns are. heads: how many heads the layer has. tokens: that ask, where rows are tokens."""
 
     role: str
     says: str
@@ -36,6 +36,7 @@ class Pattern:
     rows: str
     keys: str
     heads: int
+    tokens: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()  # of the columns, where they are few
 
 
@@ -55,7 +56,8 @@ class Watched:
 def watched(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> Watched:
     """The network on this prompt, and again on its own answer, until there are so many passes."""
     seen = _seen(net, prompt, passes)
-    return Watched(seen.path, tuple(_tables(net, prompt, seen)), tuple(_patterns(net, seen.last)))
+    count = int(is_example(prompt.double().numpy(), net.network.inputs).sum())
+    return Watched(seen.path, tuple(_tables(net, prompt, seen)), tuple(_patterns(net, seen.last, count)))
 
 
 def group(names: Sequence[str], name: str) -> list[int]:
@@ -67,6 +69,11 @@ def is_example(prompt: Floats, inputs: Sequence[str]) -> Bools:
     """Which tokens hold an example; the others are padding."""
     own = [i for i, name in enumerate(inputs) if name.split("[")[0] not in ("w", "p", "tau")]
     return np.asarray(prompt[:, own].any(axis=1))
+
+
+def some_tokens(count: int) -> tuple[int, ...]:
+    """Those that are shown of so many: from the first to the last."""
+    return tuple(np.linspace(0, count - 1, min(count, ROWS)).round().astype(int).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,26 +155,26 @@ def _tables(net: AttentionNetwork, prompt: torch.Tensor, seen: _Seen) -> Iterato
         yield from guarded_tables(net, first, last)
 
 
-def _patterns(net: AttentionNetwork, streams: dict[int, Floats]) -> Iterator[Pattern]:
-    """The attention of the last pass, layer by layer."""
+def _patterns(net: AttentionNetwork, streams: dict[int, Floats], count: int) -> Iterator[Pattern]:
+    """The attention of the last pass, layer by layer. count: of the tokens that are examples."""
+    some = some_tokens(count)
     loop = next((layer for layer in net.network.layers if isinstance(layer, Loop)), None)
     for layer in net.network.layers if loop is None else loop.layers:
         if not isinstance(layer, Attention):
             continue
-        X, first = streams[id(layer)], layer.heads[0]
-        if first.sees.data == "block":
-            P = first.sees.block
-            weights = head_weights(first, X[: ROWS * P], net.network.registers)
-            says = f"each example sees its own {P} keys"
-            yield Pattern(first.role, says, weights, "example that asks", "keys of its own block", len(layer.heads))
-        elif first.sees.data == "none":
-            weights = head_weights(first, X[:ROWS], net.network.registers)
-            says = "each example sees the same registers"
-            yield Pattern(first.role, says, weights, "example that asks", "registers", len(layer.heads))
-        else:
+        X, first, many = streams[id(layer)], layer.heads[0], len(layer.heads)
+        if first.sees.data == "self":
             rows = [head_weights(head, X[:1], net.network.registers)[0] for head in layer.heads]
             says, keys = "a token sees itself and a register of zeros", ("register", "itself")
-            yield Pattern(_common(layer.heads), says, np.stack(rows), "head", "what it sees", len(rows), keys)
+            yield Pattern(_common(layer.heads), says, np.stack(rows), "head", "what it sees", many, labels=keys)
+            continue
+        size = max(first.sees.block, 1)
+        asking = X.reshape(-1, size, X.shape[1])[list(some)].reshape(-1, X.shape[1])
+        weights = head_weights(first, asking, net.network.registers)
+        own = first.sees.data == "block"
+        says = f"each token sees its own {size} keys" if own else "each token sees the same registers"
+        seen = "keys of its own block" if own else "registers"
+        yield Pattern(first.role, says, weights, "token that asks", seen, many, some)
 
 
 def _common(heads: Sequence[Head]) -> str:
