@@ -31,7 +31,9 @@ def apart(ours: BaseEstimator, theirs: BaseEstimator) -> float:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "diabetes" else pytest.mark.slow) for name in REGRESSIONS]
+)
 @RAW_AND_STANDARDISED
 def test_coefficients_and_predictions_are_scikit_learns(model: str, name: str, standardised: bool) -> None:
     X, y = data_set(name, standardised)

@@ -24,6 +24,8 @@ CONDITIONS = tuple(4.0**k for k in range(1, 15))
 TRIAL = 200
 #: How often the curvature may be doubled until a step is stable.
 DOUBLINGS = 40
+#: How often it is doubled again where the steps then do not arrive.
+RETRIES = 4
 #: A rehearsal whose arguments or states grow beyond that has diverged.
 DIVERGED = 1e6
 #: Where the Chebyshev steps start from, the error has to fall by a little more than what is asked for.
@@ -41,6 +43,11 @@ class Plan:
     needed: int
     argument: float
     state: float
+
+    @property
+    def reason(self) -> str:
+        """Why it takes so many steps, if that is known."""
+        return f" (condition number about {self.condition:.3g})" if self.kind == "Chebyshev" else ""
 
     def algorithm(self, ridge: Floats, dtype: str) -> Algorithm:
         """Its passes; with a ridge all contexts have one step."""
@@ -81,13 +88,29 @@ def _accelerated(
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
         L, shrink = 2 * L, shrink / 2
-    best, chosen = tried, 16.0
+    plan, end = _with_momentum(contexts, kind, L, shrink, tol, max_steps, dtype)
+    if contexts.loss.name == "poisson":  # curvature has no bound: near the optimum it may be larger than on the way
+        for _ in range(RETRIES):
+            if plan.needed <= max_steps:
+                break
+            L, shrink = 2 * L, shrink / 2
+            other, there = _with_momentum(contexts, kind, L, shrink, tol, max_steps, dtype)
+            plan, end = (other, there) if other.needed < plan.needed else (plan, end)
+    return plan, end
+
+
+def _with_momentum(
+    contexts: Contexts, kind: str, L: Floats, shrink: Floats, tol: float, max_steps: int, dtype: str
+) -> tuple[Plan, Floats]:
+    """The momentum that needs the fewest steps of 1/L."""
+    best, chosen = None, 1.0
     for condition in CONDITIONS:
         run = rehearsed(contexts, named(kind, condition, shrink, dtype), 1 / L, max_steps, tol / math.sqrt(condition))
-        if run.fine and run.needed < best.needed:
+        if best is None or (run.fine and run.needed < best.needed):
             best, chosen = run, condition
         elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
             break
+    assert best is not None
     return Plan(kind, chosen, 1 / L, _whole(best.needed), best.argument, best.state), best.theta
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, prompts, run_to_fixed_point
 from weightwright.incontext.estimators.plans import Plan, planned
-from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
+from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
 from weightwright.incontext.losses import loss
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -82,8 +82,8 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
     contexts, scalings, plan = plan_of(problems, loss_name, penalties, settings)
     if plan.needed > settings.max_steps:
         warnings.warn(
-            f"these data need about {plan.needed} steps of the {plan.kind} method (condition number about"
-            f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
+            f"these data need about {plan.needed} steps of the {plan.kind} method{plan.reason},"
+            f" but max_steps={settings.max_steps}; the fit will stop early",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -151,7 +151,7 @@ def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Sc
         if not (penalties.ridge or penalties.l1) and _dependent(scaling.rows(data.X)):
             scaling = scaling_of(data.X, weights, intercept, uniform=True)
         mean = _mean(data.y, weights) if intercept else 0.0
-        size = near_powers_of_two(np.sqrt(weights @ (data.y - mean) ** 2)[None])[0]
+        size = near_powers_of_two(root_mean_squares((data.y - mean)[:, None], weights))[0]
         return replace(scaling, y_mean=mean, y_scale=float(size))
     if name == "poisson" and intercept:
         return replace(scaling, rate=float(near_powers_of_two((weights @ data.y)[None])[0]))
