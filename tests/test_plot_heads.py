@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,13 @@ def test_it_is_written_as_a_file(tmp_path: Path) -> None:
         fitted("ridge").plot_heads(tmp_path / "heads.txt")
     with pytest.raises(NotFittedError):
         Ridge().plot_heads()
+
+
+def test_a_fit_without_a_prompt_is_refused() -> None:
+    model = copy.copy(fitted("ridge"))
+    model.prompt_ = None
+    with pytest.raises(ValueError, match=r"Ridge\(tol=1e-06\) found its coefficients with several prompts"):
+        model.plot_heads()
 
 
 def test_one_example_and_many_features() -> None:
