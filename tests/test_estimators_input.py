@@ -1,4 +1,4 @@
-"""Input that cannot be fitted: errors as scikit-learn words them, with the argument and its value; nothing half fitted."""
+"""Input that cannot be fitted: errors as scikit-learn words them, with the argument and its value."""
 
 from __future__ import annotations
 

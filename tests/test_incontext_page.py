@@ -9,6 +9,7 @@ from pathlib import Path
 import incontext as benchmark
 import numpy as np
 import pytest
+from pages import written_into
 
 from weightwright.incontext import fitting, loss
 from weightwright.incontext.plots import Point
@@ -125,4 +126,4 @@ def test_lines_go_between_the_markers_of_their_part(tmp_path: Path) -> None:
     assert "old" not in text
     assert text.index("new a") < text.index("between") < text.index("new b")
     with pytest.raises(ValueError, match="<!-- c: end -->' once each"):
-        benchmark.written_into(text, "c", [])
+        written_into(text, "c", [], "benchmarks/incontext.py")
