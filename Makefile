@@ -47,6 +47,7 @@ docs: .venv/.ready
 	$(BIN)/weightwright theorems --write docs/theorems.md
 	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
 	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md
+	$(BIN)/python benchmarks/estimators.py --write docs/estimators.md
 	$(BIN)/python benchmarks/run_notebook.py --write notebooks/from_scikit_learn_to_a_transformer.ipynb
 
 clean:

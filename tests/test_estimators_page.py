@@ -7,7 +7,9 @@ import inspect
 import re
 from pathlib import Path
 
+import estimators as benchmark
 import pytest
+from pages import written_into
 
 import weightwright.incontext as incontext
 
@@ -36,3 +38,8 @@ def test_every_estimator_and_parameter_is_named() -> None:
         assert f"`{name}(" in PAGE
         for parameter in inspect.signature(getattr(incontext, name)).parameters:
             assert f"`{parameter}`" in PAGE, (name, parameter)
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    for letter in benchmark.PARTS:
+        assert "\n\nnew\n\n" in written_into(PAGE, letter, ["new"], "benchmarks/estimators.py")
