@@ -31,8 +31,8 @@ HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
 ROOM = 1.25
 #: How often a network is built for larger numbers if they turn out larger than in the rehearsal.
 TRIES = 4
-#: Numbers of the stream that are held at once, at most: more contexts run in several calls.
-MOST_NUMBERS = 2**25
+#: Numbers of the stream that are held at once, about: more contexts run one part after the other, in the same memory.
+MOST_NUMBERS = 2**22
 
 
 @dataclass(frozen=True)
