@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, run_to_fixed_point
+from weightwright.incontext.estimators.newton_schulz import Inversion, inversion, run_newton_schulz
 from weightwright.incontext.estimators.plans import Plan, planned
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
 from weightwright.incontext.losses import loss
@@ -44,13 +45,14 @@ class Penalties:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is to run. dtype: "float64" or "float32"."""
+    """How a network is to run. dtype: "float64" or "float32". method: "gradient" or "newton-schulz"."""
 
     intercept: bool
     tol: float
     max_steps: int
     head_tol: float | None
     dtype: str
+    method: str = "gradient"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,11 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
             ConvergenceWarning,
             stacklevel=4,
         )
-    fixed = run_to_fixed_point(contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    if isinstance(plan, Inversion):
+        fixed = run_newton_schulz(contexts, plan, *how)
+    else:
+        fixed = run_to_fixed_point(contexts, plan, *how)
     back = [scaling.coefficients(theta) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
     return Solved(
         np.stack([coef for coef, _ in back]),
@@ -91,9 +97,12 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
 
 def plan_of(
     problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings
-) -> tuple[Contexts, list[Scaling], Plan]:
+) -> tuple[Contexts, list[Scaling], Plan | Inversion]:
     """The problems in scaled coordinates, and what is going to be run."""
     contexts, scalings = _contexts(problems, loss_name, penalties, settings.intercept)
+    if settings.method == "newton-schulz":
+        plan = inversion(contexts, settings.tol, settings.head_tol, settings.dtype, settings.intercept)
+        return contexts, scalings, plan
     return contexts, scalings, planned(contexts, settings.tol, settings.max_steps, settings.dtype)
 
 
