@@ -220,7 +220,12 @@ class _AttentionLayer(nn.Module):
         total = X if self.residual else X.new_zeros(*X.shape[:-1], self.width)
         for numbers in self.together:
             heads = [cast(_AttentionHead, self.heads[number]) for number in numbers]
-            if len(heads) == 1 or any(head._forward_hooks or head._forward_pre_hooks for head in heads):
+            hooked = any(head._forward_hooks or head._forward_pre_hooks for head in heads)
+            if heads[0].sees.asks == "first" and not hooked:
+                total = total.clone() if total is X else total
+                for head in heads:
+                    head.add_to(total, X)
+            elif len(heads) == 1 or hooked:
                 for head in heads:
                     total = total + head(X)
             else:
@@ -299,8 +304,21 @@ class _AttentionHead(Weights):
             return attend(t, self.V_registers, self.decay, self.first, self.beta) @ self.W_O
         if self.sees.data == "none":
             return self._on_registers(self.beta * (X @ self.W_Q)) @ self.W_O
-        n = X.shape[-2]
-        size = {"self": 1, "block": self.sees.block}.get(self.sees.data, n)  # keys come in blocks of this size
+        out = self._on_blocks(X)
+        return pad(out, (0, 0, 0, self._block(X) - out.shape[-2])).flatten(-3, -2)  # 0 for tokens that do not ask
+
+    def add_to(self, total: Tensor, X: Tensor) -> None:
+        """Add the answers to the tokens that ask, the first ones of their blocks."""
+        size = self._block(X)
+        total.unflatten(-2, (total.shape[-2] // size, size))[..., :1, :].add_(self._on_blocks(X))
+
+    def _block(self, X: Tensor) -> int:
+        """Keys come in blocks of this size."""
+        return {"self": 1, "block": self.sees.block}.get(self.sees.data, X.shape[-2])
+
+    def _on_blocks(self, X: Tensor) -> Tensor:
+        """(B, n/size, size or 1, d): the answers to the tokens that ask."""
+        n, size = X.shape[-2], self._block(X)
         blocks = X.unflatten(-2, (n // size, size))  # (B, n/size, size, d)
         asking = blocks[..., :1, :] if self.sees.asks == "first" else blocks
         Q = self.beta * (asking @ self.W_Q)  # (B, n/size, size or 1, h)
@@ -316,8 +334,7 @@ class _AttentionHead(Weights):
         weights = torch.softmax(scores, -1)  # (B, n/size, size or 1, p + size)
         V = blocks @ self.W_V if self.pick_values is None else self.pick_values(blocks)
         mixed = weights[..., p:] @ V if p == 0 else weights[..., :p] @ self.V_registers + weights[..., p:] @ V
-        out = mixed @ self.W_O
-        return pad(out, (0, 0, 0, size - out.shape[-2])).flatten(-3, -2)  # 0 for tokens that do not ask
+        return mixed @ self.W_O
 
     def _on_registers(self, Q: Tensor) -> Tensor:
         """softmax(Q K^T) V, (B, n, v); through torch's fused attention where that is quicker and the rounding model

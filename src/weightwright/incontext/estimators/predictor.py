@@ -13,6 +13,7 @@ import torch
 
 from weightwright.constructions.in_context import Ranges, gradients_network
 from weightwright.constructions.slopes import spectral_slope
+from weightwright.incontext.estimators.networks import in_few_sizes
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -43,13 +44,14 @@ def prediction_bounds(X: Floats, coef: Floats, intercept: Floats) -> Floats:
 
 def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
     state, rows, sizes = _scaled(X, np.append(w, c))
-    net = predictor_network(len(state))
+    n, d = rows.shape
+    D = in_few_sizes(d)  # features that are 0 fill up, so that few networks serve all
+    net = predictor_network(D)
     assert net.certificate is not None
-    n, D = rows.shape
     prompt = np.zeros((-(-n // ROWS) * ROWS, 3 * D + 1))
-    prompt[:n, :D] = rows
+    prompt[:n, :d] = rows
     prompt[:, D] = 1.0  # u = (1, 0, ..., 0)
-    prompt[:, 2 * D + 1 :] = state
+    prompt[:, 2 * D + 1 : 2 * D + 1 + d] = state
     tokens = torch.tensor(prompt.reshape(-1, ROWS, 3 * D + 1))
     with torch.no_grad():
         answers = torch.cat([net(part)[..., 0] for part in tokens.split(TOGETHER)])
