@@ -96,7 +96,7 @@ def test_what_is_not_reached_is_said() -> None:
 
 
 def test_a_slow_shift_gets_there() -> None:
-    X, y = nearly_dependent(4e-6)
+    X, y = nearly_dependent(2.5e-6)
     model = by_products(max_steps=20_000).fit(X, y)
     assert model.n_iter_ > 500
     assert length(numbers(model), shortest_least_squares(X, y, np.ones(len(y)))) <= model.bound_

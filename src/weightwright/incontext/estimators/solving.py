@@ -112,9 +112,8 @@ def _contexts(
     totals = np.array([data.weights.sum() for data in problems])
     whole = totals if penalties.relative else np.full_like(totals, totals.max())
     scalings = [_scaling(data, name, penalties, intercept) for data in problems]
-    if penalties.ridge and len(problems) > 1:  # the penalty in scaled coordinates is part of the weights of the network
-        common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
-        scalings = [replace(scaling, scale=common) for scaling in scalings]
+    if penalties.ridge:
+        scalings = of_one_scale(scalings)
     samples = in_few_sizes(max(len(data.X) for data in problems))
     rows = [scaling.rows(data.X) for scaling, data in zip(scalings, problems, strict=True)]
     targets = [scaling.targets(data.y) for scaling, data in zip(scalings, problems, strict=True)]
@@ -139,6 +138,12 @@ def _contexts(
         start=np.zeros_like(units),
     )
     return contexts, scalings
+
+
+def of_one_scale(scalings: list[Scaling]) -> list[Scaling]:
+    """A penalty in scaled coordinates is part of the weights of the network, so problems with one are scaled alike."""
+    common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
+    return [replace(scaling, scale=common) for scaling in scalings]
 
 
 def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Scaling:
