@@ -85,13 +85,16 @@ def _accelerated(
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
         L, shrink = 2 * L, shrink / 2
-    best, chosen = tried, 16.0
-    for condition in CONDITIONS:
-        run = rehearsed(contexts, named(kind, condition, shrink, dtype), 1 / L, max_steps, tol / math.sqrt(condition))
-        if run.fine and run.needed < best.needed:
-            best, chosen = run, condition
-        elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
-            break
+    budget, best, chosen = 0, tried, 16.0
+    while best.needed > budget and budget < max_steps:  # most momentums need far more steps than the best one does
+        budget, best, chosen = min(max(4 * budget, 2 * TRIAL), max_steps), tried, 16.0
+        for condition in CONDITIONS:
+            algorithm, quiet = named(kind, condition, shrink, dtype), tol / math.sqrt(condition)
+            run = rehearsed(contexts, algorithm, 1 / L, min(budget, _whole(2 * best.needed)), quiet)
+            if run.fine and run.needed < best.needed:
+                best, chosen = run, condition
+            elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
+                break
     return Plan(kind, chosen, 1 / L, _whole(best.needed), best.argument, best.state), best.theta
 
 
