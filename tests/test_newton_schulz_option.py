@@ -95,6 +95,7 @@ def test_what_is_not_reached_is_said() -> None:
         assert by_products(max_steps=3).fit(X, y).n_iter_ == 3
 
 
+@pytest.mark.slow
 def test_a_slow_shift_gets_there() -> None:
     X, y = nearly_dependent(2.5e-6)
     model = by_products(max_steps=20_000).fit(X, y)
