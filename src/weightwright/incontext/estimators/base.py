@@ -30,6 +30,9 @@ from weightwright.network.layers import Floats
 #: A proven distance above this share of the coefficients is worth a warning.
 FAR = {"float64": 1e-5, "float32": 1e-2}
 
+#: Sizes of features and targets that can be scaled back and forth.
+LEAST, MOST = 1e-100, 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class Read:
@@ -105,6 +108,8 @@ class InContextModel(BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         Y = self._columns(y)
+        _of_fair_size("X", X)
+        _of_fair_size("y", Y)
         return Read(X, Y, self._weighted(y, weights), self._is_one(y))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
@@ -158,10 +163,12 @@ class InContextModel(BaseEstimator):
         ]
 
     def _warn(self, size: float, why: str) -> None:
+        early = self.n_iter_ >= self.max_steps
+        advice = "raise max_steps" if early else "further steps came no nearer: take a smaller head_tol in float64"
         warnings.warn(
             f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
             f" within {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be"
-            " needed; raise max_steps, take a stronger penalty, or scale the data",
+            f" needed; {advice}, take a stronger penalty, or scale the data",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -189,3 +196,14 @@ class InContextModel(BaseEstimator):
     def _models(self) -> tuple[Floats, Floats]:
         coef = np.atleast_2d(self.coef_)
         return coef, np.broadcast_to(np.atleast_1d(self.intercept_), (len(coef),))
+
+
+def _of_fair_size(name: str, columns: Floats) -> None:
+    """Squares of what is much larger or smaller are no floats."""
+    largest = np.abs(columns).max(axis=0)
+    for number, size in enumerate(largest.tolist()):
+        if size != 0 and not LEAST <= size <= MOST:
+            raise ValueError(
+                f"{name}: the largest entry of column {number} is {size!r} in size; from {LEAST:g} to {MOST:g} it can"
+                " be fitted: scale the column"
+            )

@@ -8,20 +8,25 @@ state starts at 0: so the rows go on adding up to 0, and of all intercepts that 
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.constructions.multinomial import multinomial_network, multinomial_prompt
 from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, last_states, repeated
 from weightwright.incontext.estimators.plans import Plan, momentum, planned
-from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
-from weightwright.incontext.estimators.solving import Data, Penalties, Settings, Solved, of_one_scale
+from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
+from weightwright.incontext.estimators.solving import (
+    Data,
+    Penalties,
+    Settings,
+    Solved,
+    of_one_scale,
+    warn_of_early_stop,
+)
 from weightwright.incontext.losses import loss
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -79,13 +84,7 @@ def multinomial_plan(
 def multinomial_solved(problems: Sequence[Data], classes: int, penalties: Penalties, settings: Settings) -> Solved:
     """All problems in one call of one network; the answer has the classes of the first, then those of the next."""
     contexts, scalings, plan = multinomial_plan(problems, classes, penalties, settings)
-    if plan.needed > settings.max_steps:
-        warnings.warn(
-            f"these data need about {plan.needed} steps of the {plan.kind} method (condition number about"
-            f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    warn_of_early_stop(plan, settings.max_steps)
 
     def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
         shrink = tuple((float(plan.step.max()) * contexts.ridge[: contexts.features]).tolist())
@@ -165,5 +164,5 @@ def _scaling(data: Data, ridge: float, intercept: bool) -> Scaling:
     """Features are brought to unit size together with their penalty, so that small ones do not make steps short."""
     weights = data.weights / data.weights.sum()
     scaling = scaling_of(data.X, weights, intercept)
-    size = weights @ (data.X - scaling.mean) ** 2
-    return replace(scaling, scale=near_powers_of_two(np.sqrt(size + 2 * ridge)))
+    size = root_mean_squares(data.X - scaling.mean, weights)
+    return replace(scaling, scale=near_powers_of_two(np.hypot(size, np.sqrt(2 * ridge))))

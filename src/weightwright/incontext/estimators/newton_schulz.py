@@ -59,6 +59,10 @@ class Inversion:
     H: Floats
     kind: str = "Newton-Schulz"
 
+    @property
+    def reason(self) -> str:
+        return f" (condition number about {self.condition:.3g})"
+
 
 def inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype: str, intercept: bool) -> Inversion:
     """The plan for these contexts, from the eigenvalues of H."""

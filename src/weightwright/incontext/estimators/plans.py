@@ -24,6 +24,8 @@ CONDITIONS = tuple(4.0**k for k in range(1, 15))
 TRIAL = 200
 #: How often the curvature may be doubled until a step is stable.
 DOUBLINGS = 40
+#: How often it is doubled again where the steps then do not arrive.
+RETRIES = 4
 #: A rehearsal whose arguments or states grow beyond that has diverged.
 DIVERGED = 1e6
 #: Where the Chebyshev steps start from, the error has to fall by a little more than what is asked for.
@@ -41,6 +43,11 @@ class Plan:
     needed: int
     argument: float
     state: float
+
+    @property
+    def reason(self) -> str:
+        """Why it takes so many steps, if that is known."""
+        return f" (condition number about {self.condition:.3g})" if self.kind == "Chebyshev" else ""
 
     def algorithm(self, ridge: Floats, dtype: str) -> Algorithm:
         """Its passes; with a ridge all contexts have one step."""
@@ -85,13 +92,29 @@ def _accelerated(
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
         L, shrink = 2 * L, shrink / 2
-    budget, best, chosen = 0, tried, 16.0
-    while best.needed > budget and budget < max_steps:  # most momentums need far more steps than the best one does
-        budget, best, chosen = min(max(4 * budget, 2 * TRIAL), max_steps), tried, 16.0
+    plan, end = _with_momentum(contexts, kind, L, shrink, tol, max_steps, dtype)
+    if contexts.loss.name == "poisson":  # curvature has no bound: near the optimum it may be larger than on the way
+        for _ in range(RETRIES):
+            if plan.needed <= max_steps:
+                break
+            L, shrink = 2 * L, shrink / 2
+            other, there = _with_momentum(contexts, kind, L, shrink, tol, max_steps, dtype)
+            plan, end = (other, there) if other.needed < plan.needed else (plan, end)
+    return plan, end
+
+
+def _with_momentum(
+    contexts: Contexts, kind: str, L: Floats, shrink: Floats, tol: float, max_steps: int, dtype: str
+) -> tuple[Plan, Floats]:
+    """The momentum that needs the fewest steps of 1/L."""
+    budget, best, chosen = 0, None, 1.0
+    while best is None or (best.needed > budget and budget < max_steps):  # most momentums need far more than the best
+        budget, best, chosen = min(max(4 * budget, 2 * TRIAL), max_steps), None, 1.0
         for condition in CONDITIONS:
             algorithm, quiet = named(kind, condition, shrink, dtype), tol / math.sqrt(condition)
-            run = rehearsed(contexts, algorithm, 1 / L, min(budget, _whole(2 * best.needed)), quiet)
-            if run.fine and run.needed < best.needed:
+            most = budget if best is None else min(budget, _whole(2 * best.needed))
+            run = rehearsed(contexts, algorithm, 1 / L, most, quiet)
+            if best is None or (run.fine and run.needed < best.needed):
                 best, chosen = run, condition
             elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
                 break

@@ -63,10 +63,16 @@ def scaling_of(X: Floats, weights: Floats, intercept: bool, uniform: bool = Fals
     if intercept:
         same = np.ptp(X, axis=0) == 0
         mean = np.where(same, X[0], mean)  # what is constant is 0 exactly
-    size = np.sqrt(weights @ (X - mean) ** 2)
+    size = root_mean_squares(X - mean, weights)
     if uniform:
         size = np.full_like(size, np.sqrt(np.mean(size**2)))
     return Scaling(mean, near_powers_of_two(size), 0.0, 1.0, intercept)
+
+
+def root_mean_squares(X: Floats, weights: Floats) -> Floats:
+    """Of every column, sqrt(sum of weights x^2), also where a square is no float."""
+    _, exponents = np.frexp(np.abs(X).max(axis=0))
+    return np.ldexp(np.sqrt(weights @ np.ldexp(X, -exponents) ** 2), exponents)
 
 
 def near_powers_of_two(sizes: Floats) -> Floats:

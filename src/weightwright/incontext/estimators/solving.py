@@ -14,7 +14,7 @@ from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, run_to_fixed_point
 from weightwright.incontext.estimators.newton_schulz import Inversion, inversion, run_newton_schulz
 from weightwright.incontext.estimators.plans import Plan, planned
-from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
+from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
 from weightwright.incontext.losses import loss
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -71,13 +71,7 @@ class Solved:
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
     """All problems in one call of one network."""
     contexts, scalings, plan = plan_of(problems, loss_name, penalties, settings)
-    if plan.needed > settings.max_steps:
-        warnings.warn(
-            f"these data need about {plan.needed} steps of the {plan.kind} method (condition number about"
-            f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    warn_of_early_stop(plan, settings.max_steps)
     how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
     if isinstance(plan, Inversion):
         fixed = run_newton_schulz(contexts, plan, *how)
@@ -93,6 +87,17 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         np.linalg.norm(contexts.units, axis=1),
         fixed.network,
     )
+
+
+def warn_of_early_stop(plan: Plan | Inversion, max_steps: int) -> None:
+    """Before the run, where it is going to be too short."""
+    if plan.needed > max_steps:
+        warnings.warn(
+            f"these data need about {plan.needed} steps of the {plan.kind} method{plan.reason},"
+            f" but max_steps={max_steps}; the fit will stop early",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def plan_of(
@@ -153,7 +158,7 @@ def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Sc
         if not (penalties.ridge or penalties.l1) and _dependent(scaling.rows(data.X)):
             scaling = scaling_of(data.X, weights, intercept, uniform=True)
         mean = _mean(data.y, weights) if intercept else 0.0
-        size = near_powers_of_two(np.sqrt(weights @ (data.y - mean) ** 2)[None])[0]
+        size = near_powers_of_two(root_mean_squares((data.y - mean)[:, None], weights))[0]
         return replace(scaling, y_mean=mean, y_scale=float(size))
     if name == "poisson" and intercept:
         return replace(scaling, rate=float(near_powers_of_two((weights @ data.y)[None])[0]))

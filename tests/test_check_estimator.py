@@ -1,0 +1,26 @@
+"""scikit-learn's own checks of estimators: none fails, none is expected to fail, one is skipped."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import check_estimator
+
+from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+
+#: Skipped unless SCIPY_ARRAY_API is set before SciPy is imported.
+SKIPPED = {"check_array_api_input"}
+QUICK = [LinearRegression(), Ridge(), Lasso(), ElasticNet(), PoissonRegressor(), LogisticRegression()]
+
+
+@pytest.mark.parametrize("model", QUICK, ids=repr)
+def test_scikit_learns_checks_pass(model: BaseEstimator) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks fit data that need more steps than there are
+        results = check_estimator(model, on_fail=None, on_skip=None)
+    told = {one["check_name"]: f"{one['status']}: {one['exception']}" for one in results if one["status"] != "passed"}
+    assert set(told) == SKIPPED, told
+    assert len(results) > 50
+    assert not any(one["expected_to_fail"] for one in results)
