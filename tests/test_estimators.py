@@ -171,7 +171,7 @@ def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPa
     X, y = example(12)
     true = Ridge().fit(X, y)
     run = networks.last_states
-    monkeypatch.setattr(networks, "_states", lambda net, prompt: 0.5 * run(net, prompt))
+    monkeypatch.setattr(networks, "last_states", lambda net, prompt: 0.5 * run(net, prompt))
     with pytest.warns(ConvergenceWarning, match="of the optimum"):
         broken = Ridge().fit(X, y)
     np.testing.assert_allclose(broken.coef_, true.coef_ / 2)

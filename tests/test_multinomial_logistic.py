@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from weightwright.incontext import LogisticRegression
+from weightwright.incontext.estimators import multinomial
 from weightwright.incontext.estimators.multinomial import MultinomialContexts
 from weightwright.incontext.losses import loss
 from weightwright.network.layers import Floats
@@ -93,6 +94,16 @@ def test_what_is_predicted() -> None:
     assert np.abs(model.predict_proba(X) - softmax(decision, axis=1)).max() < 1e-10
     assert np.abs(model.predict_log_proba(X) - np.log(softmax(decision, axis=1))).max() < 1e-10
     assert (model.predict(X) == decision.argmax(axis=1)).all()
+
+
+def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = clouds(3)
+    run, true = multinomial.last_states, LogisticRegression().fit(X, labels)
+    monkeypatch.setattr(multinomial, "last_states", lambda net, prompt: 0.5 * run(net, prompt))
+    with pytest.warns(ConvergenceWarning, match="are proven to be within"):
+        model = LogisticRegression().fit(X, labels)
+    assert np.abs(model.coef_ - 0.5 * true.coef_).max() < 1e-8
+    assert model.bound_ > 0.4 * np.linalg.norm(true.coef_)
 
 
 def test_one_against_all_others() -> None:

@@ -10,6 +10,7 @@ from optima import data, length, shortest_least_squares
 from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.incontext import LinearRegression, Ridge
+from weightwright.incontext.estimators import newton_schulz
 from weightwright.network.layers import Floats
 
 Model = LinearRegression | Ridge
@@ -145,6 +146,16 @@ def test_coarse_tables_take_more_runs() -> None:
     fine, coarse = by_products().fit(X, y, s), by_products(head_tol=1e-3).fit(X, y, s)
     assert fine.n_iter_ < coarse.n_iter_ <= coarse.steps_needed_
     assert coarse.bound_ < 1e-8
+
+
+def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, s = data(11)
+    run, true = newton_schulz.answers, by_products().fit(X, y, s)
+    monkeypatch.setattr(newton_schulz, "answers", lambda net, prompt: 0.0 * run(net, prompt))
+    with pytest.warns(ConvergenceWarning, match="are proven to be within"):
+        model = by_products().fit(X, y, s)
+    assert (model.coef_ == 0).all()
+    assert model.bound_ > 0.9 * np.linalg.norm(true.coef_)
 
 
 def test_what_cannot_be_is_refused() -> None:
