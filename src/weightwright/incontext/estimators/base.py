@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import float_above, norm
 from weightwright.incontext.descent import dtype_name
+from weightwright.incontext.distance import Distance
 from weightwright.incontext.estimators.contexts import SMALL
 from weightwright.incontext.estimators.predictor import predicted, prediction_bounds
 from weightwright.incontext.estimators.solving import Data, Penalties, Settings, Solved, plan_of, solved
@@ -93,8 +94,10 @@ class InContextModel(BaseEstimator):
     def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
         """About how many steps a fit on these data takes; nothing is fitted."""
         self._validate_params()
-        data = clone(self)._read(X, y, sample_weight)
-        return plan_of(data.problems(), self._loss, self._penalties(), self._settings())[2].needed
+        return self._needed(clone(self)._read(X, y, sample_weight).problems())
+
+    def _needed(self, problems: list[Data]) -> int:
+        return plan_of(problems, self._loss, self._penalties(), self._settings())[2].needed
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Read:
         X, y = self._validated(X, y)
@@ -138,10 +141,7 @@ class InContextModel(BaseEstimator):
         self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
         self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
         self.network_ = answer.network
-        found = [
-            distance(self._objective(problem), w, float(c))
-            for problem, w, c in zip(data.problems(), coef, intercept, strict=True)
-        ]
+        found = self._distances(data.problems(), answer, mine)
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = float(np.linalg.norm(np.append(coef, intercept)))
@@ -149,6 +149,13 @@ class InContextModel(BaseEstimator):
         if not self.bound_ <= worth:
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why)
+
+    def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
+        """What is proven about each of these problems, whose answers stand there."""
+        return [
+            distance(self._objective(problem), w, float(c))
+            for problem, w, c in zip(problems, answer.coef[mine], answer.intercept[mine], strict=True)
+        ]
 
     def _warn(self, size: float, why: str) -> None:
         warnings.warn(

@@ -150,7 +150,7 @@ def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple
     for _ in range(TRIES):
         net = network_of(design)
         try:
-            return _states(net, prompts(net, contexts, plan.step, theta)), net
+            return last_states(net, prompts(net, contexts, plan.step, theta)), net
         except DomainError as error:
             last = error
         ranges = replace(design.ranges, w=2 * design.ranges.w)
@@ -158,7 +158,7 @@ def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple
     raise last
 
 
-def _states(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
+def last_states(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
     """The answers, (B, D)."""
     keys = max(head.sees.block for head in net.network.heads)
     together = max(1, MOST_NUMBERS // (prompt.shape[1] * keys * 4 * len(net.network.embed.coordinates)))
