@@ -86,9 +86,9 @@ class HuberRegressor(RegressorMixin, InContextModel):
         settings = self._settings()
         contexts, scalings = huber_contexts(problems, float(self.epsilon), float(self.alpha), self.fit_intercept)
         plan = planned(contexts, settings.tol, settings.max_steps)
-        if plan.needed > settings.max_steps:
+        if plan.needed > settings.max_steps or plan.unfinished:
             warnings.warn(
-                f"these data need about {plan.needed} steps of the Nesterov method (condition number about"
+                f"these data need {'more than' if plan.unfinished else 'about'} {plan.needed} steps of the Nesterov method (condition number about"
                 f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -106,10 +106,9 @@ class HuberRegressor(RegressorMixin, InContextModel):
             scale=fixed.theta[:, -1] * [scaling.y_scale for scaling in scalings],
         )
 
-    def _accept(self, data: Read, answer: Solved, first: int) -> None:
+    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
         assert isinstance(answer, HuberSolved)
-        self.scale_ = float(answer.scale[first])
-        super()._accept(data, answer, first)
+        self.scale_ = float(answer.scale[mine][0])
         residuals = np.abs(data.X @ self.coef_ + self.intercept_ - data.Y[:, 0])
         self.outliers_ = residuals > self.epsilon * self.scale_
 

@@ -28,7 +28,8 @@ class HuberContexts:
     every b: r_i = w . x_i - y_i, and with an intercept the last feature is 1.
 
     rows: (B, n, D). targets, weights: (B, n); a row of weight 0 and zeros is padding. penalty: (D,). units: (B, D),
-    what a coefficient of 1 is in the original coordinates. scale: (B,), where sigma starts.
+    what a coefficient of 1 is in the original coordinates. scale: (B,), where sigma starts. uniform: features
+    depend on each other, and steps are of one length so that coefficients stay as short as they can be.
     """
 
     rows: Floats
@@ -39,6 +40,7 @@ class HuberContexts:
     scale: Floats
     epsilon: float
     intercept: bool
+    uniform: bool
 
     @property
     def start(self) -> Floats:
@@ -77,6 +79,14 @@ class HuberContexts:
         pulled = (weighted[:, None] @ self.rows)[:, 0]
         return np.hstack([2 * pulled, (self.weights - weighted * psi).sum(axis=1, keepdims=True)])
 
+    def values(self, theta: Floats) -> Floats:
+        """(B,): what is minimised."""
+        sigma = theta[:, -1:]
+        z = self.residuals(theta) / sigma
+        psi = np.clip(z, -self.epsilon, self.epsilon)
+        losses = (self.weights * sigma * (1 + psi * (2 * z - psi))).sum(axis=1)
+        return losses + theta[:, :-1] ** 2 @ self.penalty / 2
+
     def hessian(self, theta: Floats, everyone: bool = False) -> Floats:
         """(B, D + 1, D + 1). everyone: as if no sample were an outlier."""
         z = self.residuals(theta) / theta[:, -1:]
@@ -111,6 +121,9 @@ def huber_contexts(
 ) -> tuple[HuberContexts, list[Scaling]]:
     """scikit-learn's objective over the sum of the weights and over the targets' scale, in scaled coordinates."""
     scalings = [_scaling(data, epsilon, intercept) for data in problems]
+    uniform = any(_dependent(scaling.rows(data.X)) for scaling, data in zip(scalings, problems, strict=True))
+    if uniform:
+        scalings = [_scaling(data, epsilon, intercept, uniform) for data in problems]
     totals = np.array([data.weights.sum() for data in problems])
     own = np.array([scaling.y_scale for scaling in scalings])
     if alpha and len(problems) > 1:
@@ -132,15 +145,22 @@ def huber_contexts(
         scale=own / [scaling.y_scale for scaling in scalings],
         epsilon=epsilon,
         intercept=intercept,
+        uniform=uniform,
     )
     return contexts, scalings
 
 
-def _scaling(data: Data, epsilon: float, intercept: bool) -> Scaling:
+def _dependent(rows: Floats) -> bool:
+    """Columns of zeros do not count: their coefficients stay 0."""
+    rows = rows[:, rows.any(axis=0)]
+    return bool(np.linalg.matrix_rank(rows) < rows.shape[1])
+
+
+def _scaling(data: Data, epsilon: float, intercept: bool, uniform: bool = False) -> Scaling:
     weights = data.weights / data.weights.sum()
     middle = _median(data.y, weights) if intercept else 0.0
     size = _scale_around(np.abs(data.y - middle), weights, epsilon)
-    return replace(scaling_of(data.X, weights, intercept), y_mean=middle, y_scale=size)
+    return replace(scaling_of(data.X, weights, intercept, uniform), y_mean=middle, y_scale=size)
 
 
 def _median(y: Floats, weights: Floats) -> float:

@@ -10,28 +10,29 @@ The plain algorithm is rehearsed in floats. Only sizes are taken from it: what i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weightwright.incontext.estimators.contexts import SMALL
 from weightwright.incontext.estimators.huber_contexts import HuberContexts
-from weightwright.incontext.estimators.plans import ROUNDOFF
+from weightwright.incontext.estimators.plans import CONDITIONS, ROUNDOFF
 from weightwright.network.layers import Floats
 
 #: A short stage has at most so many steps, and momentum for this condition number.
-SHORT, EASY = 40, 16.0
-#: A short stage ends where sigma is so many times smaller or larger; a long one may go so far.
-NEAR, WIDE = 2.0, 8.0
+SHORT, EASY = 10, 16.0
+#: A stage ends where sigma is so many times smaller or larger.
+NEAR = 2.0
 #: Stages at most: sigma halves in each.
 STAGES = 120
+#: Once one momentum arrives, those for a condition number so many powers of four away are not tried.
+FAR_OFF = 2.0
+#: Where sigma leaves, arriving may take so many times as long.
+SLOWER = 8
 #: So many steps are rehearsed at least.
 ENOUGH = 1000
 #: So many steps show whether a step size is stable; so often a shorter one is tried.
 TRIAL, SHORTER = 200, 12
-#: Condition numbers that momentum is tried for, and how far from the one that the second derivatives have.
-CONDITIONS, AROUND = tuple(4.0**k for k in range(1, 15)), 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +55,12 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class HuberPlan:
-    """settled: the last stage is a long one that may run again; otherwise sigma goes to 0."""
+    """settled: the last stage is a long one that may run again. unfinished: more steps than were rehearsed are needed.
+    Otherwise sigma goes to 0."""
 
     stages: tuple[Stage, ...]
     settled: bool
+    unfinished: bool
 
     @property
     def needed(self) -> int:
@@ -87,10 +90,10 @@ def planned(contexts: HuberContexts, tol: float, max_steps: int) -> HuberPlan:
         tried = _long if stages and run.end == "limit" else _short
         step, condition, run = tried(mine, theta[which], tol, left)
         stages.append(_stage(which, step, condition, run))
-        settled = tried is _long and run.end in ("limit", "done")
+        settled = math.isfinite(run.needed)
         theta[which], used = run.theta, used + run.steps
         which = which[run.theta[:, -1] > floor[which]]
-    return HuberPlan(tuple(stages), settled)
+    return HuberPlan(tuple(stages), settled, unfinished=len(which) > 0 and not settled)
 
 
 def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, Rehearsal]:
@@ -98,7 +101,7 @@ def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -
     sizes = _sizes(contexts, theta)
     L = NEAR * _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
     for _ in range(SHORTER):
-        run = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(SHORT, max_steps), 0.0, NEAR)
+        run = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(SHORT, max_steps), 0.0)
         if run.end != "lost":
             break
         L = 2 * L
@@ -110,17 +113,33 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
     sizes = _sizes(contexts, theta)
     L = _largest(contexts, contexts.hessian(theta), sizes)
     for _ in range(SHORTER):
-        trial = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(TRIAL, max_steps), 0.0, WIDE)
+        trial = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(TRIAL, max_steps), 0.0)
         steepest = 2 * L if trial.end == "lost" else _largest(contexts, contexts.hessian(trial.theta), sizes)
         if trial.end == "left" or (steepest <= L * (1 + 1e-9)).all():
             break
         L = np.maximum(1.05 * steepest, L)
     step, best, chosen = _steps(L, sizes), trial, EASY
-    for condition in _conditions(L, _relative(contexts.hessian(trial.theta), sizes), contexts.targets.shape[1]) if trial.end == "limit" else ():
-        run = rehearsed(contexts, theta, step, condition, max_steps, tol / math.sqrt(condition), WIDE)
-        if run.needed < best.needed:
-            best, chosen = run, condition
+    if trial.end == "left":
+        return step, chosen, best
+    worth = _worth(contexts, trial, trial)
+    for condition, distance in _conditions(L, _relative(contexts.hessian(trial.theta), sizes), contexts.targets.shape[1]):
+        if best.end == "done" and distance > FAR_OFF:
+            break
+        most = min({"done": best.steps, "left": SLOWER * best.steps}.get(best.end, max_steps), max_steps)
+        run = rehearsed(contexts, theta, step, condition, most, tol / math.sqrt(condition))
+        if _worth(contexts, run, trial) < worth:
+            best, chosen, worth = run, condition, _worth(contexts, run, trial)
     return step, chosen, best
+
+
+def _worth(contexts: HuberContexts, run: Rehearsal, trial: Rehearsal) -> tuple[int, float]:
+    """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down than the
+    trial, else few steps until it would arrive."""
+    if run.end == "done":
+        return 0, run.needed
+    if run.end == "left" and contexts.values(run.theta).sum() < contexts.values(trial.theta).sum():
+        return 1, run.steps
+    return 2, run.needed
 
 
 def _stage(which: Floats, step: Floats, condition: float, run: Rehearsal) -> Stage:
@@ -138,6 +157,9 @@ def _sizes(contexts: HuberContexts, theta: Floats) -> Floats:
     squares = (contexts.weights[:, None] @ contexts.rows**2)[:, 0] / contexts.weights.sum(axis=1, keepdims=True)
     squares = squares + contexts.penalty * (theta[:, -1:] / 2)
     squares = np.where(squares > 0, squares, 1.0)
+    if contexts.uniform:
+        features = squares.shape[1] - contexts.intercept
+        squares[:, :features] = squares[:, :features].mean(axis=1, keepdims=True)
     if contexts.shared:
         squares = np.broadcast_to(squares.mean(axis=0), squares.shape)
     return np.hstack([squares, np.ones((len(squares), 1))])
@@ -155,12 +177,13 @@ def _largest(contexts: HuberContexts, H: Floats, sizes: Floats) -> Floats:
     return np.asarray(np.full(len(L), L.max()) if contexts.shared else L, dtype=np.float64)
 
 
-def _conditions(L: Floats, values: Floats, samples: int) -> Sequence[float]:
-    """Those that are near the condition number of second derivatives with these eigenvalues."""
+def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, float]]:
+    """Condition numbers, and by how many powers of four each is off if these eigenvalues stay, the nearest first. They
+    may not stay, where samples become outliers or cease to be."""
     nothing = values[:, -1:] * ROUNDOFF * max(samples, values.shape[1])
     smallest = np.where(values > nothing, values, np.inf).min(axis=1)
-    condition = min(max(float((L / smallest).max()), CONDITIONS[0]), CONDITIONS[-1])
-    return [one for one in CONDITIONS if condition / AROUND <= one <= condition * AROUND]
+    there = float((L / smallest).max())
+    return sorted(((one, abs(math.log(one / there, 4))) for one in CONDITIONS), key=lambda pair: pair[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +201,10 @@ class Rehearsal:
 
 
 def rehearsed(
-    contexts: HuberContexts, theta: Floats, step: Floats, condition: float, steps: int, tol: float, far: float
+    contexts: HuberContexts, theta: Floats, step: Floats, condition: float, steps: int, tol: float
 ) -> Rehearsal:
     """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or until sigma
-    is `far` times larger or smaller."""
+    is far from where it was."""
     w = p = theta
     first, m, alpha = theta[:, -1], momentum(condition), 1 - step * contexts.penalties
     lowest, highest, reach = first, first, np.zeros(len(theta))
@@ -192,13 +215,13 @@ def rehearsed(
             reach = np.maximum(reach, np.abs(residuals).max(axis=1))
             z = alpha * w - step * contexts.slopes(w, residuals)
             w, p, before = z + m * (z - p), z, p
-            if not (p[:, -1] > first / (2 * far)).all():
+            if not (p[:, -1] > first / (2 * NEAR)).all():
                 end = "lost"
                 break
-            if not ((p[:, -1] * far >= first) & (p[:, -1] <= far * first)).all():
+            if not ((p[:, -1] * NEAR >= first) & (p[:, -1] <= NEAR * first)).all():
                 end = "left"
                 break
-            if not (w[:, -1] > first / (2 * far)).all():
+            if not (w[:, -1] > first / (2 * NEAR)).all():
                 end = "lost"
                 break
             lowest, highest = np.minimum(lowest, w[:, -1]), np.maximum(highest, w[:, -1])

@@ -20,6 +20,8 @@ from weightwright.incontext.estimators.scaling import power_above
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 
+#: Residuals up to so many units; or 16, 256, ... times as many.
+REACH = 4.0
 #: The scale may be so many times smaller than its unit, or more where it must be.
 RATIO = 16.0
 
@@ -107,7 +109,7 @@ def _run(
         intercept=mine.intercept,
         epsilon=mine.epsilon,
         lowest=1 / max(RATIO, power_above(float((ROOM * unit / lowest).max()))),
-        reach=power_above(ROOM * max(float((stage.reach / unit).max()), 2.0**-10)),
+        reach=_few_reaches(ROOM * float((stage.reach / unit).max())),
         momentum=stage.momentum,
         shrink=tuple((stage.step[0, :-1] * mine.penalty)[: mine.rows.shape[2] - mine.intercept].tolist()),
         steps=steps,
@@ -122,6 +124,14 @@ def _run(
             last = error
         unit, design = 2 * unit, replace(design, lowest=design.lowest / 4)
     raise last
+
+
+def _few_reaches(size: float) -> float:
+    """Not below the size, and one of a few, so that few tables are made."""
+    reach = REACH
+    while reach < size:
+        reach *= 16
+    return reach
 
 
 def _prompts(contexts: HuberContexts, step: Floats, theta: Floats, unit: Floats, dtype: str) -> torch.Tensor:
