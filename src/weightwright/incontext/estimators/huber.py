@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +16,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from weightwright.incontext.distance import Distance
-from weightwright.incontext.enclosing import far_side
-from weightwright.incontext.arithmetic import balls
 from weightwright.incontext.estimators.base import InContextModel, Read
 from weightwright.incontext.estimators.huber_contexts import huber_contexts
 from weightwright.incontext.estimators.huber_plan import planned
 from weightwright.incontext.estimators.huber_run import run_stages
 from weightwright.incontext.estimators.linear import ALPHA
 from weightwright.incontext.estimators.solving import Data, Solved
-from weightwright.incontext.optimum import HuberDistance, huber_distance
+from weightwright.incontext.optimum import huber_distance
 from weightwright.network.layers import Floats
 
 
@@ -40,8 +37,8 @@ class HuberRegressor(RegressorMixin, InContextModel):
     """As scikit-learn's HuberRegressor: sum_i s_i (sigma + H(r_i / sigma) sigma) + alpha |w|^2 with r_i = w.x_i + c -
     y_i, where H is quadratic up to epsilon and goes on as a straight line. The scale sigma is part of the network's state.
 
-    `bound_` is about coef_ and intercept_, `scale_bound_` about scale_. Where most samples can be fitted exactly, the
-    best scale is 0; scale_ then is a small number, and unless all targets are the same no bound is known.
+    `bound_` is about coef_ and intercept_, `scale_bound_` about scale_. Where all samples can be fitted exactly the best
+    scale is 0, and scale_ is a small number. It may be 0 too where most can be; no bound is known then.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -113,25 +110,17 @@ class HuberRegressor(RegressorMixin, InContextModel):
         self.outliers_ = residuals > self.epsilon * self.scale_
 
     def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
-        problem, coef, c = problems[0], answer.coef[mine][0], float(answer.intercept[mine][0])
-        found = self._distance(problem, coef, c)
-        self.scale_bound_ = found.scale
-        return [found]
-
-    def _distance(self, problem: Data, coef: Floats, c: float) -> HuberDistance:
-        same = problem.y[0] if self.fit_intercept else 0.0
-        if (problem.y == same).all() and self.alpha > 0:
-            given, best = np.append(coef, c), np.append(np.zeros_like(coef), same)
-            why = "all targets are the same, so the best coefficients and the best scale are 0"
-            return HuberDistance(far_side(given, balls(best)), 0.0, 0.0, math.inf, math.inf, why, self.scale_)
-        return huber_distance(
+        problem = problems[0]
+        found = huber_distance(
             problem.X,
             problem.y,
             problem.weights,
             Fraction(self.epsilon),
             Fraction(self.alpha),
             self.fit_intercept,
-            coef,
-            c,
+            answer.coef[mine][0],
+            float(answer.intercept[mine][0]),
             self.scale_,
         )
+        self.scale_bound_ = found.scale
+        return [found]
