@@ -52,7 +52,8 @@ def huber_distance(
     scale: float,
 ) -> HuberDistance:
     """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance; infinite,
-    and why, where none can be proven. The best scale may be 0, where all samples can be fitted exactly. All numbers are meant exactly.
+    and why, where none can be proven. All numbers are meant exactly. The best scale is 0 where all samples can be
+    fitted exactly and the penalty is not strong.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0]
     >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.5], -0.5, 0.75)

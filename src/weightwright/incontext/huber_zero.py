@@ -1,8 +1,8 @@
 """Where scikit-learn's Huber objective is smallest at scale 0, since every sample can be fitted exactly.
 
-With phi(r, sigma) = sigma + h(r / sigma) sigma = max over |psi| <= epsilon of 2 psi r + (1 - psi^2) sigma, the objective
-is sum_i s_i phi(r_i, sigma) + alpha |w|^2 for sigma > 0, and for sigma = 0 its limit. At r = 0, sigma = 0 every slope
-(2 psi, 1 - psi^2) is a subgradient of phi. So (w, c, 0) with all r_i = 0 is a minimum if there are psi_i with
+With phi(r, sigma) = sigma + h(r / sigma) sigma = max over |psi| <= epsilon of 2 psi r + (1 - psi^2) sigma, what is
+minimised is sum_i s_i phi(r_i, sigma) + alpha |w|^2 for sigma > 0, and for sigma = 0 its limit. At r = 0, sigma = 0
+every slope (2 psi, 1 - psi^2) is a subgradient of phi. So (w, c, 0) with all r_i = 0 is a minimum if there are psi_i with
 |psi_i| <= epsilon,
 
     sum_i s_i psi_i (x_i, 1) + alpha (w, 0) = 0   and   sum_i s_i (1 - psi_i^2) >= 0.
@@ -28,17 +28,20 @@ def exact_fit(
 ) -> list[fmpq] | None:
     """(w, c) of the only minimum, w alone without an intercept, if it is proven to be at scale 0. weights: positive.
 
-    >>> exact_fit(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]), np.ones(3), Fraction(2), Fraction(0), True)
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> exact_fit(X, y, np.ones(3), Fraction(2), Fraction(0), intercept=True)
     [2, 1]
     """
     rows = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
     chosen = _independent(rows)
     if not alpha and len(chosen) < rows.shape[1]:
         return None
-    found = _shortest(_exact(X[chosen]), [_fraction(t) for t in y[chosen]], intercept)
-    if found is None:
-        return None
-    fit, multipliers = found
+    fit, multipliers = [fmpq(0)] * rows.shape[1], list[fmpq]()
+    if chosen:
+        found = _shortest(_exact(X[chosen]), [_fraction(t) for t in y[chosen].tolist()], intercept)
+        if found is None:
+            return None
+        fit, multipliers = found
     if not all(_fits(row, target, fit) for row, target in zip(rows.tolist(), y.tolist(), strict=True)):
         return None
     penalty = fmpq(alpha.numerator, alpha.denominator)
@@ -59,11 +62,9 @@ def _independent(rows: Floats) -> list[int]:
 
 
 def _shortest(X: list[list[fmpq]], y: list[fmpq], intercept: bool) -> tuple[list[fmpq], list[fmpq]] | None:
-    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i x_i and, with
-    an intercept, sum_i l_i = 0."""
-    n, d = len(X), len(X[0])
-    if not n:
-        return [fmpq(0)] * (d + intercept), []
+    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i x_i and,
+    with an intercept, sum_i l_i = 0."""
+    n = len(X)
     points = fmpq_mat(X)
     gram = (points * points.transpose()).table()
     system = [[*row, *[fmpq(1)] * intercept] for row in gram] + [[fmpq(1)] * n + [fmpq(0)]] * intercept

@@ -83,8 +83,8 @@ class Contexts:
         return np.swapaxes(curved, 1, 2) @ self.rows + np.diag(self.ridge)
 
     def remaining(self, theta: Floats) -> Floats:
-        """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: a Newton step, on
-        the features that a proximal step leaves away from 0."""
+        """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: a Newton step,
+        on the features that a proximal step leaves away from 0."""
         with np.errstate(all="ignore"):
             g, H = self.gradient(theta), self.hessian(theta)
             far = np.empty(len(theta))

@@ -35,10 +35,15 @@ class HuberSolved(Solved):
 
 class HuberRegressor(RegressorMixin, InContextModel):
     """As scikit-learn's HuberRegressor: sum_i s_i (sigma + H(r_i / sigma) sigma) + alpha |w|^2 with r_i = w.x_i + c -
-    y_i, where H is quadratic up to epsilon and goes on as a straight line. The scale sigma is part of the network's state.
+    y_i, where H is quadratic up to epsilon and goes on as a straight line. The scale sigma is part of the state.
 
-    `bound_` is about coef_ and intercept_, `scale_bound_` about scale_. Where all samples can be fitted exactly the best
-    scale is 0, and scale_ is a small number. It may be 0 too where most can be; no bound is known then.
+    `bound_` is about coef_ and intercept_, `scale_bound_` about scale_. Where all samples can be fitted exactly the
+    best scale is 0, and scale_ is a small number. It may be 0 too where most can be; no bound is known then.
+
+    >>> from weightwright.incontext import HuberRegressor
+    >>> model = HuberRegressor().fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0])
+    >>> model.outliers_.tolist(), bool(model.bound_ < 1e-6)
+    ([False, False, False, False, True], True)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -85,8 +90,9 @@ class HuberRegressor(RegressorMixin, InContextModel):
         plan = planned(contexts, settings.tol, settings.max_steps)
         if plan.needed > settings.max_steps or plan.unfinished:
             warnings.warn(
-                f"these data need {'more than' if plan.unfinished else 'about'} {plan.needed} steps of the Nesterov method (condition number about"
-                f" {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit will stop early",
+                f"these data need {'more than' if plan.unfinished else 'about'} {plan.needed} steps of the Nesterov"
+                f" method (condition number about {plan.condition:.3g}), but max_steps={settings.max_steps}; the fit"
+                " will stop early",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weightwright.incontext.estimators.contexts import SMALL, padded
 from weightwright.incontext.estimators.networks import in_few_sizes
@@ -16,6 +17,7 @@ from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_tw
 from weightwright.incontext.estimators.solving import Data
 from weightwright.network.layers import Floats
 
+Indices = NDArray[np.intp]
 #: The first scale is at least this share of the largest residual of the middle target.
 SMALLEST = 2.0**-30
 #: Below this share of the largest target, rounding decides about residuals.
@@ -57,7 +59,7 @@ class HuberContexts:
         """(D + 1,): the scale has none."""
         return np.append(self.penalty, 0.0)
 
-    def some(self, which: Floats) -> HuberContexts:
+    def some(self, which: Indices) -> HuberContexts:
         """Those contexts only."""
         return replace(
             self,

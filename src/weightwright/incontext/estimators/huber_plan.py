@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.incontext.estimators.contexts import SMALL
-from weightwright.incontext.estimators.huber_contexts import HuberContexts
+from weightwright.incontext.estimators.huber_contexts import HuberContexts, Indices
 from weightwright.incontext.estimators.plans import CONDITIONS, ROUNDOFF
 from weightwright.network.layers import Floats
 
@@ -40,7 +40,7 @@ class Stage:
     """which: the contexts that take part. step: (B', D + 1). needed: about how many steps. lowest, highest: (B',), of
     sigma. reach: (B',), the largest size of a residual."""
 
-    which: Floats
+    which: Indices
     step: Floats
     condition: float
     needed: int
@@ -81,16 +81,17 @@ def planned(contexts: HuberContexts, tol: float, max_steps: int) -> HuberPlan:
     """The stages for these contexts, whether or not there may be as many steps."""
     max_steps = max(max_steps, ENOUGH)
     theta, floor = contexts.start, contexts.floor(tol)
-    which = np.arange(len(theta))
+    which: Indices = np.arange(len(theta))
     stages: list[Stage] = []
-    used, settled = 0, False
+    used, settled, stayed = 0, False, False
     while len(which) and len(stages) < STAGES and used < max_steps and not settled:
         mine, left = contexts.some(which), max_steps - used
-        # a short stage in which sigma stayed is followed by a long one
-        tried = _long if stages and run.end == "limit" else _short
+        tried = _long if stayed else _short
         step, condition, run = tried(mine, theta[which], tol, left)
+        if run.end == "lost":
+            raise ValueError("X, y: no step keeps the scale positive; their numbers are too large, or too unequal")
         stages.append(_stage(which, step, condition, run))
-        settled = math.isfinite(run.needed)
+        settled, stayed = math.isfinite(run.needed), run.end == "limit"
         theta[which], used = run.theta, used + run.steps
         which = which[run.theta[:, -1] > floor[which]]
     return HuberPlan(tuple(stages), settled, unfinished=len(which) > 0 and not settled)
@@ -122,7 +123,8 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
     if trial.end == "left":
         return step, chosen, best
     worth = _worth(contexts, trial, trial)
-    for condition, distance in _conditions(L, _relative(contexts.hessian(trial.theta), sizes), contexts.targets.shape[1]):
+    eigenvalues = _relative(contexts.hessian(trial.theta), sizes)
+    for condition, distance in _conditions(L, eigenvalues, contexts.targets.shape[1]):
         if best.end == "done" and distance > FAR_OFF:
             break
         most = min({"done": best.steps, "left": SLOWER * best.steps}.get(best.end, max_steps), max_steps)
@@ -142,7 +144,7 @@ def _worth(contexts: HuberContexts, run: Rehearsal, trial: Rehearsal) -> tuple[i
     return 2, run.needed
 
 
-def _stage(which: Floats, step: Floats, condition: float, run: Rehearsal) -> Stage:
+def _stage(which: Indices, step: Floats, condition: float, run: Rehearsal) -> Stage:
     needed = run.steps if run.end != "limit" or math.isinf(run.needed) else math.ceil(min(run.needed, 1e15))
     return Stage(which, step, condition, needed, run.lowest, run.highest, run.reach)
 
@@ -168,7 +170,7 @@ def _sizes(contexts: HuberContexts, theta: Floats) -> Floats:
 def _relative(H: Floats, sizes: Floats) -> Floats:
     """(B, D + 1): the eigenvalues of second derivatives, relative to the sizes."""
     roots = np.sqrt(sizes)
-    return np.linalg.eigvalsh(H / roots[:, :, None] / roots[:, None, :])
+    return np.asarray(np.linalg.eigvalsh(H / roots[:, :, None] / roots[:, None, :]), dtype=np.float64)
 
 
 def _largest(contexts: HuberContexts, H: Floats, sizes: Floats) -> Floats:

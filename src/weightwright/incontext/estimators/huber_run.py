@@ -1,6 +1,6 @@
 """The networks of the stages of Huber's regression, and running them one after the other.
 
-Every stage has units of its own, powers of two, in which sigma is at most 1: so stages and data sets share their tables.
+Every stage has units of its own, powers of two, in which sigma is at most 1: so stages and data sets share tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weightwright.constructions.huber import huber_network, huber_prompt
 from weightwright.errors import DomainError
 from weightwright.incontext.estimators.huber_contexts import HuberContexts
 from weightwright.incontext.estimators.huber_plan import HuberPlan, Stage
-from weightwright.incontext.estimators.networks import HEAD_TOL, ROOM, TRIES, in_few_sizes, last_states
+from weightwright.incontext.estimators.networks import HEAD_TOL, ROOM, TRIES, last_states
 from weightwright.incontext.estimators.scaling import power_above
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -72,11 +72,10 @@ class HuberFixed:
 def run_stages(
     contexts: HuberContexts, plan: HuberPlan, max_steps: int, tol: float, head_tol: float | None, dtype: str
 ) -> HuberFixed:
-    """All stages; then the last one again and again on its own answer, until no step is missing or no more is gained."""
+    """All stages; then the last one again and again on its own answer, until it has arrived or no more is gained."""
     theta, total = contexts.start, 0
     for stage in plan.stages:
-        steps = in_few_sizes(stage.needed) if plan.settled and stage is plan.stages[-1] else stage.needed
-        steps = min(steps, max_steps - total)
+        steps = min(stage.needed, max_steps - total)
         theta[stage.which], net = _run(contexts, stage, steps, theta, head_tol, dtype)
         total += steps
         if total == max_steps:
