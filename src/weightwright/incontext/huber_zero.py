@@ -2,8 +2,8 @@
 
 With phi(r, sigma) = sigma + h(r / sigma) sigma = max over |psi| <= epsilon of 2 psi r + (1 - psi^2) sigma, what is
 minimised is sum_i s_i phi(r_i, sigma) + alpha |w|^2 for sigma > 0, and for sigma = 0 its limit. At r = 0, sigma = 0
-every slope (2 psi, 1 - psi^2) is a subgradient of phi. So (w, c, 0) with all r_i = 0 is a minimum if there are psi_i with
-|psi_i| <= epsilon,
+every slope (2 psi, 1 - psi^2) is a subgradient of phi. So (w, c, 0) with all r_i = 0 is a minimum if there are psi_i
+with |psi_i| <= epsilon,
 
     sum_i s_i psi_i (x_i, 1) + alpha (w, 0) = 0   and   sum_i s_i (1 - psi_i^2) >= 0.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ class InContextModel(BaseEstimator):
         found = self._distances(data.problems(), answer, mine)
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
-        size = float(np.linalg.norm(np.append(coef, intercept)))
+        size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
         worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
         if not self.bound_ <= worth:
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))

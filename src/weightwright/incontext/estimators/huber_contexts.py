@@ -20,6 +20,8 @@ from weightwright.network.layers import Floats
 Indices = NDArray[np.intp]
 #: The first scale is at least this share of the largest residual of the middle target.
 SMALLEST = 2.0**-30
+#: Scaled numbers are below this, so that they can be squared.
+LARGEST = 1e60
 #: Below this share of the largest target, rounding decides about residuals.
 ROUNDING = 2.0**-40
 
@@ -149,6 +151,9 @@ def huber_contexts(
         intercept=intercept,
         uniform=uniform,
     )
+    for name, largest in (("X", np.abs(contexts.rows).max()), ("y", np.abs(contexts.targets).max())):
+        if not largest < LARGEST:
+            raise ValueError(f"{name}: a number is {largest:.3g} even after scaling; bring the data nearer to 1")
     return contexts, scalings
 
 

@@ -25,6 +25,8 @@ SHORT, EASY = 10, 16.0
 NEAR = 2.0
 #: Stages at most: sigma halves in each.
 STAGES = 120
+#: Where most samples are outliers, the step is at most so many times as long as if none were.
+OUTSIDE = 4.0
 #: Once one momentum arrives, those for a condition number so many powers of four away are not tried.
 FAR_OFF = 2.0
 #: Where sigma leaves, arriving may take so many times as long.
@@ -112,7 +114,8 @@ def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -
 def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, Rehearsal]:
     """Until the changes are below tol, or as many steps as there may be; or until sigma leaves after all."""
     sizes = _sizes(contexts, theta)
-    L = _largest(contexts, contexts.hessian(theta), sizes)
+    everyone = _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
+    L = np.maximum(_largest(contexts, contexts.hessian(theta), sizes), everyone / OUTSIDE)
     for _ in range(SHORTER):
         trial = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(TRIAL, max_steps), 0.0)
         steepest = 2 * L if trial.end == "lost" else _largest(contexts, contexts.hessian(trial.theta), sizes)
