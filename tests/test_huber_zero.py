@@ -93,7 +93,6 @@ def test_the_distance_to_it() -> None:
     found = huber_distance(X, y, np.ones(3), EPSILON, ALPHA, True, np.array([2.25]), 1.0, 0.5)
     assert (found.bound, found.scale) == (0.25, 0.5)
     assert "fitted exactly" in found.why
-    weighted = huber_distance(
-        X, y + [0, 0, 9], np.array([1.0, 1.0, 0.0]), EPSILON, ALPHA, True, np.array([2.0]), 1.0, 0.5
-    )
+    y[2], weights = 9.0, np.array([1.0, 1.0, 0.0])
+    weighted = huber_distance(X, y, weights, EPSILON, ALPHA, True, np.array([2.0]), 1.0, 0.5)
     assert weighted.bound == 0.0  # a sample of weight 0 does not matter
