@@ -31,6 +31,8 @@ OUTSIDE = 4.0
 FAR_OFF = 2.0
 #: Where sigma leaves, arriving may take so many times as long.
 SLOWER = 8
+#: Changes fall to so much of the tolerance, since what remains is more than the last change.
+SPARE = 0.1
 #: So many steps are rehearsed at least.
 ENOUGH = 1000
 #: So many steps show whether a step size is stable; so often a shorter one is tried.
@@ -131,7 +133,7 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
         if best.end == "done" and distance > FAR_OFF:
             break
         most = min({"done": best.steps, "left": SLOWER * best.steps}.get(best.end, max_steps), max_steps)
-        run = rehearsed(contexts, theta, step, condition, most, tol / math.sqrt(condition))
+        run = rehearsed(contexts, theta, step, condition, most, SPARE * tol / math.sqrt(condition))
         if _worth(contexts, run, trial) < worth:
             best, chosen, worth = run, condition, _worth(contexts, run, trial)
     return step, chosen, best

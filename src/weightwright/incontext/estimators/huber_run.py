@@ -72,7 +72,7 @@ class HuberFixed:
 def run_stages(
     contexts: HuberContexts, plan: HuberPlan, max_steps: int, tol: float, head_tol: float | None, dtype: str
 ) -> HuberFixed:
-    """All stages; then the last one again and again on its own answer, until it has arrived or no more is gained."""
+    """All stages; then a quarter of the last again and again on its own answer, until no more is gained."""
     theta, total = contexts.start, 0
     for stage in plan.stages:
         steps = min(stage.needed, max_steps - total)
@@ -83,7 +83,7 @@ def run_stages(
     mine = contexts.some(stage.which)
     remaining = mine.remaining(theta[stage.which])
     while plan.settled and total < max_steps and (remaining > tol).any():
-        steps = min(steps, max_steps - total)
+        steps = min(max(stage.needed // 4, 1), max_steps - total)
         found, net = _run(contexts, stage, steps, theta, head_tol, dtype)
         total += steps
         left = mine.remaining(found)
