@@ -16,6 +16,7 @@ from weightwright.incontext.problem import Problem
 from weightwright.incontext.runs import Run
 
 if TYPE_CHECKING:
+    from weightwright.incontext.estimators.huber import HuberRegressor
     from weightwright.incontext.estimators.linear import ElasticNet, Lasso, LinearRegression, Ridge
     from weightwright.incontext.estimators.logistic import LogisticRegression
     from weightwright.incontext.estimators.poisson import PoissonRegressor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 #: The estimators by the module that has them; they need scikit-learn, nothing else here does.
 _ESTIMATORS = {
     "ElasticNet": "linear",
+    "HuberRegressor": "huber",
     "Lasso": "linear",
     "LinearRegression": "linear",
     "LogisticRegression": "logistic",
@@ -36,6 +38,7 @@ __all__ = [
     "Descent",
     "Distance",
     "ElasticNet",
+    "HuberRegressor",
     "Iterates",
     "Lasso",
     "LinearRegression",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,14 +147,18 @@ class InContextModel(BaseEstimator):
         self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
         self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
         self.network_ = answer.network
+        self._accept_more(data, answer, mine)
         found = self._distances(data.problems(), answer, mine)
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
-        size = float(np.linalg.norm(np.append(coef, intercept)))
+        size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
         worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
         if not self.bound_ <= worth:
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why)
+
+    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
+        """Set what an estimator has beside coefficients."""
 
     def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
         """What is proven about each of these problems, whose answers stand there."""
