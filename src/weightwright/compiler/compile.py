@@ -117,7 +117,7 @@ def compile(
         if isinstance(error, NotRepeatable) or not sampled(box, tokens, proof, derivative_bound):
             raise
         return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
-    _without_jumps(graph)
+    without_jumps(graph)
     if derivative_bound is not None:
         raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
     if kernel == "anchor":
@@ -131,13 +131,19 @@ def compile(
             if not few or not finite_by_estimate(graph, box.lo[None], box.hi[None]):
                 raise
             return from_samples(function, box, tol, dtype, kernel, proof, None, on_domain, progress, error)
-    return _proven(graph, box, tol, name, on_domain, progress, start)
+    return proven(
+        graph, box, tol, name, on_domain, progress, start, lambda low: certified(low.network, low.composite, box)
+    )
 
 
-def _proven(
-    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
-) -> AttentionNetwork:
-    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol."""
+def proven(
+    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float,
+    certify: Callable[[Lowered], AttentionNetwork],
+) -> AttentionNetwork:  # fmt: skip
+    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol.
+
+    certify: what is built of a lowered graph, with a certificate that the checker agreed with; or ToleranceError.
+    """
     aim, proving, room = tol, 0.0, 1.0
     best: Certificate | None = None
     refusal: ToleranceError | None = None
@@ -152,7 +158,7 @@ def _proven(
         progress(f"checking {len(lowered.network.layers)} layers")
         begun = time.perf_counter()
         try:
-            net = certified(lowered.network, lowered.composite, box)
+            net = certify(lowered)
         except ToleranceError as error:
             refusal, costs, room = error, costs or lowered.costs, WIDER * room  # perhaps tables are too narrow
             continue
@@ -303,7 +309,8 @@ def _features_of(function: Callable[..., Any] | nn.Module) -> int | None:
     return None
 
 
-def _without_jumps(graph: Graph) -> None:
+def without_jumps(graph: Graph) -> None:
+    """Refuse (UnsupportedOperation) what no table can hold."""
     for node in graph.nodes:
         if node.op in ("sign(x)", "step(x)"):
             raise UnsupportedOperation(f"{node.label}: {advice('sign')}")
