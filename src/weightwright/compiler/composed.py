@@ -69,7 +69,8 @@ def certified_one_pass(network: Network, composite: Composite, domain: Box, clai
     try:
         with working_precision():
             draft = about_one_pass(certificate(Terms(0.0, 0.0, 0.0)), composite)
-            errors = composed_errors(one_pass(network, claim, composite), draft, composite, parts_hold=True)
+            one = one_pass(network, claim, composite)
+            errors = composed_errors(one, draft, composite, parts_hold=True, first=True)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
     return _agreed(network, certificate, Terms(*(errors * (1 + 2.0**-40)).tolist()), None)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from weightwright.box import Box
-from weightwright.certificates.composites import Composite
-from weightwright.certificates.graphs import Graph
+from weightwright.certificates.composites import UNREAD, Composite, PartClaim
+from weightwright.certificates.graphs import MIX, SOFTMAX, Graph
 from weightwright.certificates.loops import OnePass
 from weightwright.compiler.compile import proven, without_jumps
 from weightwright.compiler.composed import certified_one_pass
@@ -23,6 +23,7 @@ from weightwright.compiler.lowering import Lowered
 from weightwright.compiler.rules import the_rule, traced_rule
 from weightwright.compiler.task import outward
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
+from weightwright.network.layers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 
@@ -70,7 +71,34 @@ def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[
     gather = Linear(one.inputs, (Term(stays), Term(new, first)), np.zeros((1, e + s)))
     read = Linear(one.inputs[e:], (Term(pick[:, e : e + s]),), np.zeros((1, s)))
     network = dataclasses.replace(one, layers=(Loop((*one.layers, gather, one.embed), steps),), read=read)
-    return network, dataclasses.replace(lowered.composite, ridge=the_rule(graph, s))
+    rule = the_rule(graph, s)
+    needed = tokens_read(rule)
+    parts = tuple(dataclasses.replace(part, units=_read(part, rule, needed)) for part in lowered.composite.parts)
+    return network, dataclasses.replace(lowered.composite, ridge=rule, parts=parts)
+
+
+def tokens_read(graph: Graph) -> Bools:
+    """(columns, tokens): where a column's number has a part in the outputs of the first token. A softmax counts on all
+    tokens, since a claim about its head is about all of them."""
+    read = np.zeros((len(graph.nodes), graph.tokens or 1), dtype=bool)
+    read[list(graph.outputs), 0] = True
+    for place in reversed(range(len(graph.nodes))):
+        node = graph.nodes[place]
+        if node.op == SOFTMAX:
+            read[place] = True
+        for k in node.of:
+            read[k] |= (graph.matrices[node.index][read[place]] != 0).any(axis=0) if node.op == MIX else read[place]
+    return read
+
+
+def _read(part: PartClaim, graph: Graph, read: Bools) -> tuple[int, ...]:
+    """The part's units, where anybody reads them."""
+    n, K = graph.tokens or 1, len(graph.nodes)
+
+    def column(unit: int) -> int:
+        return unit // n if unit // n < K else (unit // n - K) // 2
+
+    return tuple(unit if read[column(unit), token] else UNREAD for token, unit in enumerate(part.units))
 
 
 def _renamed(network: Network, e: int, s: int) -> Network:

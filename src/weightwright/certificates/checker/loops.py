@@ -28,7 +28,9 @@ def agree_one_pass(network: Network, certificate: Certificate, claim: OnePass) -
     said = one_pass_in_words(composite)
     require(certificate.formula == said, f"the bound is about {said!r}, and the certificate says otherwise")
     require(STATES in certificate.assumptions, "the certificate hides that states must stay in the domain")
-    agree_composite(one_pass(network, claim, composite), about_one_pass(certificate, composite), composite)
+    # the first token's new state is what the next pass begins with: nothing else is read
+    one, said_of_one = one_pass(network, claim, composite), about_one_pass(certificate, composite)
+    agree_composite(one, said_of_one, composite, first=True)
 
 
 def about_one_pass(certificate: Certificate, composite: Composite) -> Certificate:
