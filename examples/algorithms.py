@@ -15,7 +15,7 @@ from torch import Tensor
 import weightwright as ww
 from weightwright.incontext import AlgorithmRun, Rule
 
-Data = tuple[Rule, np.ndarray, np.ndarray]
+EPS = 1e-4
 
 
 @ww.incontext.algorithm(steps=50)
@@ -37,7 +37,7 @@ def newton(rows: Tensor, w: Tensor) -> Tensor:
     s = p * (1 - p)
     a, c = (s[:, None] * x**2).mean(dim=0) + 0.5
     b = (s * x[:, 0] * x[:, 1]).mean()
-    r = 1 / torch.clamp(a * c - b**2, min=0.25)  # the determinant: at least 0.5^2
+    r = 1 / (a * c - b**2)
     return w - torch.stack([c * g[0] - b * g[1], a * g[1] - b * g[0]]) * r
 
 
@@ -56,7 +56,7 @@ def kmeans(points: Tensor, centres: Tensor) -> Tensor:
 def power(rows: Tensor, v: Tensor) -> Tensor:
     """Power iteration: the first principal axis of the examples, without forming their covariance."""
     u = (rows * (rows @ v)[:, None]).mean(dim=0)
-    return u * torch.rsqrt(torch.clamp((u**2).sum(), min=0.01))
+    return u * torch.rsqrt((u**2).sum() + EPS)
 
 
 @ww.incontext.algorithm(steps=30)
