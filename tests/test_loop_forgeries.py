@@ -127,6 +127,12 @@ def reads_the_new_state(A: Floats) -> Floats:
     return other
 
 
+def mixes_the_states(A: Floats) -> Floats:
+    """Still a sum of weights of 1, the largest where it belongs."""
+    mixed = with_entry(A, (place("kept state[0]"), 0), 0.75)
+    return with_entry(mixed, (place("kept state[1]"), 0), 0.25)
+
+
 def third_term(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     A = with_entry(np.zeros_like(terms[0].A), (place("kept state[0]"), 2), 1.0)
     return (*terms, Term(A))
@@ -150,7 +156,9 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
     ),
     "tokens moved by the loop's embedding": (
         lambda: with_body(
-            lambda layers: altered(layers, (len(layers) - 1, "terms", 0, "S"), lambda _: np.array([[1.0], [0.5], [1.0]]))
+            lambda layers: altered(
+                layers, (len(layers) - 1, "terms", 0, "S"), lambda _: np.array([[1.0], [0.5], [1.0]])
+            )
         ),
         "embed again",
     ),
@@ -205,6 +213,7 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
     ),
     "another number read": (lambda: with_read("terms", 0, "A", change=reads_the_new_state), "what is read"),
     "twice the state read": (lambda: with_read("terms", 0, "A", change=lambda A: 2 * A), "what is read"),
+    "a mean of two states read": (lambda: with_read("terms", 0, "A", change=mixes_the_states), "what is read"),
     "a constant read": (lambda: with_read("C", change=lambda C: C + 0.25), "what is read"),
     "positions read apart": (
         lambda: with_read("terms", 0, "S", change=lambda _: np.array([[0.5], [1.0], [1.0]])),

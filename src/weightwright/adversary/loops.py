@@ -15,9 +15,7 @@ from weightwright.network import Term
 from weightwright.runtime import AttentionNetwork
 
 
-def search_one_pass(
-    net: AttentionNetwork, composite: Composite, claim: OnePass, seconds: float, seed: int
-) -> Worst:
+def search_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass, seconds: float, seed: int) -> Worst:
     """The worst input of one pass that can be found in about so many seconds."""
     return search_sequences(first_token_of_one_pass(net, composite, claim), composite, seconds, seed, first=True)
 

@@ -46,6 +46,7 @@ WIDER, FINER = 8.0, 8.0
 ROUNDED = 0.02
 #: How long a search for the largest error takes where nothing is proven.
 SECONDS = 3.0
+UNPROVEN = "proof='measured' builds the network without a proof"
 MEASURED_HOW = (
     "corners, random inputs, inputs whose tokens or features are nearly alike, places between the anchors, then the"
     " surroundings of the worst; the worst of each round against the graph in 128 bits"
@@ -138,11 +139,12 @@ def compile(
 
 def proven(
     graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float,
-    certify: Callable[[Lowered], AttentionNetwork],
+    certify: Callable[[Lowered], AttentionNetwork], instead: str = UNPROVEN,
 ) -> AttentionNetwork:  # fmt: skip
     """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol.
 
     certify: what is built of a lowered graph, with a certificate that the checker agreed with; or ToleranceError.
+    instead: what to do where tol cannot be proven.
     """
     aim, proving, room = tol, 0.0, 1.0
     best: Certificate | None = None
@@ -180,7 +182,7 @@ def proven(
     raise ToleranceError(
         f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {rounded_up(best.bound)}"
         f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g}). {_dearest(costs)}."
-        " proof='measured' builds the network without a proof",
+        f" {instead}",
         best.bound,
     )
 

@@ -1,4 +1,4 @@
-"""A network that runs a rule in a loop: one pass compiled like any function, then the examples and its own result again.
+"""A network that runs a rule in a loop: one pass compiled like any function, then once more with its own result.
 
 Passes are joined by two linear maps. The first takes the examples, which the stream has kept, and copies the first
 token's new state to every token: exactly, whatever rounding has made of the others. The second is the embedding.
@@ -26,6 +26,9 @@ from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.network.layers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+
+#: What to do where no network is accurate enough.
+LARGER = "Ask for a larger tol, or for smaller boxes of examples and state"
 
 
 def compile_rule(
@@ -56,7 +59,7 @@ def compile_rule(
         network, composite = looped(lowered, graph, claim, steps)
         return certified_one_pass(network, composite, box, claim)
 
-    return proven(graph, box, tol, "float64", on_domain, progress, start, certify)
+    return proven(graph, box, tol, "float64", on_domain, progress, start, certify, LARGER)
 
 
 def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[Network, Composite]:

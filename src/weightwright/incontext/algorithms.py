@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from weightwright.incontext.algorithm_runs import AlgorithmRun
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.loops import passes
-from weightwright.runtime.module import OnDomain
 
 Progress = Callable[[str], None]
 
@@ -71,7 +70,7 @@ class Rule:
         samples: int,
         tol: float = 1e-9,
         *,
-        on_domain: OnDomain = "raise",
+        on_domain: Literal["raise", "ignore"] = "raise",
         progress: Progress = lambda message: None,
     ) -> AttentionNetwork:
         """A network whose loop runs the rule `steps` times, on (samples, e + s): every token an example and the state.
@@ -81,6 +80,8 @@ class Rule:
         the last state. A state that leaves its box on the way raises DomainError.
         """
         well_formed(self.rule, tol)
+        if on_domain not in ("raise", "ignore"):
+            raise ValueError(f"on_domain must be 'raise' or 'ignore', not {on_domain!r}: states cannot be clamped")
         if not _whole(samples):
             raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
         of_examples, of_state = _box("examples", examples), _box("state", state)
@@ -128,21 +129,25 @@ class Rule:
         plain = self.plain(x, state)
         of_examples = _around(x.numpy(), room) if examples_box is None else _box("examples_box", examples_box)
         of_state = _around(plain, room) if state_box is None else _box("state_box", state_box)
+        sizes, given = (x.shape[1], len(state)), (of_examples.lo.shape[-1], of_state.lo.shape[-1])
+        if sizes != given:
+            raise DomainError(
+                f"examples and first have {sizes[0]} and {sizes[1]} numbers, the boxes {given[0]} and {given[1]}"
+            )
         net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
         prompt = torch.cat([x, state.expand(len(x), -1)], dim=1)
-        if prompt.shape[1] != len(net.network.inputs):
-            raise DomainError(
-                f"examples and first have {x.shape[1]} and {len(state)} numbers, the boxes"
-                f" {of_examples.lo.shape[-1]} and {of_state.lo.shape[-1]}"
-            )
         progress("running")
         states = passes(net, prompt)[:, 0]  # as the first token has them
         steps = [self._stepped(x, torch.tensor(states[k]), k).numpy() for k in range(self.steps)]
         return AlgorithmRun(self.name, states, plain, np.stack(steps), net)
 
     def _stepped(self, x: torch.Tensor, state: torch.Tensor, step: int) -> torch.Tensor:
-        with torch.no_grad():
-            new = self.rule(x, state)
+        try:
+            with torch.no_grad():
+                new = self.rule(x.clone(), state.clone())  # a rule may change its arguments
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            shapes = f"examples of shape {tuple(x.shape)} and a state of shape {tuple(state.shape)}"
+            raise ValueError(f"{self.name} fails for {shapes}: {error}") from error
         if not isinstance(new, torch.Tensor) or new.shape != state.shape:
             got = tuple(new.shape) if isinstance(new, torch.Tensor) else type(new).__name__
             raise ValueError(f"{self.name} must return the new state, of shape {tuple(state.shape)}, not {got}")
