@@ -157,7 +157,7 @@ class Rule:
 
 
 def _whole(size: Any) -> bool:
-    return isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1
+    return isinstance(size, int | np.integer) and not isinstance(size, bool) and bool(size >= 1)
 
 
 def _box(name: str, given: Box | tuple[Any, Any]) -> Box:
