@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from weightwright.constructions.in_context import Ranges
 from weightwright.constructions.passes import Algorithm
+from weightwright.incontext.algorithm_runs import AlgorithmRun
+from weightwright.incontext.algorithms import Rule, algorithm
 from weightwright.incontext.choosing import fitting
 from weightwright.incontext.descent import Descent
 from weightwright.incontext.distance import Distance, to_iterates, to_optimum
@@ -34,6 +36,7 @@ _ESTIMATORS = {
 
 __all__ = [
     "Algorithm",
+    "AlgorithmRun",
     "Composed",
     "Descent",
     "Distance",
@@ -49,7 +52,9 @@ __all__ = [
     "Problem",
     "Ranges",
     "Ridge",
+    "Rule",
     "Run",
+    "algorithm",
     "chebyshev",
     "composed_error",
     "exact_iterates",
