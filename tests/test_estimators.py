@@ -172,8 +172,8 @@ def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPa
     """Nothing else finds them; and if a network were wrong, the bound would say so."""
     X, y = example(12)
     true = Ridge().fit(X, y)
-    run = networks._states
-    monkeypatch.setattr(networks, "_states", lambda net, prompt: 0.5 * run(net, prompt))
+    run = networks.last_states
+    monkeypatch.setattr(networks, "last_states", lambda net, prompt: 0.5 * run(net, prompt))
     with pytest.warns(ConvergenceWarning, match="of the optimum"):
         broken = Ridge().fit(X, y)
     np.testing.assert_allclose(broken.coef_, true.coef_ / 2)
@@ -200,13 +200,13 @@ def test_it_is_said_before_running_how_many_steps_are_needed(monkeypatch: pytest
     assert needed > 30
     assert not hasattr(model, "coef_")
     seen: list[str] = []
-    run = networks._states
+    run = networks.last_states
 
     def spied(net: object, prompt: object) -> np.ndarray:
         seen.extend(str(entry.message) for entry in said)
         return run(net, prompt)
 
-    monkeypatch.setattr(networks, "_states", spied)
+    monkeypatch.setattr(networks, "last_states", spied)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model.fit(X, y)

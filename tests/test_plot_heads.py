@@ -28,7 +28,7 @@ FITS: dict[str, Any] = {
     "ridge": lambda: Ridge(tol=1e-6).fit(X, Y),
     "float32": lambda: Ridge(dtype="float32", tol=1e-4, fit_intercept=False).fit(X, Y - 4),
     "lasso": lambda: Lasso(0.1, tol=1e-6).fit(X, Y),
-    "logistic": lambda: LogisticRegression(tol=1e-5).fit(X, np.arange(30) % 3),
+    "logistic": lambda: LogisticRegression(multi_class="ovr", tol=1e-5).fit(X, np.arange(30) % 3),
     "poisson": lambda: PoissonRegressor(tol=1e-6).fit(X, np.arange(30) % 5),
     "two outputs": lambda: LinearRegression(tol=1e-6).fit(X, np.stack([Y, -Y], axis=1)),
 }

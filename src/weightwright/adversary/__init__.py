@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weightwright.adversary.loops import search_one_pass
 from weightwright.adversary.points import search_points
 from weightwright.adversary.sequences import excepted, search_sequences
 from weightwright.adversary.worst import Worst
@@ -24,11 +25,14 @@ def search(
     """The worst input of a network that can be found in about so many seconds (at least one round).
 
     Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
-    formula needs that function as the reference: (n, inputs) float64 -> (n,).
+    formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
+    one pass is searched, also with states that differ from token to token.
     """
     if net.certificate is not None and net.certificate.composite is not None:
         if reference is not None:
             raise ValueError("reference does nothing for a network whose certificate has its target")
+        if net.certificate.one_pass is not None:
+            return search_one_pass(net, net.certificate.composite, net.certificate.one_pass, seconds, seed)
         return search_sequences(net, net.certificate.composite, seconds, seed)
     if net.certificate is not None and net.certificate.grid is not None:
         raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")

@@ -24,10 +24,12 @@ class GraphTarget:
     composite: Composite
     graph: Graph
     shape: tuple[int, int]  # tokens, features
+    first: bool = False  # outputs of the first token alone
 
     def rough(self, x: Floats) -> Floats:
         """All outputs in plain floats, (count, N) -> (count, outputs)."""
-        return evaluate(self.graph, x.reshape(-1, *self.shape)).reshape(len(x), -1)
+        found = evaluate(self.graph, x.reshape(-1, *self.shape))  # (count, tokens, outputs)
+        return (found[:, :1] if self.first else found).reshape(len(x), -1)
 
     def exact(self, x: Floats, index: int) -> arb:
         """One output, as a ball."""

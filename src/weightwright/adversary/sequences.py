@@ -34,14 +34,17 @@ _SEEDS = 8  # worst inputs so far whose surroundings are searched
 _SCORES = 2**23  # scores computed at a time
 
 
-def search_sequences(net: AttentionNetwork, composite: Composite, seconds: float, seed: int) -> Worst:
-    """The worst input found in about so many seconds, at least one round of each kind."""
+def search_sequences(
+    net: AttentionNetwork, composite: Composite, seconds: float, seed: int, first: bool = False
+) -> Worst:
+    """The worst input found in about so many seconds, at least one round of each kind. first: the network returns what
+    the target, a graph, says of the first token."""
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"seconds must be a finite number at or above 0, not {seconds!r}")
     assert net.certificate is not None
     n, d = net.network.tokens or 1, len(net.network.inputs)
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (net.certificate.domain.lo, net.certificate.domain.hi))
-    target, rng = _target(composite, n, d), np.random.default_rng(seed)
+    target, rng = _target(composite, n, d, first), np.random.default_rng(seed)
     places = _places(net.network, composite)
     start, tried, rounds, reach = time.perf_counter(), 0, 0, 0.1
     worst: list[tuple[float, tuple[float, ...]]] = []
@@ -75,9 +78,9 @@ def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     return found
 
 
-def _target(composite: Composite, n: int, d: int) -> _Target | GraphTarget:
+def _target(composite: Composite, n: int, d: int, first: bool) -> _Target | GraphTarget:
     if isinstance(composite.ridge, Graph):
-        return GraphTarget(composite, composite.ridge, (n, d))
+        return GraphTarget(composite, composite.ridge, (n, d), first)
     return _Target(composite, n * d)
 
 

@@ -21,6 +21,7 @@ from weightwright.certificates.leaves import LayerClaim as LayerClaim
 from weightwright.certificates.leaves import Samples as Samples
 from weightwright.certificates.leaves import Terms as Terms
 from weightwright.certificates.leaves import VectorClaim as VectorClaim
+from weightwright.certificates.loops import OnePass
 from weightwright.certificates.prompted import Prompted
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
 
@@ -83,6 +84,7 @@ class Certificate:
     norm: float = math.inf  # p of the L_p norm that the bound is in
     prompted: Prompted | None = None  # of a network that runs an algorithm on its prompt; then `layers` is empty
     parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
+    one_pass: OnePass | None = None  # of a network that runs a rule in a loop; then `composite` is about one pass
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
 
@@ -113,6 +115,8 @@ def bound_in_words(certificate: Certificate) -> str:
     """
     if certificate.prompted is not None and certificate.prompted.passes:
         return f"{rounded_up(certificate.bound)} on every state after one pass, against the exact pass"
+    if certificate.one_pass is not None:
+        return f"{rounded_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{rounded_up(certificate.bound)} on {what}"
 

@@ -30,17 +30,18 @@ from weightwright.certificates.claims import (
 from weightwright.certificates.composites import Composite, GateClaim, Models, PartClaim, Ridge, TargetClaim
 from weightwright.certificates.graphs import Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.certificates.grids import GridClaim
+from weightwright.certificates.loops import OnePass
 from weightwright.certificates.prompted import Pass, Prompted, Summand
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
-FORMAT = 6
+FORMAT = 7
 _KEY = "weightwright"
 _LEAVES = (LayerClaim, Samples, Terms, VectorClaim)
 _COMPOSITES = (Composite, GateClaim, GridClaim, Models, PartClaim, Ridge, TargetClaim)
 _GRAPHS = (Fused, Graph, Node, ProductClaim, SoftmaxClaim)
-_PROMPTS = (Pass, Prompted, Summand)
+_PROMPTS = (OnePass, Pass, Prompted, Summand)
 _CLAIMS = (Box, Certificate, Measured, Part, *_LEAVES, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
 

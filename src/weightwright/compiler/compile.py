@@ -46,6 +46,7 @@ WIDER, FINER = 8.0, 8.0
 ROUNDED = 0.02
 #: How long a search for the largest error takes where nothing is proven.
 SECONDS = 3.0
+UNPROVEN = "proof='measured' builds the network without a proof"
 MEASURED_HOW = (
     "corners, random inputs, inputs whose tokens or features are nearly alike, places between the anchors, then the"
     " surroundings of the worst; the worst of each round against the graph in 128 bits"
@@ -117,7 +118,7 @@ def compile(
         if isinstance(error, NotRepeatable) or not sampled(box, tokens, proof, derivative_bound):
             raise
         return from_samples(function, box, tol, dtype, kernel, proof, derivative_bound, on_domain, progress, error)
-    _without_jumps(graph)
+    without_jumps(graph)
     if derivative_bound is not None:
         raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
     if kernel == "anchor":
@@ -131,13 +132,20 @@ def compile(
             if not few or not finite_by_estimate(graph, box.lo[None], box.hi[None]):
                 raise
             return from_samples(function, box, tol, dtype, kernel, proof, None, on_domain, progress, error)
-    return _proven(graph, box, tol, name, on_domain, progress, start)
+    return proven(
+        graph, box, tol, name, on_domain, progress, start, lambda low: certified(low.network, low.composite, box)
+    )
 
 
-def _proven(
-    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float
-) -> AttentionNetwork:
-    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol."""
+def proven(
+    graph: Graph, box: Box, tol: float, dtype: str, on_domain: OnDomain, progress: Callable[[str], None], start: float,
+    certify: Callable[[Lowered], AttentionNetwork], instead: str = UNPROVEN,
+) -> AttentionNetwork:  # fmt: skip
+    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol.
+
+    certify: what is built of a lowered graph, with a certificate that the checker agreed with; or ToleranceError.
+    instead: what to do where tol cannot be proven.
+    """
     aim, proving, room = tol, 0.0, 1.0
     best: Certificate | None = None
     refusal: ToleranceError | None = None
@@ -152,7 +160,7 @@ def _proven(
         progress(f"checking {len(lowered.network.layers)} layers")
         begun = time.perf_counter()
         try:
-            net = certified(lowered.network, lowered.composite, box)
+            net = certify(lowered)
         except ToleranceError as error:
             refusal, costs, room = error, costs or lowered.costs, WIDER * room  # perhaps tables are too narrow
             continue
@@ -174,7 +182,7 @@ def _proven(
     raise ToleranceError(
         f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {rounded_up(best.bound)}"
         f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g}). {_dearest(costs)}."
-        " proof='measured' builds the network without a proof",
+        f" {instead}",
         best.bound,
     )
 
@@ -303,7 +311,8 @@ def _features_of(function: Callable[..., Any] | nn.Module) -> int | None:
     return None
 
 
-def _without_jumps(graph: Graph) -> None:
+def without_jumps(graph: Graph) -> None:
+    """Refuse (UnsupportedOperation) what no table can hold."""
     for node in graph.nodes:
         if node.op in ("sign(x)", "step(x)"):
             raise UnsupportedOperation(f"{node.label}: {advice('sign')}")

@@ -13,11 +13,13 @@ from weightwright.box import Box
 from weightwright.certificates.checker import check
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.certificates.checker.composite import composed_errors
+from weightwright.certificates.checker.loops import about_one_pass, one_pass
 from weightwright.certificates.checker.prompted import prompted_errors, with_costs
 from weightwright.certificates.claims import Certificate, Terms, assumptions
 from weightwright.certificates.composites import MASKED, Composite, assumed, in_words
 from weightwright.certificates.files import network_digest, write
 from weightwright.certificates.graphs import Graph
+from weightwright.certificates.loops import OnePass, one_pass_in_words
 from weightwright.certificates.prompted import ARGUMENTS, STATES, Prompted, prompted_in_words
 from weightwright.certificates.prover.composite import propose
 from weightwright.errors import CertificateError, ToleranceError
@@ -54,6 +56,24 @@ def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: f
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
     return _agreed(network, lambda terms: _prompted_certificate(network, whole, domain, terms), proposed, tol)
+
+
+def certified_one_pass(network: Network, composite: Composite, domain: Box, claim: OnePass) -> AttentionNetwork:
+    """The same for a network that runs a rule in a loop: `bound` is about one pass."""
+
+    def certificate(terms: Terms) -> Certificate:
+        said = (*assumptions(network.dtype, "dot"), *assumed(composite), STATES)
+        plain = _plain(network, one_pass_in_words(composite), domain, terms, said)
+        return dataclasses.replace(plain, composite=composite, one_pass=claim)
+
+    try:
+        with working_precision():
+            draft = about_one_pass(certificate(Terms(0.0, 0.0, 0.0)), composite)
+            one = one_pass(network, claim, composite)
+            errors = composed_errors(one, draft, composite, parts_hold=True, first=True)
+    except CertificateError as error:
+        raise ToleranceError(f"no bound can be composed: {error}") from error
+    return _agreed(network, certificate, Terms(*(errors * (1 + 2.0**-40)).tolist()), None)
 
 
 def _agreed(

@@ -75,7 +75,7 @@ def huber_network(
 
     sigma_range, reach: where sigma and the sizes of all r_i stay; `huber_ranges` reads them off the plain algorithm.
     shrink: the step times the penalty, one number or one for each of the d features. head_tol: the error asked of every
-    table; unless given, 1e-10 of its function's size in float64.
+    table, relative to its function's size; unless given, 1e-10 in float64.
     """
     lo, hi = sigma_range
     if not 0 < lo < hi < math.inf:
@@ -119,8 +119,9 @@ def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str
         "build the network with a sigma_range that holds it, or take a smaller step",
         centre,
     )
+    asked = None if tol is None else tol * (1 / lo - 1 / hi) / 2
     function = spectral_slope(
-        f"1/(x + {centre!r})", (1.0, 0.0), beyond(max(hi - centre, centre - lo)), tol, dtype, MOST
+        f"1/(x + {centre!r})", (1.0, 0.0), beyond(max(hi - centre, centre - lo)), asked, dtype, MOST
     )
     part, rows = looked_up(layout, function, sigma, layout.at["f"][0], first=1)
     return part, np.concatenate([np.zeros((1, layout.width)), rounded(rows, dtype)])
@@ -133,7 +134,8 @@ def _scaled_residuals(layout: Layout, reach: float, tol: float | None, dtype: st
     residual = Argument(
         query, [*at["x"], *at["y"]], "the residual w.x + c - y", "build the network with a larger reach"
     )
-    identity = spectral_slope("x", (1.0, 0.0), beyond(reach), tol, dtype, MOST)
+    asked = None if tol is None else tol * reach
+    identity = spectral_slope("x", (1.0, 0.0), beyond(reach), asked, dtype, MOST)
     return multiplied(layout, identity, residual, at["f"], at["s"], fresh=("psi",))
 
 
@@ -157,7 +159,10 @@ def _slopes(layout: Layout, epsilon: float, tol: float | None, dtype: str) -> Pa
         "it is not a number: take a smaller step",
     )
     room = epsilon * (1 + 2.0**-10)  # gates are not quite exact
-    identity, falling = (spectral_slope(f, (1.0, 0.0), room, tol, dtype, MOST) for f in ("x", "1 - x*x"))
+    identity, falling = (
+        spectral_slope(f, (1.0, 0.0), room, None if tol is None else tol * size, dtype, MOST)
+        for f, size in (("x", room), ("1 - x*x", room**2 / 2))
+    )
     return multiplied(layout, identity, clipped, at["u"], at["g"][:-1], fresh=("f", "s")) + multiplied(
         layout, falling, clipped, at["v"], at["g"][-1:]
     )

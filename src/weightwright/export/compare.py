@@ -52,9 +52,10 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
 
 def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     """Nearer to the middle of the domain, until an algorithm that runs on x stays where its network was built for."""
-    if net.certificate is None or net.certificate.prompted is None:
+    said = net.certificate
+    if said is None or (said.prompted is None and said.one_pass is None):
         return x
-    middle = torch.tensor(net.certificate.domain.lo / 2 + net.certificate.domain.hi / 2).to(x.dtype)
+    middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):
         try:
             net(x.to(net.embed.C.device))

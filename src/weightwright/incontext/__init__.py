@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from weightwright.constructions.in_context import Ranges
 from weightwright.constructions.passes import Algorithm
+from weightwright.incontext.algorithm_runs import AlgorithmRun
+from weightwright.incontext.algorithms import Rule, algorithm
 from weightwright.incontext.choosing import fitting
 from weightwright.incontext.descent import Descent
 from weightwright.incontext.distance import Distance, to_iterates, to_optimum
@@ -16,6 +18,7 @@ from weightwright.incontext.problem import Problem
 from weightwright.incontext.runs import Run
 
 if TYPE_CHECKING:
+    from weightwright.incontext.estimators.huber import HuberRegressor
     from weightwright.incontext.estimators.linear import ElasticNet, Lasso, LinearRegression, Ridge
     from weightwright.incontext.estimators.logistic import LogisticRegression
     from weightwright.incontext.estimators.poisson import PoissonRegressor
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 #: The estimators by the module that has them; they need scikit-learn, nothing else here does.
 _ESTIMATORS = {
     "ElasticNet": "linear",
+    "HuberRegressor": "huber",
     "Lasso": "linear",
     "LinearRegression": "linear",
     "LogisticRegression": "logistic",
@@ -32,10 +36,12 @@ _ESTIMATORS = {
 
 __all__ = [
     "Algorithm",
+    "AlgorithmRun",
     "Composed",
     "Descent",
     "Distance",
     "ElasticNet",
+    "HuberRegressor",
     "Iterates",
     "Lasso",
     "LinearRegression",
@@ -46,7 +52,9 @@ __all__ = [
     "Problem",
     "Ranges",
     "Ridge",
+    "Rule",
     "Run",
+    "algorithm",
     "chebyshev",
     "composed_error",
     "exact_iterates",

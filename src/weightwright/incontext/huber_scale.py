@@ -18,12 +18,13 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb, arb_mat, fmpq
 
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import Balls, balls, float_above, norm, product
 from weightwright.incontext.distance import Distance
 from weightwright.incontext.enclosing import BITS, far_side, fitted_numbers, nowhere, sharpest
+from weightwright.incontext.huber_zero import exact_fit
 from weightwright.incontext.least_squares import enclosed_least_squares
 from weightwright.incontext.linear import diagonal, root, row_lengths, weighted_rows
 from weightwright.incontext.losses import loss
@@ -51,7 +52,8 @@ def huber_distance(
     scale: float,
 ) -> HuberDistance:
     """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance; infinite,
-    and why, where none can be proven. All numbers are meant exactly.
+    and why, where none can be proven. All numbers are meant exactly. The best scale is 0 where all samples can be
+    fitted exactly and the penalty is not strong.
 
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0]
     >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.5], -0.5, 0.75)
@@ -66,6 +68,11 @@ def huber_distance(
         return _unknown("the coefficients are not finite")
     if not len(objective.counted):
         return _unknown("all weights are zero; give one sample a weight")
+    used = objective.counted
+    fit = exact_fit(objective.X[used], objective.y[used], objective.weights[used], kink, objective.ridge / 2, intercept)
+    if fit is not None:
+        why = "all samples can be fitted exactly, so the best scale is 0"
+        return HuberDistance(_to_fit(given[:-1], fit), 0.0, 0.0, math.inf, math.inf, why, abs(float(sigma[0])))
     landscape = HuberLandscape(objective, kink)
     found = sharpest(
         lambda start, is_sharp: enclosed_minimum(landscape, _starts(landscape, start), is_sharp),
@@ -79,6 +86,11 @@ def huber_distance(
         gradient = float_above(norm(place.gradient)) if place else math.inf
     bounds = far_side(given[:-1], found.box[:-1]), far_side(given[-1:], found.box[-1:])
     return HuberDistance(bounds[0], 0.0, 0.0, gradient, math.inf, found.why, bounds[1])
+
+
+def _to_fit(given: Floats, fit: list[fmpq]) -> float:
+    with working_precision(BITS[0]):
+        return far_side(given, [arb(entry) for entry in fit])
 
 
 def _epsilon(given: float | Fraction) -> Fraction:

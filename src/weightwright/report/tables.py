@@ -85,6 +85,9 @@ def _how(certificate: Certificate) -> Facts:
         facts |= {"parts": len(composite.parts)} if composite.parts else {}
         facts |= {"gates": len(composite.gates)} if composite.gates else {}
         rules |= {"forms", "gate"} if composite.gates else {"forms"}
+    if certificate.one_pass is not None:
+        facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
+        rules.add("loop")
     if certificate.grid is not None:
         grid = certificate.grid
         claims += [] if grid.head is None else [grid.head]
@@ -165,6 +168,8 @@ def value_facts(
 
     def bound(values: Any) -> float | None:
         if said is None or said.measured is not None or math.isfinite(said.norm):  # a norm bounds no single input
+            return None
+        if said.one_pass is not None:  # that bounds one pass, not what all of them come to
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None

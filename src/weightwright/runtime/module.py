@@ -19,6 +19,7 @@ from weightwright.certificates.claims import Certificate, bound_in_words, rounde
 from weightwright.certificates.files import read, write
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
+from weightwright.runtime.loops import watch_passes
 from weightwright.runtime.maps import Picked, SparseMap, picks
 from weightwright.runtime.prompts import watch
 from weightwright.runtime.weights import DTYPES as DTYPES
@@ -54,10 +55,13 @@ class AttentionNetwork(nn.Module):
         self.embed = _LinearMap(network.embed, network.dtype)
         self.layers = nn.ModuleList(_build(layer, network) for layer in network.layers)
         self.read = _LinearMap(network.read, network.dtype)
-        if certificate is not None and certificate.prompted is not None:
+        if certificate is not None and _runs_passes(certificate):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
-            watch(self, certificate.prompted)
+            if certificate.prompted is not None:
+                watch(self, certificate.prompted)
+            if certificate.one_pass is not None:
+                watch_passes(self, certificate.one_pass)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -106,7 +110,7 @@ class AttentionNetwork(nn.Module):
             return x.clamp(inward(lo, dtype, math.inf), inward(hi, dtype, -math.inf))
         outside = ~((x >= lo) & (x <= hi))
         if outside.any():
-            raise outside_of(x, outside, lo, hi, self.network.inputs, self.certificate.prompted is None)
+            raise outside_of(x, outside, lo, hi, self.network.inputs, not _runs_passes(self.certificate))
         return x
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -140,10 +144,15 @@ class AttentionNetwork(nn.Module):
         if claim is None:
             return "no certificate"
         found = claim.measured
-        said = rounded_up(claim.bound) if claim.norm == math.inf else bound_in_words(claim)
+        plain = claim.norm == math.inf and claim.one_pass is None
+        said = rounded_up(claim.bound) if plain else bound_in_words(claim)
         error = f"bound {said}" if found is None else f"largest error found {found.error:.3g}"
         zones = f", {len(claim.dead_zones)} dead zones" if claim.dead_zones else ""
         return f"{claim.formula}, {error}{zones}, {claim.status}"
+
+
+def _runs_passes(certificate: Certificate) -> bool:
+    return certificate.prompted is not None or certificate.one_pass is not None
 
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:

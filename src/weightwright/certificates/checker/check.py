@@ -16,6 +16,7 @@ from weightwright.certificates.checker.complaints import parsed, require, terms_
 from weightwright.certificates.checker.composite import agree_composite
 from weightwright.certificates.checker.grid import agree_grid
 from weightwright.certificates.checker.layer import Hole, Target, adding_up, covers, layer_holds, reach
+from weightwright.certificates.checker.loops import agree_one_pass
 from weightwright.certificates.checker.prompted import agree_prompted
 from weightwright.certificates.checker.rounding import SMALLEST, UNIT
 from weightwright.certificates.checker.samples import check_samples, pieces
@@ -65,6 +66,8 @@ def _agree(network: Network, certificate: Certificate) -> None:
         whole = (certificate.composite, certificate.grid, certificate.prompted)
         kinds = [bool(certificate.layers), bool(certificate.parts), *(claim is not None for claim in whole)]
         require(sum(kinds) <= 1, "a certificate makes claims of one kind")
+        whole_or_pass = certificate.one_pass is None or certificate.composite is not None
+        require(whole_or_pass, "a claim about one pass goes with a target")
         if certificate.prompted is not None:
             require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
             with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
@@ -75,6 +78,10 @@ def _agree(network: Network, certificate: Certificate) -> None:
             agree_grid(network, certificate)
             return
         require(certificate.norm == math.inf, f"no rule for norm {certificate.norm!r} here")
+        if certificate.one_pass is not None:
+            with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
+                agree_one_pass(network, certificate, certificate.one_pass)
+            return
         if certificate.composite is not None:
             with np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
                 agree_composite(network, certificate, certificate.composite)

@@ -52,9 +52,10 @@ from weightwright.network.laws import spares_registers
 from weightwright.network.layers import Floats
 
 
-def agree_composite(network: Network, certificate: Certificate, composite: Composite) -> None:
-    """Refuse (CertificateError) unless every output is within the certificate's bound of its target."""
-    errors = composed_errors(network, certificate, composite)
+def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:
+    """Refuse (CertificateError) unless every output, or every one of the first token, is within the certificate's bound
+    of its target."""
+    errors = composed_errors(network, certificate, composite, first=first)
     whole = certificate.terms
     claimed = np.array([whole.approximation, whole.leakage, whole.rounding])
     names = ("approximation", "leakage", "rounding")
@@ -65,11 +66,12 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
 
 
 def composed_errors(
-    network: Network, certificate: Certificate, composite: Composite, parts_hold: bool = False
+    network: Network, certificate: Certificate, composite: Composite, parts_hold: bool = False, first: bool = False
 ) -> Floats:
     """(3,): approximation, leakage and rounding of the whole network, from what is claimed about its parts.
 
     parts_hold: take the parts' own claims for granted. Only for finding out what to claim: a check examines them.
+    first: of the outputs those of the first token count alone.
     """
     require(certificate.kernel == "dot", "networks of several layers run in kernel 'dot'")
     nothing = certificate.layers == () and certificate.dead_zones == () and certificate.samples is None
@@ -87,7 +89,7 @@ def composed_errors(
     outputs = walk.run()
     if walk.masks:
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
-    errors = walk.distance(outputs)  # (3,)
+    errors = walk.distance(outputs, 1 if first else len(outputs.rows))  # (3,)
     if composite.target is not None:
         require(isinstance(composite.ridge, Ridge), "formulas go with a ReLU network")
         assert isinstance(composite.ridge, Ridge)
@@ -310,11 +312,11 @@ class _Walk:
                     writes, form = Writes(targets, found.weights[entry, targets]), of_one(self.graph.softmax(k, token))
                     sum_of.add(token, form, writes, above(error, 8), 1.01, 1, 0)
 
-    def distance(self, outputs: Stream) -> Floats:
-        """The largest errors of any output: what the forms differ by counts as rounding."""
-        worst = outputs.err.max(axis=(1, 2))
+    def distance(self, outputs: Stream, tokens: int) -> Floats:
+        """The largest errors of any output of so many tokens: what the forms differ by counts as rounding."""
+        worst = outputs.err[:, :tokens].max(axis=(1, 2))
         shape = (len(outputs.rows), outputs.rows[0].forms.mid.shape[1])
-        for token, column in np.ndindex(*shape):
+        for token, column in np.ndindex(tokens, shape[1]):
             apart = self.units.output_apart(_column(outputs.rows[token], column), token, column, shape)
             worst = np.maximum(worst, above(outputs.err[:, token, column] + apart, 2))  # a NaN stays one
         require(bool(np.isfinite(worst).all()), "an error is not bounded")

@@ -77,8 +77,14 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
     V = keys.through(head.W_V)
     sizes, values_off = V.sizes(keys.basis), V.err
     must(bool((sizes < 2.0**100).all()), "a value may overflow")
-    rows, err = [], np.zeros((3, n, head.W_V.shape[1]))
+    rows, err = list[Row](), np.zeros((3, n, head.W_V.shape[1]))
+    known: dict[tuple[bytes, ...], int] = {}  # tokens that others equal in everything that counts here
     for i in range(n):
+        same = known.setdefault(tuple(part[i].tobytes() for part in (scores.mid, scores.rad, off, seen)), i)
+        if same != i:
+            err[:, i] = err[:, same]
+            rows.append(rows[same])
+            continue
         p, leak = _softmax(scores, seen[i], i, keys.hide)
         upper, chosen = above(p.mid + p.rad, 2), np.flatnonzero(seen[i])
         gap = scores.mid[i, chosen].max() - scores.mid[i, chosen] + 2 * scores.rad[i, chosen].max()

@@ -5,8 +5,10 @@ Linear maps act on the forms in mid-radius arithmetic; what they round when they
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,8 @@ from weightwright.certificates.checker.complaints import LEAST, must
 from weightwright.certificates.checker.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.network.layers import Floats
+
+T = TypeVar("T")
 
 #: The three kinds of error, in this order.
 APPROXIMATION, LEAKAGE, ROUNDING = range(3)
@@ -115,7 +119,7 @@ class Stream:
     def sizes(self, basis: Basis) -> Floats:
         """(tokens, coordinates): upper bounds on the computed numbers. Asked with one basis only, which grows."""
         if "sizes" not in self._known:
-            ends = np.array([row.range(basis) for row in self.rows])  # (tokens, 2, coordinates)
+            ends = np.array(each(self.rows, lambda row: row.range(basis)))  # (tokens, 2, coordinates)
             self._known["sizes"] = above(np.abs(ends).max(axis=1) + self.total, 2)
         return self._known["sizes"]
 
@@ -126,11 +130,21 @@ class Stream:
         return np.where(self.total == 0, known, np.nan)
 
 
+def each(rows: list[Row], function: Callable[[Row], T]) -> list[T]:
+    """What a function says of every row; a row that several tokens share is looked at once."""
+    known: dict[int, T] = {}
+    for row in rows:
+        if id(row) not in known:
+            known[id(row)] = function(row)
+    return [known[id(row)] for row in rows]
+
+
 def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: float) -> Stream:
     """X -> sum of R (S * X) A, plus C, as it is run: products with A first, then with R, then the sum."""
     sizes = stream.sizes(basis)
     T, width = _tokens_out(stream, map), len(map.coordinates)
-    rows = [Row.constant(map.C[min(t, len(map.C) - 1)]) for t in range(T)]
+    alike = [Row.constant(code) for code in map.C]
+    rows = [alike[min(t, len(map.C) - 1)] for t in range(T)]
     err, size, lost = np.zeros((3, T, width)), np.abs(np.broadcast_to(map.C, (T, width))), np.zeros((T, width))
     products, roundings = (np.broadcast_to(map.C != 0, (T, width)).astype(float) for _ in range(2))
     factors_exact = np.ones((T, width), dtype=bool)
@@ -138,7 +152,7 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
         A, R = np.abs(term.A), None if term.R is None else np.abs(term.R)
         S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
         moved = _moved(stream.rows, term)
-        rows = [old.plus(new) for old, new in zip(rows, moved, strict=True)]
+        rows = _added(rows, moved)
         err = err + np.stack([_on_tokens(R, _scaled(S, e, A)) for e in stream.err])
         scaled = above((S * sizes) @ A, A.shape[0] + 1)
         must(bool((S * sizes < LARGE).all() and (scaled < LARGE).all()), "a number of a linear map may overflow")
@@ -185,11 +199,19 @@ def _exact(factors: Floats) -> npt.NDArray[np.bool_]:
     return power_of_two(factors) & ((factors == 0) | (factors >= 1))
 
 
+def _added(rows: list[Row], others: list[Row]) -> list[Row]:
+    """The sums, pair by pair; equal pairs once."""
+    known: dict[tuple[int, int], Row] = {}
+    for row, other in zip(rows, others, strict=True):
+        if (id(row), id(other)) not in known:
+            known[id(row), id(other)] = row.plus(other)
+    return [known[id(row), id(other)] for row, other in zip(rows, others, strict=True)]
+
+
 def _moved(rows: list[Row], term: Term) -> list[Row]:
-    new = []
-    for t, row in enumerate(rows):
-        scaled = row if term.S is None else row.scaled(term.S[t] * np.ones(term.A.shape[0]))
-        new.append(scaled.times(term.A))
+    if term.S is not None:
+        rows = [row.scaled(term.S[t] * np.ones(term.A.shape[0])) for t, row in enumerate(rows)]
+    new = each(rows, lambda row: row.times(term.A))
     if term.R is None:
         return new
     return [mixed(Balls.exact(weights), new) for weights in term.R]

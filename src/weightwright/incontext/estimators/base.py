@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from weightwright.certificates.checker.balls import working_precision
 from weightwright.incontext.arithmetic import float_above, norm
 from weightwright.incontext.descent import dtype_name
+from weightwright.incontext.distance import Distance
 from weightwright.incontext.estimators.contexts import SMALL
 from weightwright.incontext.estimators.pictures import heads_picture
 from weightwright.incontext.estimators.predictor import predicted, prediction_bounds
@@ -98,8 +100,10 @@ class InContextModel(BaseEstimator):
     def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
         """About how many steps a fit on these data takes; nothing is fitted."""
         self._validate_params()
-        data = clone(self)._read(X, y, sample_weight)
-        return plan_of(data.problems(), self._loss, self._penalties(), self._settings())[2].needed
+        return self._needed(clone(self)._read(X, y, sample_weight).problems())
+
+    def _needed(self, problems: list[Data]) -> int:
+        return plan_of(problems, self._loss, self._penalties(), self._settings())[2].needed
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Read:
         X, y = self._validated(X, y)
@@ -148,17 +152,25 @@ class InContextModel(BaseEstimator):
         shown = answer.shown
         self.prompt_: Any = None if shown is None else shown.prompts[first].clone()
         self.scaling_: Any = None if shown is None else shown.scalings[first]
-        found = [
-            distance(self._objective(problem), w, float(c))
-            for problem, w, c in zip(data.problems(), coef, intercept, strict=True)
-        ]
+        self._accept_more(data, answer, mine)
+        found = self._distances(data.problems(), answer, mine)
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
-        size = float(np.linalg.norm(np.append(coef, intercept)))
+        size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
         worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
         if not self.bound_ <= worth:
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why)
+
+    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
+        """Set what an estimator has beside coefficients."""
+
+    def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
+        """What is proven about each of these problems, whose answers stand there."""
+        return [
+            distance(self._objective(problem), w, float(c))
+            for problem, w, c in zip(problems, answer.coef[mine], answer.intercept[mine], strict=True)
+        ]
 
     def _warn(self, size: float, why: str) -> None:
         early = self.n_iter_ >= self.max_steps

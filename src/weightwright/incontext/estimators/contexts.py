@@ -74,13 +74,22 @@ class Contexts:
 
     def gradient(self, theta: Floats) -> Floats:
         """(B, D): of the smooth part."""
-        slopes = self.slopes(self.arguments(theta))
-        return np.einsum("bn,bnd->bd", slopes, self.pulls) + self.ridge * theta
+        return self.pulled(self.slopes(self.arguments(theta)), self.pulls) + self.ridge * theta
+
+    def pulled(self, slopes: Floats, pulls: Floats) -> Floats:
+        """(B, D): slopes times rows, summed over the samples."""
+        return np.asarray(np.einsum("bn,bnd->bd", slopes, pulls), dtype=np.float64)
 
     def hessian(self, theta: Floats) -> Floats:
         """(B, D, D): of the smooth part."""
         curved = self.curvatures(self.arguments(theta))[..., None] * self.pulls
         return np.swapaxes(curved, 1, 2) @ self.rows + np.diag(self.ridge)
+
+    def steepest(self) -> Floats:
+        """(B, D, D): above all second derivatives of the logistic loss; of other losses those at the start."""
+        if self.loss.name != "logistic":
+            return self.hessian(self.start)
+        return 0.25 * np.swapaxes(self.pulls, 1, 2) @ self.rows + np.diag(self.ridge)
 
     def remaining(self, theta: Floats) -> Floats:
         """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: a Newton step,

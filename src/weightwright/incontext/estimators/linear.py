@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from weightwright.incontext.estimators.base import InContextModel
-from weightwright.incontext.estimators.solving import Penalties
+from weightwright.incontext.estimators.solving import Penalties, Settings
 from weightwright.network.layers import Floats
 
 ALPHA = [Interval(Real, 0, None, closed="left")]
@@ -24,8 +25,22 @@ class _LeastSquares(MultiOutputMixin, RegressorMixin, InContextModel):
         return self._linear_predictor(X)
 
 
-class LinearRegression(_LeastSquares):
-    """Ordinary least squares, by Chebyshev's steps in context; of minimum norm where the solution is not unique.
+class _ByEitherMethod(_LeastSquares):
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InContextModel._parameter_constraints,
+        "method": [StrOptions({"gradient", "newton-schulz"})],
+    }
+
+    def _settings(self) -> Settings:
+        return replace(super()._settings(), method=self.method)
+
+
+class LinearRegression(_ByEitherMethod):
+    """Ordinary least squares, in context; of minimum norm where the solution is not unique.
+
+    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition number; or
+    "newton-schulz", the normal equations by matrix products, about as many passes as its logarithm, for up to 64
+    coefficients.
 
     >>> from weightwright.incontext import LinearRegression
     >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
@@ -37,28 +52,34 @@ class LinearRegression(_LeastSquares):
         self,
         *,
         fit_intercept: bool = True,
+        method: str = "gradient",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.method = method
         self.tol = tol
         self.max_steps = max_steps
         self.head_tol = head_tol
         self.dtype = dtype
 
 
-class Ridge(_LeastSquares):
-    """Least squares with alpha |w|^2, as scikit-learn's Ridge: |y - X w|^2 + alpha |w|^2."""
+class Ridge(_ByEitherMethod):
+    """Least squares with alpha |w|^2, as scikit-learn's Ridge: |y - X w|^2 + alpha |w|^2.
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+    method: as for LinearRegression.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**_ByEitherMethod._parameter_constraints, "alpha": ALPHA}
 
     def __init__(
         self,
         alpha: float = 1.0,
         *,
         fit_intercept: bool = True,
+        method: str = "gradient",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
@@ -66,6 +87,7 @@ class Ridge(_LeastSquares):
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.method = method
         self.tol = tol
         self.max_steps = max_steps
         self.head_tol = head_tol

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,8 +32,8 @@ HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
 ROOM = 1.25
 #: How often a network is built for larger numbers if they turn out larger than in the rehearsal.
 TRIES = 4
-#: Numbers of the stream that are held at once, at most: more contexts run in several calls.
-MOST_NUMBERS = 2**25
+#: Numbers of the stream that are held at once, about: more contexts run one part after the other, in the same memory.
+MOST_NUMBERS = 2**22
 
 
 @dataclass(frozen=True)
@@ -129,17 +130,33 @@ class Fixed:
 def run_to_fixed_point(
     contexts: Contexts, plan: Plan, max_steps: int, tol: float, head_tol: float | None, dtype: str
 ) -> Fixed:
-    """The network again and again on its own answer, until no step is missing or no more is gained."""
+    """The network of the plan, until no step is missing or no more is gained."""
+
+    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
+        return _run(contexts, plan, designed(contexts, plan, steps, head_tol, dtype), theta)
+
+    return repeated(contexts, in_few_sizes(plan.needed), max_steps, tol, run)
+
+
+def repeated(
+    contexts: Contexts,
+    passes: int,
+    max_steps: int,
+    tol: float,
+    run: Callable[[int, Floats], tuple[Floats, AttentionNetwork]],
+    worth: float = 0.5,
+) -> Fixed:
+    """A network of so many passes again and again on its own answer. run: the passes and where they start, to where
+    they end. worth: a run that leaves more than this share of the distance is the last."""
     theta, total = contexts.start, 0
     remaining = np.full(len(theta), np.inf)
     while True:
-        steps = min(in_few_sizes(plan.needed), max_steps - total)
-        design = designed(contexts, plan, max(steps, 1), head_tol, dtype)
-        found, net = _run(contexts, plan, design, theta)
+        steps = min(passes, max_steps - total)
+        found, net = run(steps, theta)
         total += steps
         left = contexts.remaining(found)
         better = left < remaining
-        gained = bool((left < remaining / 2).any())
+        gained = bool((left < worth * remaining).any())
         theta = np.where(better[:, None], found, theta)
         remaining = np.minimum(left, remaining)
         if (remaining <= tol).all() or total >= max_steps or not gained:
@@ -150,7 +167,7 @@ def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple
     for _ in range(TRIES):
         net = network_of(design)
         try:
-            return _states(net, prompts(net, contexts, plan.step, theta)), net
+            return last_states(net, prompts(net, contexts, plan.step, theta)), net
         except DomainError as error:
             last = error
         ranges = replace(design.ranges, w=2 * design.ranges.w)
@@ -158,10 +175,15 @@ def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple
     raise last
 
 
-def _states(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
+def last_states(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
     """The answers, (B, D)."""
+    return answers(net, prompt)[:, 0]
+
+
+def answers(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
+    """(B, tokens, outputs), in as many calls as memory asks for."""
     keys = max(head.sees.block for head in net.network.heads)
     together = max(1, MOST_NUMBERS // (prompt.shape[1] * keys * 4 * len(net.network.embed.coordinates)))
     with torch.no_grad():
-        parts = [net(part)[..., 0, :] for part in prompt.split(together)]
+        parts = [net(part) for part in prompt.split(together)]
     return torch.cat(parts).double().numpy()

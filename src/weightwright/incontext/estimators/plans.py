@@ -57,9 +57,14 @@ class Plan:
 def named(kind: str, condition: float, shrink: Floats, dtype: str) -> Algorithm:
     if kind == "Chebyshev":
         return passes.chebyshev(1.0, condition, shrink, dtype)
-    root = 1 / math.sqrt(condition)
     make = passes.proximal_nesterov if kind == "proximal Nesterov" else passes.nesterov
-    return make((1 - root) / (1 + root), shrink, dtype)
+    return make(momentum(condition), shrink, dtype)
+
+
+def momentum(condition: float) -> float:
+    """The best for steps of 1/L at this condition number."""
+    root = 1 / math.sqrt(condition)
+    return (1 - root) / (1 + root)
 
 
 def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
@@ -67,8 +72,7 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
     if contexts.loss.name == "squared" and not contexts.has_l1:
         return _quadratic(contexts, tol, max_steps, dtype)
     kind = "proximal Nesterov" if contexts.has_l1 else "Nesterov"
-    steepest = _at_most(contexts, 0.25) if contexts.loss.name == "logistic" else contexts.hessian(contexts.start)
-    plan, end = _accelerated(contexts, kind, _largest(steepest, contexts), tol, max_steps, dtype)
+    plan, end = _accelerated(contexts, kind, _largest(contexts.steepest(), contexts), tol, max_steps, dtype)
     if contexts.loss.name != "squared":  # where slopes have flattened out, longer steps are stable
         flatter = 2 * _largest(contexts.hessian(end), contexts)
         if (flatter * plan.step < 1).all():
@@ -103,14 +107,17 @@ def _with_momentum(
     contexts: Contexts, kind: str, L: Floats, shrink: Floats, tol: float, max_steps: int, dtype: str
 ) -> tuple[Plan, Floats]:
     """The momentum that needs the fewest steps of 1/L."""
-    best, chosen = None, 1.0
-    for condition in CONDITIONS:
-        run = rehearsed(contexts, named(kind, condition, shrink, dtype), 1 / L, max_steps, tol / math.sqrt(condition))
-        if best is None or (run.fine and run.needed < best.needed):
-            best, chosen = run, condition
-        elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
-            break
-    assert best is not None
+    budget, best, chosen = 0, None, 1.0
+    while best is None or (best.needed > budget and budget < max_steps):  # most momentums need far more than the best
+        budget, best, chosen = min(max(4 * budget, 2 * TRIAL), max_steps), None, 1.0
+        for condition in CONDITIONS:
+            algorithm, quiet = named(kind, condition, shrink, dtype), tol / math.sqrt(condition)
+            most = budget if best is None else min(budget, _whole(2 * best.needed))
+            run = rehearsed(contexts, algorithm, 1 / L, most, quiet)
+            if best is None or (run.fine and run.needed < best.needed):
+                best, chosen = run, condition
+            elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
+                break
     return Plan(kind, chosen, 1 / L, _whole(best.needed), best.argument, best.state), best.theta
 
 
@@ -154,7 +161,7 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
             arguments = contexts.arguments(w)
             size = np.abs(arguments - contexts.targets if contexts.loss.form == "residual" else arguments).max()
             largest_argument = max(largest_argument, float(size))
-            z = now.alpha * w - np.einsum("bn,bnd->bd", contexts.slopes(arguments), pulls)
+            z = now.alpha * w - contexts.pulled(contexts.slopes(arguments), pulls)
             q = np.zeros_like(z)
             if now.middle == "threshold":
                 q = np.sign(z) * np.maximum(np.abs(z) - tau, 0)
@@ -188,11 +195,6 @@ def _extrapolated(steps: int, halfway: float, change: float, tol: float) -> floa
         return steps
     fall = math.log(halfway / change) if 0 < change < halfway < math.inf else 0.0
     return steps * (1 + 0.5 * math.log(change / tol) / max(fall, 1e-3))
-
-
-def _at_most(contexts: Contexts, curvature: float) -> Floats:
-    """The second derivatives if every sample's curvature is this."""
-    return curvature * np.swapaxes(contexts.pulls, 1, 2) @ contexts.rows + np.diag(contexts.ridge)
 
 
 def _largest(H: Floats, contexts: Contexts) -> Floats:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, prompts, run_to_fixed_point
+from weightwright.incontext.estimators.newton_schulz import Inversion, first_prompts, inversion, run_newton_schulz
 from weightwright.incontext.estimators.plans import Plan, planned
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
 from weightwright.incontext.losses import loss
@@ -45,13 +46,14 @@ class Penalties:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is to run. dtype: "float64" or "float32"."""
+    """How a network is to run. dtype: "float64" or "float32". method: "gradient" or "newton-schulz"."""
 
     intercept: bool
     tol: float
     max_steps: int
     head_tol: float | None
     dtype: str
+    method: str = "gradient"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +82,14 @@ class Solved:
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
     """All problems in one call of one network."""
     contexts, scalings, plan = plan_of(problems, loss_name, penalties, settings)
-    if plan.needed > settings.max_steps:
-        warnings.warn(
-            f"these data need about {plan.needed} steps of the {plan.kind} method{plan.reason},"
-            f" but max_steps={settings.max_steps}; the fit will stop early",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    fixed = run_to_fixed_point(contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    warn_of_early_stop(plan, settings.max_steps)
+    how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    if isinstance(plan, Inversion):
+        fixed = run_newton_schulz(contexts, plan, *how)
+        shown = Shown(*first_prompts(contexts, plan, scalings, settings.dtype))
+    else:
+        fixed = run_to_fixed_point(contexts, plan, *how)
+        shown = Shown(list(prompts(fixed.network, contexts, plan.step, contexts.start)), scalings)
     back = [scaling.coefficients(theta) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
     return Solved(
         np.stack([coef for coef, _ in back]),
@@ -97,15 +99,29 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         fixed.remaining,
         np.linalg.norm(contexts.units, axis=1),
         fixed.network,
-        shown=Shown(list(prompts(fixed.network, contexts, plan.step, contexts.start)), scalings),
+        shown=shown,
     )
+
+
+def warn_of_early_stop(plan: Plan | Inversion, max_steps: int) -> None:
+    """Before the run, where it is going to be too short."""
+    if plan.needed > max_steps:
+        warnings.warn(
+            f"these data need about {plan.needed} steps of the {plan.kind} method{plan.reason},"
+            f" but max_steps={max_steps}; the fit will stop early",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def plan_of(
     problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings
-) -> tuple[Contexts, list[Scaling], Plan]:
+) -> tuple[Contexts, list[Scaling], Plan | Inversion]:
     """The problems in scaled coordinates, and what is going to be run."""
     contexts, scalings = _contexts(problems, loss_name, penalties, settings.intercept)
+    if settings.method == "newton-schulz":
+        plan = inversion(contexts, settings.tol, settings.head_tol, settings.dtype, settings.intercept)
+        return contexts, scalings, plan
     return contexts, scalings, planned(contexts, settings.tol, settings.max_steps, settings.dtype)
 
 
@@ -115,9 +131,8 @@ def _contexts(
     totals = np.array([data.weights.sum() for data in problems])
     whole = totals if penalties.relative else np.full_like(totals, totals.max())
     scalings = [_scaling(data, name, penalties, intercept) for data in problems]
-    if penalties.ridge and len(problems) > 1:  # the penalty in scaled coordinates is part of the weights of the network
-        common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
-        scalings = [replace(scaling, scale=common) for scaling in scalings]
+    if penalties.ridge:
+        scalings = of_one_scale(scalings)
     samples = in_few_sizes(max(len(data.X) for data in problems))
     rows = [scaling.rows(data.X) for scaling, data in zip(scalings, problems, strict=True)]
     targets = [scaling.targets(data.y) for scaling, data in zip(scalings, problems, strict=True)]
@@ -142,6 +157,12 @@ def _contexts(
         start=np.zeros_like(units),
     )
     return contexts, scalings
+
+
+def of_one_scale(scalings: list[Scaling]) -> list[Scaling]:
+    """A penalty in scaled coordinates is part of the weights of the network, so problems with one are scaled alike."""
+    common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
+    return [replace(scaling, scale=common) for scaling in scalings]
 
 
 def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Scaling:

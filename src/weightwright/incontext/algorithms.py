@@ -1,0 +1,193 @@
+"""`algorithm`: an update rule in PyTorch becomes a looped attention network, beside the plain rule.
+
+The examples are the tokens; every token also holds a copy of the state. One pass of the loop is the rule, proven within
+a bound for all examples and states of two boxes; what many passes add up to is measured, run by run.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from weightwright.box import Box
+from weightwright.compiler.looped import compile_rule
+from weightwright.compiler.task import well_formed
+from weightwright.errors import DomainError
+from weightwright.incontext.algorithm_runs import AlgorithmRun
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.loops import passes
+
+Progress = Callable[[str], None]
+
+
+def algorithm(*, steps: int) -> Callable[[Callable[..., Any]], Rule]:
+    """A decorator: rule(examples (n, e), state (s,)) -> the new state (s,), to be run `steps` times.
+
+    >>> import torch, weightwright as ww
+    >>> @ww.incontext.algorithm(steps=20)
+    ... def mean(x, m):  # of all examples, by gradient descent
+    ...     return m - 0.5 * (m - x.mean(dim=0))
+    >>> run = mean.run([[1.0], [2.0], [6.0]], [0.0])
+    >>> run.net.certificate.status, abs(float(run.state[0]) - 3.0) < 1e-5
+    ('PROVEN', True)
+    """
+    if callable(steps) or not _whole(steps):
+        raise ValueError(f"steps must be a whole number of at least 1, as in @algorithm(steps=10), not {steps!r}")
+    return lambda rule: Rule(rule, int(steps))
+
+
+class Rule:
+    """A rule that can be called as it was written, compiled, and run as a network. See `algorithm`."""
+
+    def __init__(self, rule: Callable[..., Any], steps: int) -> None:
+        if not callable(rule):
+            raise ValueError(f"rule must be a function of (examples, state), not {rule!r}")
+        try:
+            inspect.signature(rule).bind(None, None)
+        except TypeError as error:
+            raise ValueError(f"rule must be a function of (examples, state): {error}") from None
+        self.rule, self.steps = rule, steps
+        self.name = getattr(rule, "__name__", type(rule).__name__)
+        self._compiled: dict[Any, AttentionNetwork] = {}
+        functools.update_wrapper(self, rule)
+
+    def __repr__(self) -> str:
+        return f"Rule({self.name}, {self.steps} steps)"
+
+    def __call__(self, examples: Any, state: Any) -> Any:
+        return self.rule(examples, state)
+
+    def compile(
+        self,
+        examples: Box | tuple[Any, Any],
+        state: Box | tuple[Any, Any],
+        samples: int,
+        tol: float = 1e-9,
+        *,
+        on_domain: Literal["raise", "ignore"] = "raise",
+        progress: Progress = lambda message: None,
+    ) -> AttentionNetwork:
+        """A network whose loop runs the rule `steps` times, on (samples, e + s): every token an example and the state.
+
+        examples: an interval for each feature, or for each example and feature; state: one for each of its numbers.
+        From anything inside, one pass is within the certificate's bound, at most tol, of the rule. Every token returns
+        the last state. A state that leaves its box on the way raises DomainError.
+        """
+        well_formed(self.rule, tol)
+        if on_domain not in ("raise", "ignore"):
+            raise ValueError(f"on_domain must be 'raise' or 'ignore', not {on_domain!r}: states cannot be clamped")
+        if not _whole(samples):
+            raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
+        of_examples, of_state = _box("examples", examples), _box("state", state)
+        if of_examples.lo.ndim == 2 and len(of_examples.lo) != samples:
+            raise DomainError(f"examples: a box for {len(of_examples.lo)} examples, but samples={samples!r}")
+        if of_state.lo.ndim != 1:
+            raise DomainError(f"state: a box has one interval for each number, not the shape {of_state.lo.shape}")
+        key = (of_examples, of_examples.lo.shape, of_state, int(samples), float(tol))
+        if key not in self._compiled:
+            self._compiled[key] = compile_rule(
+                self.rule, self.name, self.steps, int(samples), of_examples, of_state, tol, progress=progress
+            )
+        made = self._compiled[key]
+        net = AttentionNetwork(made.network, made.certificate, on_domain)
+        net.about = made.about
+        return net
+
+    def plain(self, examples: Any, first: Any) -> Floats:
+        """(steps + 1, s): the states of the rule as it was written, run by PyTorch in float64."""
+        x, state = _tensor("examples", examples, 2), _tensor("first", first, 1)
+        found = [state]
+        for step in range(self.steps):
+            found.append(self._stepped(x, found[-1], step))
+        return torch.stack(found).numpy()
+
+    def run(
+        self,
+        examples: Any,
+        first: Any,
+        *,
+        examples_box: Box | tuple[Any, Any] | None = None,
+        state_box: Box | tuple[Any, Any] | None = None,
+        room: float = 0.125,
+        tol: float = 1e-9,
+        progress: Progress = lambda message: None,
+    ) -> AlgorithmRun:
+        """Run the network on these examples, beside the plain rule.
+
+        Boxes that are not given are found by a rehearsal of the plain rule: all that it meets, and `room` times the
+        width on either side. Networks are kept, so that the same boxes are compiled once.
+        """
+        if not (isinstance(room, int | float) and np.isfinite(room) and room > 0):
+            raise ValueError(f"room must be a finite number above 0, not {room!r}")
+        x, state = _tensor("examples", examples, 2), _tensor("first", first, 1)
+        plain = self.plain(x, state)
+        of_examples = _around(x.numpy(), room) if examples_box is None else _box("examples_box", examples_box)
+        of_state = _around(plain, room) if state_box is None else _box("state_box", state_box)
+        sizes, given = (x.shape[1], len(state)), (of_examples.lo.shape[-1], of_state.lo.shape[-1])
+        if sizes != given:
+            raise DomainError(
+                f"examples and first have {sizes[0]} and {sizes[1]} numbers, the boxes {given[0]} and {given[1]}"
+            )
+        net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
+        prompt = torch.cat([x, state.expand(len(x), -1)], dim=1)
+        progress("running")
+        states = passes(net, prompt)[:, 0]  # as the first token has them
+        steps = [self._stepped(x, torch.tensor(states[k]), k).numpy() for k in range(self.steps)]
+        return AlgorithmRun(self.name, states, plain, np.stack(steps), net)
+
+    def _stepped(self, x: torch.Tensor, state: torch.Tensor, step: int) -> torch.Tensor:
+        try:
+            with torch.no_grad():
+                new = self.rule(x.clone(), state.clone())  # a rule may change its arguments
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            shapes = f"examples of shape {tuple(x.shape)} and a state of shape {tuple(state.shape)}"
+            raise ValueError(f"{self.name} fails for {shapes}: {error}") from error
+        if not isinstance(new, torch.Tensor) or new.shape != state.shape:
+            got = tuple(new.shape) if isinstance(new, torch.Tensor) else type(new).__name__
+            raise ValueError(f"{self.name} must return the new state, of shape {tuple(state.shape)}, not {got}")
+        if not torch.isfinite(new).all():
+            raise ValueError(f"{self.name}: step {step + 1} makes {new.tolist()} of the state {state.tolist()}")
+        return new.double()
+
+
+def _whole(size: Any) -> bool:
+    return isinstance(size, int | np.integer) and not isinstance(size, bool) and bool(size >= 1)
+
+
+def _box(name: str, given: Box | tuple[Any, Any]) -> Box:
+    try:
+        return Box.of(given)
+    except DomainError as error:
+        raise DomainError(f"{name}: {error}") from None
+
+
+def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
+    """A float64 tensor of so many axes, none of them empty, with finite numbers only."""
+    try:
+        x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
+        if x.is_complex() or x.dtype == torch.bool:
+            raise TypeError(f"{x.dtype} was given")
+        x = x.to(device="cpu", dtype=torch.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from None
+    what = "(n, features), an example a row" if ndim == 2 else "(s,), the numbers of the state"
+    if x.ndim != ndim or not x.numel():
+        raise ValueError(f"{name} must have the shape {what}, not {tuple(x.shape)}")
+    wrong = ~torch.isfinite(x)
+    if wrong.any():
+        at = tuple(int(i) for i in wrong.nonzero()[0])
+        raise ValueError(f"{name} must be finite, but entry {list(at)} is {float(x[at])!r}")
+    return x
+
+
+def _around(rows: Floats, room: float) -> Box:
+    """All rows, and some room; where nothing varies, room around the number itself."""
+    lo, hi = rows.min(axis=0), rows.max(axis=0)
+    width = np.where(hi > lo, hi - lo, np.maximum(np.abs(hi), 1.0))
+    return Box(lo - room * width, hi + room * width)
