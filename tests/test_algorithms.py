@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import doctest
 import importlib.util
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -34,11 +36,12 @@ from weightwright.network.layers import Floats
 from weightwright.runtime.loops import passes
 
 RNG = np.random.default_rng
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "algorithms.md").read_text()
 
 
 def _examples() -> ModuleType:
-    path = Path(__file__).parents[1] / "examples" / "algorithms.py"
-    spec = importlib.util.spec_from_file_location("algorithm_examples", path)
+    spec = importlib.util.spec_from_file_location("algorithm_examples", ROOT / "examples" / "algorithms.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -354,3 +357,19 @@ def test_a_plain_run_that_breaks_is_an_error() -> None:
         algorithm(steps=2)(lambda x, w: torch.cat([w, w])).run([[1.0]], [0.0])
     with pytest.raises(ValueError, match=r"step 1 makes \[inf\] of the state \[0.0\]"):
         algorithm(steps=2)(lambda x, w: 1 / w).run([[1.0]], [0.0])
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs() -> None:
+    example = re.search(r"```pycon\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    test = doctest.DocTestParser().get_doctest(example[1], {}, "docs/algorithms.md", None, None)
+    assert len(test.examples) > 5
+    said: list[str] = []
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_the_page_has_all_five_and_its_picture() -> None:
+    assert all(f"\n| {name} | " in PAGE for name in examples.PROBLEMS)
+    (image,) = re.findall(r"!\[[^]]*\]\(([^)]+)\)", PAGE)
+    assert (ROOT / "docs" / image).is_file()
