@@ -45,7 +45,8 @@ SLOWEST = 0.99
 #: Targets that one prompt has, at most.
 TARGETS = 8
 
-network_of = functools.lru_cache(maxsize=16)(newton_schulz_network)
+#: Few are kept: with 64 coefficients one holds 134 MB.
+network_of = functools.lru_cache(maxsize=4)(newton_schulz_network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +80,14 @@ def inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype: str
     L = np.where(values[:, -1] > 0, values[:, -1], 1.0)
     is_zero = values <= (L * ROUNDOFF * max(contexts.samples, D))[:, None]
     smallest = np.minimum(np.where(is_zero, np.inf, values).min(axis=1), L)
-    most = smallest * WORST[dtype]
     shift = np.where(is_zero.any(axis=1), np.maximum(SHIFT * smallest, L / WORST[dtype]), 0.0)
-    shift = np.where(most < L, L / WORST[dtype], shift)
+    shift = np.where(smallest * WORST[dtype] < L, L / WORST[dtype], shift)
     H = H + shift[:, None, None] * np.eye(D)
     lowest = 0.99 * np.where(is_zero.any(axis=1), shift, smallest + shift)
     passes = max(newton_schulz_steps(h, float(low), dtype) for h, low in zip(H, lowest, strict=True))
     tables = 4 * (DEFAULT_TOL[dtype] if head_tol is None else head_tol)
-    left = float(np.maximum(shift / (smallest + shift), tables + UNIT[dtype] * (L / lowest)).max())
+    rounding = np.minimum(tables + UNIT[dtype] * (L / lowest), 0.5)
+    left = float(np.maximum(shift / (smallest + shift), rounding).max())
     left = min(left, 1 - 2.0**-40)
     runs = max(1, math.ceil(math.log(min(tol, 0.5)) / math.log(left)))
     return Inversion(float((L / smallest).max()), runs * passes, passes, left, H)

@@ -77,7 +77,7 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
         flatter = 2 * _largest(contexts.hessian(end), contexts)
         if (flatter * plan.step < 1).all():
             other, _ = _accelerated(contexts, kind, flatter, tol, max_steps, dtype)
-            plan = min(plan, other, key=lambda one: one.needed)
+            plan = other if other.needed < min(plan.needed, max_steps) else plan
     return plan
 
 
