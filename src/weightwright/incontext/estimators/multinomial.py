@@ -16,7 +16,7 @@ import torch
 
 from weightwright.constructions.multinomial import multinomial_network, multinomial_prompt
 from weightwright.incontext.estimators.contexts import Contexts, padded
-from weightwright.incontext.estimators.networks import in_few_sizes, last_states, repeated
+from weightwright.incontext.estimators.networks import in_few_sizes, last_states, prompt_size, repeated
 from weightwright.incontext.estimators.plans import Plan, momentum, planned
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
 from weightwright.incontext.estimators.solving import (
@@ -150,7 +150,7 @@ def _contexts(
     scalings = [_scaling(data, ridge, intercept) for data in problems]
     if ridge:
         scalings = of_one_scale(scalings)
-    samples = in_few_sizes(max(len(data.X) for data in problems))
+    samples = prompt_size(max(len(data.X) for data in problems))
     rows = [scaling.rows(data.X) for scaling, data in zip(scalings, problems, strict=True)]
     units = np.stack([scaling.units for scaling in scalings])
     free = np.ones(units.shape[1])

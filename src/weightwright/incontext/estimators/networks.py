@@ -34,6 +34,8 @@ ROOM = 1.25
 TRIES = 4
 #: Numbers of the stream that are held at once, about: more contexts run one part after the other, in the same memory.
 MOST_NUMBERS = 2**22
+#: Examples in a prompt.
+MOST_SAMPLES = 2**13
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,16 @@ def in_few_sizes(count: int) -> int:
     """Rounded up to two leading bits: 1, 2, 3, 4, 6, 8, 12, 16, ..."""
     unit = 2 ** max(count.bit_length() - 2, 0)
     return -(-count // unit) * unit
+
+
+def prompt_size(samples: int) -> int:
+    """Examples in a prompt, rounded up; more than a prompt holds are refused."""
+    if samples > MOST_SAMPLES:
+        raise ValueError(
+            f"X has {samples} samples, and a prompt holds {MOST_SAMPLES}: the map that adds up its tokens grows with"
+            " their square. Fit a part of them, or take method='newton-schulz' for least squares"
+        )
+    return in_few_sizes(samples)
 
 
 def prompts(net: AttentionNetwork, contexts: Contexts, step: Floats, theta: Floats) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.incontext.estimators.contexts import Contexts, padded
-from weightwright.incontext.estimators.networks import in_few_sizes, prompts, run_to_fixed_point
+from weightwright.incontext.estimators.networks import in_few_sizes, prompt_size, prompts, run_to_fixed_point
 from weightwright.incontext.estimators.newton_schulz import Inversion, first_prompts, inversion, run_newton_schulz
 from weightwright.incontext.estimators.plans import Plan, planned
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
@@ -81,6 +81,7 @@ class Solved:
 
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
     """All problems in one call of one network."""
+    prompt_size(max(len(data.X) for data in problems))
     contexts, scalings, plan = plan_of(problems, loss_name, penalties, settings)
     warn_of_early_stop(plan, settings.max_steps)
     how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
