@@ -8,14 +8,37 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator
 
-from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from weightwright.incontext import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+)
 
 #: Skipped unless SCIPY_ARRAY_API is set before SciPy is imported.
 SKIPPED = {"check_array_api_input"}
-QUICK = [LinearRegression(), Ridge(), Lasso(), ElasticNet(), PoissonRegressor(), LogisticRegression()]
+DEFAULTS = [
+    LogisticRegression(),
+    HuberRegressor(),
+    PoissonRegressor(),
+    LinearRegression(),
+    ElasticNet(),
+    Lasso(),
+    Ridge(),
+]
+OTHERS = [
+    LinearRegression(method="newton-schulz"),
+    Ridge(method="newton-schulz"),
+    LogisticRegression(multi_class="ovr"),
+]
 
 
-@pytest.mark.parametrize("model", QUICK, ids=repr)
+@pytest.mark.parametrize(
+    "model", [*DEFAULTS, *(pytest.param(model, marks=pytest.mark.slow) for model in OTHERS)], ids=repr
+)
 def test_scikit_learns_checks_pass(model: BaseEstimator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks fit data that need more steps than there are
