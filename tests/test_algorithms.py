@@ -279,6 +279,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
     assert np.abs(found[:, e + s :] - wanted).max() <= 1e-14
     run = algorithm(steps=3)(function).run(rows, first, tol=1e-6)
     assert run.net.certificate.status == "PROVEN"
+    assert name != "no head at all" or not list(run.net.network.heads)  # the state is there on every token
     assert run.errors.max() <= run.bound + 1e-14
     assert run.deviation.max() <= 1e-5
 
