@@ -193,7 +193,10 @@ def test_every_text_says_one_pass(tmp_path: Path) -> None:
 
 
 def test_an_export_keeps_the_loop(tmp_path: Path) -> None:
+    """Also of a rule whose state leaves its box on random examples."""
     assert small().net.to_torch(tmp_path / "descent.py") < 1e-12
+    assert doubling().to_torch(tmp_path / "doubling.py") == 0.0
+    assert doubling().on_domain == "raise"
 
 
 @pytest.mark.slow
