@@ -33,6 +33,7 @@ from weightwright.compiler.rules import traced_rule
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext.algorithms import algorithm
 from weightwright.network.layers import Floats
+from weightwright.report import draw_network
 from weightwright.runtime.loops import passes
 
 RNG = np.random.default_rng
@@ -187,6 +188,10 @@ def test_every_text_says_one_pass(tmp_path: Path) -> None:
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code == 0, shown.output
         assert "one pass" in shown.output
+    small().net.to_torch(tmp_path / "plain.py")
+    assert "after one pass" in (tmp_path / "plain.py").read_text()
+    draw_network(small().net, tmp_path / "drawn.svg")
+    assert "error of one pass at most" in (tmp_path / "drawn.svg").read_text()
     numbers = CliRunner().invoke(app, ["run", str(path), *["0.1", "0.2", "0.25"] * 5])
     assert numbers.exit_code == 0, numbers.output
     assert all(line.endswith(" -") for line in numbers.output.splitlines())  # no bound on all passes together
