@@ -248,6 +248,17 @@ def test_a_first_state_outside_is_refused_and_clamping_is_not_offered() -> None:
         ww.AttentionNetwork(doubling().network, doubling().certificate, on_domain="clamp")
 
 
+def test_every_example_may_have_a_box_of_its_own() -> None:
+    rows = np.array([[-3.0], [0.0], [5.0]])
+    rule = algorithm(steps=2)(lambda x, w: 0.5 * w + (x * w).mean(dim=0) / 8)
+    narrow = rule.run(rows, [1.0], examples_box=ww.Box(rows - 0.125, rows + 0.125), tol=1e-6)
+    assert narrow.net.certificate.status == "PROVEN"
+    assert narrow.net.certificate.domain.lo.shape == (3, 2)
+    assert narrow.deviation.max() < 1e-6
+    with pytest.raises(ww.DomainError, match=r"'x\[0\]' of token 1 is 1.0, outside \[-0.125, 0.125\]"):
+        narrow.net(torch.tensor([[-3.0, 1.0], [1.0, 1.0], [5.0, 1.0]], dtype=torch.float64))
+
+
 def test_boxes_are_compiled_once() -> None:
     rule = algorithm(steps=2)(lambda x, w: 0.5 * (w + x.mean(dim=0)))
     told = list[str]()
