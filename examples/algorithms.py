@@ -91,7 +91,7 @@ def clusters(rng: np.random.Generator, n: int = 100) -> Problem:
 
 
 def cloud(rng: np.random.Generator, n: int = 30) -> Problem:
-    x = rng.normal(size=(n, 4)) * [1.0, 0.6, 0.4, 0.3]
+    x = rng.uniform(-1, 1, (n, 4)) * [1.0, 0.6, 0.4, 0.3]
     return power, x / np.sqrt(np.linalg.eigvalsh(x.T @ x / n)[-1]), np.full(4, 0.5), 1e-8
 
 

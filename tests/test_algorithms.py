@@ -33,6 +33,7 @@ from weightwright.compiler.rules import traced_rule
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext.algorithms import algorithm
 from weightwright.network.layers import Floats
+from weightwright.report import draw_network
 from weightwright.runtime.loops import passes
 
 RNG = np.random.default_rng
@@ -187,13 +188,20 @@ def test_every_text_says_one_pass(tmp_path: Path) -> None:
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code == 0, shown.output
         assert "one pass" in shown.output
+    small().net.to_torch(tmp_path / "plain.py")
+    assert "after one pass" in (tmp_path / "plain.py").read_text()
+    draw_network(small().net, tmp_path / "drawn.svg")
+    assert "error of one pass at most" in (tmp_path / "drawn.svg").read_text()
     numbers = CliRunner().invoke(app, ["run", str(path), *["0.1", "0.2", "0.25"] * 5])
     assert numbers.exit_code == 0, numbers.output
     assert all(line.endswith(" -") for line in numbers.output.splitlines())  # no bound on all passes together
 
 
 def test_an_export_keeps_the_loop(tmp_path: Path) -> None:
+    """Also of a rule whose state leaves its box on random examples."""
     assert small().net.to_torch(tmp_path / "descent.py") < 1e-12
+    assert doubling().to_torch(tmp_path / "doubling.py") == 0.0
+    assert doubling().on_domain == "raise"
 
 
 @pytest.mark.slow
@@ -240,6 +248,17 @@ def test_a_first_state_outside_is_refused_and_clamping_is_not_offered() -> None:
         ww.AttentionNetwork(doubling().network, doubling().certificate, on_domain="clamp")
 
 
+def test_every_example_may_have_a_box_of_its_own() -> None:
+    rows = np.array([[-3.0], [0.0], [5.0]])
+    rule = algorithm(steps=2)(lambda x, w: 0.5 * w + (x * w).mean(dim=0) / 8)
+    narrow = rule.run(rows, [1.0], examples_box=ww.Box(rows - 0.125, rows + 0.125), tol=1e-6)
+    assert narrow.net.certificate.status == "PROVEN"
+    assert narrow.net.certificate.domain.lo.shape == (3, 2)
+    assert narrow.deviation.max() < 1e-6
+    with pytest.raises(ww.DomainError, match=r"'x\[0\]' of token 1 is 1.0, outside \[-0.125, 0.125\]"):
+        narrow.net(torch.tensor([[-3.0, 1.0], [1.0, 1.0], [5.0, 1.0]], dtype=torch.float64))
+
+
 def test_boxes_are_compiled_once() -> None:
     rule = algorithm(steps=2)(lambda x, w: 0.5 * (w + x.mean(dim=0)))
     told = list[str]()
@@ -279,6 +298,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
     assert np.abs(found[:, e + s :] - wanted).max() <= 1e-14
     run = algorithm(steps=3)(function).run(rows, first, tol=1e-6)
     assert run.net.certificate.status == "PROVEN"
+    assert name != "no head at all" or not list(run.net.network.heads)  # the state is there on every token
     assert run.errors.max() <= run.bound + 1e-14
     assert run.deviation.max() <= 1e-5
 

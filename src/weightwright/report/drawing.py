@@ -89,7 +89,8 @@ def _claim(said: Certificate) -> str:
     if said.measured is not None:
         return f"{said.status}: largest error found {rounded_up(said.measured.error)} {where}"
     bound = rounded_up(said.bound) if said.norm == math.inf else bound_in_words(said)
-    return f"{said.status}: error at most {bound} {where}"
+    error = "error" if said.one_pass is None else "error of one pass"
+    return f"{said.status}: {error} at most {bound} {where}"
 
 
 def _legend(pen: Pen, x: float, y: float) -> None:
