@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -19,7 +18,7 @@ from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.graphs import Graph
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import fuse
-from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
+from weightwright.compiler.ranges import Evaluator, Lemma, Limits, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
 from weightwright.network.layers import Floats
@@ -51,13 +50,11 @@ class RangesByPart(Ranges):
         return ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
 
 
-def defined_ranges(
-    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, float] = {}
-) -> tuple[Ranges, tuple[int, ...]]:
+def defined_ranges(forms: Forms, lo: Floats, hi: Floats, limits: Limits = {}) -> tuple[Ranges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
-    lo, hi: (tokens, features). limits: upper ends of columns that the caller knows better.
+    lo, hi: (tokens, features). limits: ends of columns that the caller knows better.
     """
     evaluator = Evaluator(forms, limits)
     try:
