@@ -17,7 +17,7 @@ from weightwright.certificates.claims import constant
 from weightwright.certificates.graphs import AFFINE, Graph, Node
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import fuse
-from weightwright.compiler.ranges import Ranges
+from weightwright.compiler.ranges import Limit, Ranges
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.expressions import Apply, parse, to_text
 from weightwright.expressions.nodes import Expression, Variable
@@ -27,7 +27,7 @@ from weightwright.network.layers import Floats
 WIDTH, LEAST = 2.0**-5, 2.0**-4
 
 
-def by_logarithms(graph: Graph, lo: Floats, hi: Floats) -> tuple[Graph, dict[int, tuple[float, float]]] | None:
+def by_logarithms(graph: Graph, lo: Floats, hi: Floats) -> tuple[Graph, dict[int, Limit]] | None:
     """The graph with such products rewritten, and limits of columns that ranges alone do not show; None if there
     are none. lo, hi: (tokens, features)."""
     plan = fuse(graph)
@@ -47,7 +47,7 @@ class _Writer:
         self.graph, self.ranges = graph, ranges
         self.nodes: list[Node] = []
         self.place: dict[int, int] = {}
-        self.limits: dict[int, tuple[float, float]] = {}
+        self.limits: dict[int, Limit] = {}
         self._functions: dict[tuple[str, int], int] = {}
 
     def copy(self, column: int) -> None:

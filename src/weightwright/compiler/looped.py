@@ -29,9 +29,9 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 
 #: What to do where a pass cannot be proven.
-INSTEAD = (
-    "What helps: clamp what is divided by, or add a constant to it; smaller boxes of examples and state; a larger tol; or"
-    " run(..., proof='measured'), which proves nothing"
+UNPROVEN = "or run(..., proof='measured'), which proves nothing"
+LARGER = (
+    "What may help: clamp what is divided by or add a constant to it, smaller boxes of examples and state, a larger tol"
 )
 
 
@@ -64,16 +64,13 @@ def compile_rule(
         return certified_one_pass(network, composite, box, claim)
 
     try:
-        return proven(graph, box, tol, "float64", on_domain, progress, start, certify, INSTEAD)
+        return proven(graph, box, tol, "float64", on_domain, progress, start, certify, f"{LARGER}; {UNPROVEN}")
     except ToleranceError as error:
-        raise ToleranceError(_advised(error), error.best) from error
+        if str(error).endswith(UNPROVEN):
+            raise
+        raise ToleranceError(f"{error}. {LARGER}; {UNPROVEN}", error.best) from error
     except FormulaError as error:
-        raise type(error)(_advised(error)) from error
-
-
-def _advised(error: Exception) -> str:
-    text = str(error)
-    return text if text.endswith(INSTEAD) else f"{text}. {INSTEAD}"
+        raise type(error)(f"{error}; {UNPROVEN}") from error
 
 
 def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[Network, Composite]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
-from weightwright.compiler.ranges import Limits
+from weightwright.compiler.ranges import Limit
 from weightwright.compiler.shared_parts import Wish, relative_squares, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
@@ -62,7 +62,7 @@ def lower(
     dtype: str = "float64",
     progress: Callable[[str], None] = lambda message: None,
     provable: bool = True,
-    limits: Limits = {},
+    limits: Mapping[int, Limit] = {},
     room: float = 1.0,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
@@ -112,7 +112,7 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None], provable: bool, limits: Limits, room: float,
+        progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable, self.room = provable, room

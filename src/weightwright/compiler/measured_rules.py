@@ -1,11 +1,13 @@
-"""A network that runs a rule in a loop, where nothing is proven: tables for what a rehearsal meets, and the largest error
-of one pass that was seen there."""
+"""A network that runs a rule in a loop, where nothing is proven.
+
+Its tables are for what a rehearsal meets. The certificate says the largest error of one pass that was seen there.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +26,7 @@ from weightwright.certificates.loops import OnePass, one_pass_in_words
 from weightwright.compiler.compile import Compiled, without_jumps
 from weightwright.compiler.looped import looped, side_by_side
 from weightwright.compiler.lowering import Lowered, lower
-from weightwright.compiler.ranges import Limits
+from weightwright.compiler.ranges import Limit
 from weightwright.compiler.rehearsals import AT_ONCE, Rehearsal, rehearsed, stays
 from weightwright.compiler.rules import traced_rule
 from weightwright.compiler.task import outward
@@ -67,7 +69,7 @@ def measured_rule(
     limits = rehearsed(graph, rehearsal, state.lo, state.hi)
     near = rehearsal.near(1, state.lo, state.hi)
     states = np.concatenate([rehearsal.states, near[stays(graph, rehearsal, near, limits)]])
-    least, refusal = math.inf, ""
+    least = math.inf
     for lowered in _ways(graph, box, tol, limits, progress):
         built = time.perf_counter()
         network, composite = looped(lowered, graph, claim, steps)
@@ -81,11 +83,14 @@ def measured_rule(
             return net
         least = min(least, error)
     raise ToleranceError(
-        f"{name}: no network within tol={tol:g} was found; one pass is off by {least:.3g} at least. Ask for a larger tol"
+        f"{name}: no network within tol={tol:g} was found; the smallest error of one pass is {least:.3g}."
+        " Ask for a larger tol"
     )
 
 
-def _ways(graph: Graph, box: Box, tol: float, limits: Limits, progress: Callable[[str], None]) -> Iterator[Lowered]:
+def _ways(
+    graph: Graph, box: Box, tol: float, limits: Mapping[int, Limit], progress: Callable[[str], None]
+) -> Iterator[Lowered]:
     """Finer and finer heads: with tables that cover all estimated errors, or without where these are too large."""
     for finer in FINER:
         progress(f"lowering {len(graph.nodes)} columns")

@@ -26,8 +26,8 @@ PARTS = 16
 #: The lemma's supremum is taken on so many pieces, and this much larger.
 LEMMA_HALVINGS, LEMMA_PIECES, LEMMA_ROOM = 64, 8, 1.0001
 
-#: Ends of columns that the caller knows better than ranges show them.
-Limits = Mapping[int, tuple[float, float]]
+#: Of a column, as the caller knows it better than ranges show.
+Limit = tuple[float, float]
 
 
 class Undefined(Exception):  # noqa: N818  (found on the way, never shown)
@@ -56,7 +56,7 @@ class Ranges:
     lo: Floats  # (tokens, d + units)
     hi: Floats
     lemmas: dict[int, Lemma] = field(default_factory=dict)
-    limits: Limits = field(default_factory=dict)  # columns that are known to reach less far than it looks
+    limits: Mapping[int, Limit] = field(default_factory=dict)  # columns that are known to reach less far than it looks
     outward: float = OUTWARD
 
     def of(self, column: int) -> tuple[Floats, Floats]:
@@ -112,7 +112,7 @@ class WideForms:
 class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
-    def __init__(self, forms: Forms, limits: Limits = {}, outward: float = OUTWARD) -> None:
+    def __init__(self, forms: Forms, limits: Mapping[int, Limit] = {}, outward: float = OUTWARD) -> None:
         self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
         self.groups = _groups(forms)
 

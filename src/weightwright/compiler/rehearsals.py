@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from weightwright.certificates.graphs import KINDS, Graph
 from weightwright.certificates.prover.evaluate import column_values
 from weightwright.compiler.fusing import fuse
-from weightwright.compiler.ranges import PARTS, Limits, enclosed
+from weightwright.compiler.ranges import PARTS, Limit, enclosed
 from weightwright.network.layers import Bools, Floats
 
 #: So many states are drawn near those of the plain run, no farther than this much of `room`.
@@ -55,7 +56,7 @@ def width(rows: Floats) -> Floats:
     return np.where(hi > lo, hi - lo, np.maximum(np.abs(hi), 1.0))
 
 
-def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> Limits:
+def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> dict[int, Limit]:
     """Ends of all columns on all tokens: what the plain run and states near it, between lo and hi, make of them, and
     room on either side; but no farther than where a function of the column would be much steeper."""
     seen = _reach(graph, rehearsal, rehearsal.states)
@@ -73,15 +74,15 @@ def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> Lim
     return found
 
 
-def stays(graph: Graph, rehearsal: Rehearsal, states: Floats, limits: Limits) -> Bools:
+def stays(graph: Graph, rehearsal: Rehearsal, states: Floats, limits: Mapping[int, Limit]) -> Bools:
     """(count,): from which of these states all columns stay within their limits."""
     return inside(_reach(graph, rehearsal, states), limits)
 
 
-def inside(reach: tuple[Floats, Floats], limits: Limits) -> Bools:
+def inside(reach: tuple[Floats, Floats], limits: Mapping[int, Limit]) -> Bools:
     """For which inputs (columns, inputs) all columns are finite and within their limits."""
     least, most = reach
-    fine = np.isfinite(least).all(axis=0) & np.isfinite(most).all(axis=0)
+    fine: Bools = np.logical_and.reduce(np.isfinite(np.concatenate(reach)), axis=0)
     for k, (a, b) in limits.items():
         fine &= (least[k] >= a) & (most[k] <= b)
     return fine
@@ -103,7 +104,7 @@ def _widths(lo: Floats, hi: Floats) -> Floats:
         return np.maximum(hi - lo, NARROWEST * np.maximum(np.abs(lo), np.abs(hi)))
 
 
-def _farthest(graph: Graph, lo: Floats, hi: Floats) -> dict[int, tuple[float, float]]:
+def _farthest(graph: Graph, lo: Floats, hi: Floats) -> dict[int, Limit]:
     """How far the arguments of functions may reach, by what they were seen to reach."""
     formulas = defaultdict[int, set[str]](set)
     for node in graph.nodes:

@@ -23,7 +23,7 @@ from weightwright.compiler.several import Proof
 from weightwright.compiler.task import well_formed
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.incontext.algorithm_runs import AlgorithmRun
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.loops import passes
 
@@ -82,8 +82,8 @@ class Rule:
 
         examples: an interval for each feature, or for each example and feature; state: one for each of its numbers.
         From anything inside, one pass is within the certificate's bound, at most tol, of the rule. Every token returns
-        the last state. A state that leaves its box on the way raises DomainError. There is nothing to measure with here:
-        proof="measured" is for `run`.
+        the last state. A state that leaves its box on the way raises DomainError. proof="measured" needs examples:
+        that is for `run`.
         """
         well_formed(self.rule, tol)
         if _known_proof(proof) == "measured":
@@ -93,10 +93,7 @@ class Rule:
         if not _whole(samples):
             raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
         of_examples, of_state = _box("examples", examples), _box("state", state)
-        if of_examples.lo.ndim == 2 and len(of_examples.lo) != samples:
-            raise DomainError(f"examples: a box for {len(of_examples.lo)} examples, but samples={samples!r}")
-        if of_state.lo.ndim != 1:
-            raise DomainError(f"state: a box has one interval for each number, not the shape {of_state.lo.shape}")
+        _fitting(of_examples, of_state, int(samples))
         key = (of_examples, of_examples.lo.shape, of_state, int(samples), float(tol))
         if key not in self._compiled:
             self._compiled[key] = compile_rule(
@@ -162,7 +159,7 @@ class Rule:
         if proof == "measured" and not run.errors.max() <= tol:
             worst = int(run.errors.argmax())
             raise ToleranceError(
-                f"{self.name}: pass {worst + 1} is off by {run.errors[worst]:.3g}, which is above tol={tol:g}: the run left"
+                f"{self.name}: pass {worst + 1} is off by {run.errors[worst]:.3g}, above tol={tol:g}: the run left"
                 " what was rehearsed. Ask for more room, or for a larger tol"
             )
         return run
@@ -171,11 +168,14 @@ class Rule:
         self, examples: Box, state: Box, tol: float, rehearsal: Rehearsal, progress: Progress
     ) -> AttentionNetwork:
         well_formed(self.rule, tol)
-        within = ((rehearsal.states >= state.lo) & (rehearsal.states <= state.hi)).all(axis=1)
+        _fitting(examples, state, len(rehearsal.examples))
+        within = _within(rehearsal.states, state)
         if not within[0]:
             raise DomainError(f"first = {rehearsal.states[0].tolist()} is outside the state box {state}")
-        if not ((rehearsal.examples >= examples.lo) & (rehearsal.examples <= examples.hi)).all():
-            raise DomainError(f"some of the examples are outside the box {examples}")
+        wrong = np.flatnonzero(~_within(rehearsal.examples, examples))
+        if len(wrong):
+            row = rehearsal.examples[wrong[0]].tolist()
+            raise DomainError(f"examples: row {wrong[0]}, {row}, is outside the examples box {examples}")
         inside = replace(rehearsal, states=rehearsal.states[within])
         key = (examples, state, float(tol), inside.examples.tobytes(), inside.states.tobytes(), inside.room)
         if key not in self._compiled:
@@ -217,6 +217,18 @@ def _box(name: str, given: Box | tuple[Any, Any]) -> Box:
         return Box.of(given)
     except DomainError as error:
         raise DomainError(f"{name}: {error}") from None
+
+
+def _fitting(examples: Box, state: Box, samples: int) -> None:
+    if examples.lo.ndim == 2 and len(examples.lo) != samples:
+        raise DomainError(f"examples: a box for {len(examples.lo)} examples, but samples={samples!r}")
+    if state.lo.ndim != 1:
+        raise DomainError(f"state: a box has one interval for each number, not the shape {state.lo.shape}")
+
+
+def _within(rows: Floats, box: Box) -> Bools:
+    """(count,): which rows lie in the box."""
+    return np.logical_and.reduce((rows >= box.lo) & (rows <= box.hi), axis=1)
 
 
 def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
