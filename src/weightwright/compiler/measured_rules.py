@@ -94,10 +94,15 @@ def _ways(
     """Finer and finer heads: with tables that cover all estimated errors, or without where these are too large."""
     for finer in FINER:
         progress(f"lowering {len(graph.nodes)} columns")
-        try:
-            yield lower(graph, box, finer * tol, "float64", progress, limits=limits)
-        except ToleranceError:
-            yield lower(graph, box, finer * tol, "float64", progress, provable=False, limits=limits)
+        for covering in (True, False):
+            try:
+                lowered = lower(graph, box, finer * tol, "float64", progress, provable=covering, limits=limits)
+            except ToleranceError:
+                if finer == 1.0 and not covering:
+                    raise
+            else:
+                yield lowered
+                break
 
 
 def _seen(network: Network, composite: Composite, claim: OnePass, box: Box, prompts: Floats) -> AttentionNetwork:
@@ -131,5 +136,5 @@ def _largest(one: AttentionNetwork, composite: Composite, prompts: Floats) -> fl
         for place in np.argsort(-gaps, axis=None)[:WORST].tolist():
             i, j = divmod(place, gaps.shape[1])
             gap = abs(float(found[i, j]) - target.exact(inputs[i], j)).upper()
-            worst = max(worst, float(np.nextafter(float(gap), np.inf)))
+            worst = max(worst, float(np.nextafter(float(gap), np.inf)) if gap > 0 else 0.0)
     return worst

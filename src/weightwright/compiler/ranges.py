@@ -71,13 +71,17 @@ class Ranges:
             centre, half, large = (rows[0] @ middle.ravel(), *(abs(rows[0]) @ x.ravel() for x in (radius, size)))
         constants = form.constants if rows is None else rows[1]
         half = half + self.outward * (large + np.where(half > 0, abs(constants), 0.0))
-        least, most = self.limits.get(column, (-np.inf, np.inf))
-        return np.maximum(centre + constants - half, least), np.minimum(centre + constants + half, most)
+        return self._limited(column, centre + constants - half, centre + constants + half)
 
     def hold(self, unit: int, lo: Floats, hi: Floats) -> None:
         """Take down the range of a unit, token by token."""
-        place, (least, most) = self.forms.place[unit], self.limits.get(unit, (-np.inf, np.inf))
-        self.lo[:, place], self.hi[:, place] = np.maximum(lo, least), np.minimum(hi, most)
+        place = self.forms.place[unit]
+        self.lo[:, place], self.hi[:, place] = self._limited(unit, lo, hi)
+
+    def _limited(self, column: int, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+        """Never empty: on a part of the domain that the limits leave out, the nearest end."""
+        ends = self.limits.get(column)
+        return (lo, hi) if ends is None else (np.clip(lo, *ends), np.clip(hi, *ends))
 
 
 class WideForms:

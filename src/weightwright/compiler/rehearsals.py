@@ -21,7 +21,7 @@ NARROWEST = 2.0**-10
 #: No range is wider than makes a function of the column so many times steeper; so it crosses no pole.
 STEEPER = 4.0
 #: How much wider that looks for, in widths of the range.
-FACTORS = np.append(2.0 ** np.arange(4, -16, -1), 0.0)
+FACTORS = np.append(2.0 ** np.arange(12, -16, -1), 0.0)
 #: So many states are looked at together.
 AT_ONCE = 64
 
@@ -51,9 +51,9 @@ class Rehearsal:
 
 
 def width(rows: Floats) -> Floats:
-    """Of the numbers in every column; where nothing varies, their size."""
+    """Of the numbers in every column, not less than NARROWEST says; where nothing varies, their size."""
     lo, hi = rows.min(axis=0), rows.max(axis=0)
-    return np.where(hi > lo, hi - lo, np.maximum(np.abs(hi), 1.0))
+    return np.where(hi > lo, _widths(lo, hi), np.maximum(np.abs(hi), 1.0))
 
 
 def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> dict[int, Limit]:
