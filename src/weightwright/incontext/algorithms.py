@@ -234,7 +234,7 @@ def _within(rows: Floats, box: Box) -> Bools:
 def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
     """A float64 tensor of so many axes, none of them empty, with finite numbers only."""
     try:
-        x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
+        x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.array(given, order="C"))
         if x.is_complex() or x.dtype == torch.bool:
             raise TypeError(f"{x.dtype} was given")
         x = x.to(device="cpu", dtype=torch.float64)
