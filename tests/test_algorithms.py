@@ -380,11 +380,10 @@ def test_a_plain_run_that_breaks_is_an_error() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_runs() -> None:
-    example = re.search(r"```pycon\n(.*?)```", PAGE, re.DOTALL)
-    assert example is not None
-    test = doctest.DocTestParser().get_doctest(example[1], {}, "docs/algorithms.md", None, None)
-    assert len(test.examples) > 5
+def test_the_examples_of_the_page_run() -> None:
+    examples = re.findall(r"```pycon\n(.*?)```", PAGE, re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("".join(examples), {}, "docs/algorithms.md", None, None)
+    assert len(test.examples) > 10
     said: list[str] = []
     assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
 

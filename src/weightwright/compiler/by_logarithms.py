@@ -17,7 +17,7 @@ from weightwright.certificates.claims import constant
 from weightwright.certificates.graphs import AFFINE, Graph, Node
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import fuse
-from weightwright.compiler.ranges import Ranges
+from weightwright.compiler.ranges import Limit, Ranges
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.expressions import Apply, parse, to_text
 from weightwright.expressions.nodes import Expression, Variable
@@ -27,8 +27,8 @@ from weightwright.network.layers import Floats
 WIDTH, LEAST = 2.0**-5, 2.0**-4
 
 
-def by_logarithms(graph: Graph, lo: Floats, hi: Floats) -> tuple[Graph, dict[int, float]] | None:
-    """The graph with such products rewritten, and upper limits of columns that ranges alone do not show; None if there
+def by_logarithms(graph: Graph, lo: Floats, hi: Floats) -> tuple[Graph, dict[int, Limit]] | None:
+    """The graph with such products rewritten, and limits of columns that ranges alone do not show; None if there
     are none. lo, hi: (tokens, features)."""
     plan = fuse(graph)
     ranges = defined_ranges(Forms(graph, plan, lo.shape[1]), lo, hi)[0]
@@ -47,7 +47,7 @@ class _Writer:
         self.graph, self.ranges = graph, ranges
         self.nodes: list[Node] = []
         self.place: dict[int, int] = {}
-        self.limits: dict[int, float] = {}
+        self.limits: dict[int, Limit] = {}
         self._functions: dict[tuple[str, int], int] = {}
 
     def copy(self, column: int) -> None:
@@ -68,7 +68,7 @@ class _Writer:
             side = self.place[f] if sign > 0 else self._add(Node(AFFINE, (self.place[f],), np.array([-1.0])))
             side = self._apply(_logarithm(d), side, node.label)
             exponent = self._add(Node(AFFINE, (side, size), np.ones(2), np.array([math.log(d)]), label=node.label))
-            self.limits[exponent] = most
+            self.limits[exponent] = -math.inf, most
             signs.append(self._add(Node("exp(x)", (exponent,), label=node.label)))
         self.place[column] = self._add(Node(AFFINE, tuple(signs), np.array([1.0, -1.0]), label=node.label))
 

@@ -22,13 +22,17 @@ from weightwright.compiler.composed import certified_one_pass
 from weightwright.compiler.lowering import Lowered
 from weightwright.compiler.rules import the_rule, traced_rule
 from weightwright.compiler.task import outward
+from weightwright.errors import FormulaError, ToleranceError
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.network.layers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 
-#: What to do where no network is accurate enough.
-LARGER = "Ask for a larger tol, or for smaller boxes of examples and state"
+#: What to do where a pass cannot be proven.
+UNPROVEN = "or run(..., proof='measured'), which proves nothing"
+LARGER = (
+    "What may help: clamp what is divided by or add a constant to it, smaller boxes of examples and state, a larger tol"
+)
 
 
 def compile_rule(
@@ -49,7 +53,7 @@ def compile_rule(
     """
     start = time.perf_counter()
     claim = OnePass(examples.lo.shape[-1], state.lo.shape[-1])
-    box = outward(_side_by_side(examples, state), "float64")
+    box = outward(side_by_side(examples, state), "float64")
     progress("tracing")
     graph = traced_rule(rule, samples, claim.features, claim.states, name)
     without_jumps(graph)
@@ -59,7 +63,14 @@ def compile_rule(
         network, composite = looped(lowered, graph, claim, steps)
         return certified_one_pass(network, composite, box, claim)
 
-    return proven(graph, box, tol, "float64", on_domain, progress, start, certify, LARGER)
+    try:
+        return proven(graph, box, tol, "float64", on_domain, progress, start, certify, f"{LARGER}; {UNPROVEN}")
+    except ToleranceError as error:
+        if str(error).endswith(UNPROVEN):
+            raise
+        raise ToleranceError(f"{error}. {LARGER}; {UNPROVEN}", error.best) from error
+    except FormulaError as error:
+        raise type(error)(f"{error}; {UNPROVEN}") from error
 
 
 def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[Network, Composite]:
@@ -120,7 +131,7 @@ def _renamed(network: Network, e: int, s: int) -> Network:
     )
 
 
-def _side_by_side(examples: Box, state: Box) -> Box:
+def side_by_side(examples: Box, state: Box) -> Box:
     """(features + states,), or (samples, features + states)."""
     rows = examples.lo.shape[:-1]
     ends = [

@@ -19,6 +19,7 @@ from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import Plan, direct, fuse
 from weightwright.compiler.parts import Part
 from weightwright.compiler.products import product_claim
+from weightwright.compiler.ranges import Limit
 from weightwright.compiler.shared_parts import Wish, relative_squares, shared_parts, table
 from weightwright.compiler.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
@@ -61,7 +62,7 @@ def lower(
     dtype: str = "float64",
     progress: Callable[[str], None] = lambda message: None,
     provable: bool = True,
-    limits: Mapping[int, float] = {},
+    limits: Mapping[int, Limit] = {},
     room: float = 1.0,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
@@ -76,7 +77,7 @@ def lower(
     checker to decide. Raises FormulaError with a part of the domain where a function is undefined, ToleranceError where
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
-    limits: upper ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
+    limits: both ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
     room: tables cover so many times the errors that are estimated.
     """
     lo, hi = _ends(graph, domain)
@@ -111,7 +112,7 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None], provable: bool, limits: Mapping[int, float], room: float,
+        progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable, self.room = provable, room

@@ -26,6 +26,9 @@ PARTS = 16
 #: The lemma's supremum is taken on so many pieces, and this much larger.
 LEMMA_HALVINGS, LEMMA_PIECES, LEMMA_ROOM = 64, 8, 1.0001
 
+#: Of a column, as the caller knows it better than ranges show.
+Limit = tuple[float, float]
+
 
 class Undefined(Exception):  # noqa: N818  (found on the way, never shown)
     """A function is undefined or unbounded somewhere on the range [lo, hi] of its argument, on this token."""
@@ -53,7 +56,7 @@ class Ranges:
     lo: Floats  # (tokens, d + units)
     hi: Floats
     lemmas: dict[int, Lemma] = field(default_factory=dict)
-    limits: Mapping[int, float] = field(default_factory=dict)  # columns that are known to be smaller than they look
+    limits: Mapping[int, Limit] = field(default_factory=dict)  # columns that are known to reach less far than it looks
     outward: float = OUTWARD
 
     def of(self, column: int) -> tuple[Floats, Floats]:
@@ -68,7 +71,17 @@ class Ranges:
             centre, half, large = (rows[0] @ middle.ravel(), *(abs(rows[0]) @ x.ravel() for x in (radius, size)))
         constants = form.constants if rows is None else rows[1]
         half = half + self.outward * (large + np.where(half > 0, abs(constants), 0.0))
-        return centre + constants - half, np.minimum(centre + constants + half, self.limits.get(column, np.inf))
+        return self._limited(column, centre + constants - half, centre + constants + half)
+
+    def hold(self, unit: int, lo: Floats, hi: Floats) -> None:
+        """Take down the range of a unit, token by token."""
+        place = self.forms.place[unit]
+        self.lo[:, place], self.hi[:, place] = self._limited(unit, lo, hi)
+
+    def _limited(self, column: int, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+        """Never empty: on a part of the domain that the limits leave out, the nearest end."""
+        ends = self.limits.get(column)
+        return (lo, hi) if ends is None else (np.clip(lo, *ends), np.clip(hi, *ends))
 
 
 class WideForms:
@@ -103,7 +116,7 @@ class WideForms:
 class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
-    def __init__(self, forms: Forms, limits: Mapping[int, float] = {}, outward: float = OUTWARD) -> None:
+    def __init__(self, forms: Forms, limits: Mapping[int, Limit] = {}, outward: float = OUTWARD) -> None:
         self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
         self.groups = _groups(forms)
 
@@ -146,8 +159,8 @@ def _functions(ranges: Ranges, units: list[int]) -> None:
     if len(bad):
         i, t = bad[0]
         raise Undefined(units[i], int(t), float(lo[i, t]), float(hi[i, t]))
-    places = [ranges.forms.place[u] for u in units]
-    ranges.lo[:, places], ranges.hi[:, places] = least.T, most.T
+    for unit, *ends in zip(units, least, most, strict=True):
+        ranges.hold(unit, *ends)
 
 
 def enclosed(formula: str, lo: Floats, hi: Floats, order: int = 0, parts: int = PARTS) -> tuple[Floats, Floats]:
@@ -174,9 +187,7 @@ def _softmax(ranges: Ranges, units: list[int]) -> None:
     with np.errstate(over="ignore"):
         least = 1 / (1 + np.exp(hi[others] - lo[node.index]).sum(axis=0))
         most = 1 / (1 + np.exp(lo[others] - hi[node.index]).sum(axis=0))
-    place = forms.place[units[0]]
-    ranges.lo[:, place] = np.maximum(least * (1 - OUTWARD), 0.0)
-    ranges.hi[:, place] = np.minimum(most * (1 + OUTWARD), 1.0)
+    ranges.hold(units[0], np.maximum(least * (1 - OUTWARD), 0.0), np.minimum(most * (1 + OUTWARD), 1.0))
 
 
 def _product(ranges: Ranges, unit: int) -> None:
@@ -189,8 +200,7 @@ def _product(ranges: Ranges, unit: int) -> None:
     if lemma is not None:
         ranges.lemmas[unit] = lemma
         lo, hi = np.maximum(lo, -lemma.value), np.minimum(hi, lemma.value)
-    place = forms.place[unit]
-    ranges.lo[:, place], ranges.hi[:, place] = lo, hi
+    ranges.hold(unit, lo, hi)
 
 
 def _lemma(ranges: Ranges, product: int) -> Lemma | None:

@@ -19,16 +19,17 @@ from weightwright.certificates.checker.balls import series, working_precision
 from weightwright.certificates.graphs import Graph
 from weightwright.compiler.forms import Forms
 from weightwright.compiler.fusing import fuse
-from weightwright.compiler.ranges import Evaluator, Lemma, Ranges, Undefined, enclosed
+from weightwright.compiler.ranges import Evaluator, Lemma, Limit, Ranges, Undefined, enclosed
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
 from weightwright.network.layers import Floats
 
-#: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large.
-MOST_BOXES, LEAST_BOXES, WORK = 2000, 50, 400_000
+#: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large, and fewer
+#: where there are more than so many inputs: then no part that can be reached is small.
+MOST_BOXES, LEAST_BOXES, WORK, MANY = 2000, 50, 400_000, 32
 #: The part that is told is this much smaller than the domain along every input, if nothing is certain before.
 SMALL = 2.0**-5
-#: Ranges are found on at most so many equal parts of the domain.
+#: Ranges are found on at most so many equal parts of the domain, and fewer where there are many inputs to cut along.
 MOST_PARTS = 256
 _POINTS = 33  # of an argument's range that are looked at
 
@@ -52,12 +53,12 @@ class RangesByPart(Ranges):
 
 
 def defined_ranges(
-    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, float] = {}
+    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, Limit] = {}
 ) -> tuple[Ranges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
-    lo, hi: (tokens, features). limits: upper ends of columns that the caller knows better.
+    lo, hi: (tokens, features). limits: ends of columns that the caller knows better.
     """
     evaluator = Evaluator(forms, limits)
     try:
@@ -98,8 +99,9 @@ def _culprit(
 ) -> tuple[Floats, Floats, Undefined, bool] | None:
     """A small part of the domain where a function is undefined, for certain or as far as can be told; None if parts
     show that there is none. Parts where more of the argument's range is outside come first, then smaller ones."""
-    limit = int(np.clip(WORK / (len(evaluator.forms.plan.units) + 1), LEAST_BOXES, MOST_BOXES))
     used = _used(evaluator.forms)
+    units = len(evaluator.forms.plan.units) + 1
+    limit = int(np.clip(WORK / units * _fewer(used), LEAST_BOXES, _fewer(used) * MOST_BOXES))
     width, number = np.where(hi > lo, hi - lo, 1.0), count()
     smallest = (lo, hi, first, False)
     order = [(0.0, 1.0, next(number), lo, hi, first)]
@@ -119,6 +121,11 @@ def _culprit(
                 outside = _outside(evaluator.forms, again)
                 heapq.heappush(order, (-outside, size, next(number), left, right, again))
     return smallest
+
+
+def _fewer(used: Floats) -> float:
+    """How much less is looked at where there are many inputs."""
+    return min(1.0, MANY / max(1, int(used.sum())))
 
 
 def _halves(a: Floats, b: Floats, relative: Floats) -> list[tuple[Floats, Floats]]:
@@ -146,13 +153,14 @@ def _too_large(forms: Forms, found: Undefined) -> bool:
 
 def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]] | None:
     """Cut the domain along the input that helps most, again and again, until every part has ranges."""
+    used = _used(evaluator.forms)
     splits = np.ones(lo.size, dtype=int)
     while True:
         trials = []
-        for axis in np.flatnonzero(_used(evaluator.forms).ravel()):
+        for axis in np.flatnonzero(used.ravel()):
             finer = splits.copy()
             finer[axis] *= 2
-            if finer.prod() <= MOST_PARTS:
+            if finer.prod() <= max(2, _fewer(used) * MOST_PARTS):
                 parts, failed = _on_parts(evaluator, lo, hi, finer)
                 if not failed:
                     ends = np.array([(part.lo, part.hi) for part in parts])

@@ -32,14 +32,15 @@ class AlgorithmRun:
 
     @property
     def bound(self) -> float:
-        """What one pass is proven to be off by at most, from any state in the box: not what all passes add up to."""
+        """What one pass is proven to be off by at most, from any state in the box: not what all passes add up to.
+        Infinite where proof="measured": then nothing is proven, and `net.certificate.measured` says what was seen."""
         assert self.net.certificate is not None
         return self.net.certificate.bound
 
     @property
     def errors(self) -> Floats:
-        """(steps,): each pass against the plain rule from the same state, the largest of any number. At most `bound`,
-        but for what the plain rule itself rounds in float64."""
+        """(steps,): each pass against the plain rule from the same state, the largest of any number. At most `bound`
+        (with proof="measured", at most tol), but for what the plain rule itself rounds in float64."""
         return np.abs(self.states[1:] - self.stepped).max(axis=1)
 
     @property

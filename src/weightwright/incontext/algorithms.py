@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,10 +17,13 @@ import torch
 
 from weightwright.box import Box
 from weightwright.compiler.looped import compile_rule
+from weightwright.compiler.measured_rules import measured_rule
+from weightwright.compiler.rehearsals import Rehearsal, width
+from weightwright.compiler.several import Proof
 from weightwright.compiler.task import well_formed
-from weightwright.errors import DomainError
+from weightwright.errors import DomainError, ToleranceError
 from weightwright.incontext.algorithm_runs import AlgorithmRun
-from weightwright.network.layers import Floats
+from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.loops import passes
 
@@ -70,6 +74,7 @@ class Rule:
         samples: int,
         tol: float = 1e-9,
         *,
+        proof: Proof = "proven",
         on_domain: Literal["raise", "ignore"] = "raise",
         progress: Progress = lambda message: None,
     ) -> AttentionNetwork:
@@ -77,18 +82,18 @@ class Rule:
 
         examples: an interval for each feature, or for each example and feature; state: one for each of its numbers.
         From anything inside, one pass is within the certificate's bound, at most tol, of the rule. Every token returns
-        the last state. A state that leaves its box on the way raises DomainError.
+        the last state. A state that leaves its box on the way raises DomainError. proof="measured" needs examples:
+        that is for `run`.
         """
         well_formed(self.rule, tol)
+        if _known_proof(proof) == "measured":
+            raise ValueError("proof='measured' needs examples and a first state to rehearse with: use run")
         if on_domain not in ("raise", "ignore"):
             raise ValueError(f"on_domain must be 'raise' or 'ignore', not {on_domain!r}: states cannot be clamped")
         if not _whole(samples):
             raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
         of_examples, of_state = _box("examples", examples), _box("state", state)
-        if of_examples.lo.ndim == 2 and len(of_examples.lo) != samples:
-            raise DomainError(f"examples: a box for {len(of_examples.lo)} examples, but samples={samples!r}")
-        if of_state.lo.ndim != 1:
-            raise DomainError(f"state: a box has one interval for each number, not the shape {of_state.lo.shape}")
+        _fitting(of_examples, of_state, int(samples))
         key = (of_examples, of_examples.lo.shape, of_state, int(samples), float(tol))
         if key not in self._compiled:
             self._compiled[key] = compile_rule(
@@ -116,13 +121,20 @@ class Rule:
         state_box: Box | tuple[Any, Any] | None = None,
         room: float = 0.125,
         tol: float = 1e-9,
+        proof: Proof = "proven",
         progress: Progress = lambda message: None,
     ) -> AlgorithmRun:
         """Run the network on these examples, beside the plain rule.
 
         Boxes that are not given are found by a rehearsal of the plain rule: all that it meets, and `room` times the
         width on either side. Networks are kept, so that the same boxes are compiled once.
+
+        proof="measured" is for rules that ranges over whole boxes cannot show to be defined, such as u / u.norm(): the
+        rehearsal also finds where all columns lie, and the network is made for these examples and for states near those
+        that were met. Its status is MEASURED, `bound` is infinite; a pass that is off by more than tol is a
+        ToleranceError.
         """
+        _known_proof(proof)
         if not (isinstance(room, int | float) and np.isfinite(room) and room > 0):
             raise ValueError(f"room must be a finite number above 0, not {room!r}")
         x, state = _tensor("examples", examples, 2), _tensor("first", first, 1)
@@ -134,12 +146,46 @@ class Rule:
             raise DomainError(
                 f"examples and first have {sizes[0]} and {sizes[1]} numbers, the boxes {given[0]} and {given[1]}"
             )
-        net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
+        if proof == "measured":
+            rehearsal = Rehearsal(x.numpy(), plain[:-1], float(room))
+            net = self._measured(of_examples, of_state, tol, rehearsal, progress)
+        else:
+            net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
         prompt = torch.cat([x, state.expand(len(x), -1)], dim=1)
         progress("running")
         states = passes(net, prompt)[:, 0]  # as the first token has them
         steps = [self._stepped(x, torch.tensor(states[k]), k).numpy() for k in range(self.steps)]
-        return AlgorithmRun(self.name, states, plain, np.stack(steps), net)
+        run = AlgorithmRun(self.name, states, plain, np.stack(steps), net)
+        if proof == "measured" and not run.errors.max() <= tol:
+            worst = int(run.errors.argmax())
+            raise ToleranceError(
+                f"{self.name}: pass {worst + 1} is off by {run.errors[worst]:.3g}, above tol={tol:g}: the run left"
+                " what was rehearsed. Ask for more room, or for a larger tol"
+            )
+        return run
+
+    def _measured(
+        self, examples: Box, state: Box, tol: float, rehearsal: Rehearsal, progress: Progress
+    ) -> AttentionNetwork:
+        well_formed(self.rule, tol)
+        _fitting(examples, state, len(rehearsal.examples))
+        within = _within(rehearsal.states, state)
+        if not within[0]:
+            raise DomainError(f"first = {rehearsal.states[0].tolist()} is outside the state box {state}")
+        wrong = np.flatnonzero(~_within(rehearsal.examples, examples))
+        if len(wrong):
+            row = rehearsal.examples[wrong[0]].tolist()
+            raise DomainError(f"examples: row {wrong[0]}, {row}, is outside the examples box {examples}")
+        inside = replace(rehearsal, states=rehearsal.states[within])
+        key = (examples, state, float(tol), inside.examples.tobytes(), inside.states.tobytes(), inside.room)
+        if key not in self._compiled:
+            self._compiled[key] = measured_rule(
+                self.rule, self.name, self.steps, examples, state, tol, inside, progress=progress
+            )
+        made = self._compiled[key]
+        net = AttentionNetwork(made.network, made.certificate)
+        net.about = made.about
+        return net
 
     def _stepped(self, x: torch.Tensor, state: torch.Tensor, step: int) -> torch.Tensor:
         try:
@@ -156,6 +202,12 @@ class Rule:
         return new.double()
 
 
+def _known_proof(proof: Any) -> Any:
+    if proof not in ("proven", "measured"):
+        raise ValueError(f"proof must be 'proven' or 'measured', not {proof!r}")
+    return proof
+
+
 def _whole(size: Any) -> bool:
     return isinstance(size, int | np.integer) and not isinstance(size, bool) and bool(size >= 1)
 
@@ -167,10 +219,22 @@ def _box(name: str, given: Box | tuple[Any, Any]) -> Box:
         raise DomainError(f"{name}: {error}") from None
 
 
+def _fitting(examples: Box, state: Box, samples: int) -> None:
+    if examples.lo.ndim == 2 and len(examples.lo) != samples:
+        raise DomainError(f"examples: a box for {len(examples.lo)} examples, but samples={samples!r}")
+    if state.lo.ndim != 1:
+        raise DomainError(f"state: a box has one interval for each number, not the shape {state.lo.shape}")
+
+
+def _within(rows: Floats, box: Box) -> Bools:
+    """(count,): which rows lie in the box."""
+    return np.logical_and.reduce((rows >= box.lo) & (rows <= box.hi), axis=1)
+
+
 def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
     """A float64 tensor of so many axes, none of them empty, with finite numbers only."""
     try:
-        x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
+        x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.array(given, order="C"))
         if x.is_complex() or x.dtype == torch.bool:
             raise TypeError(f"{x.dtype} was given")
         x = x.to(device="cpu", dtype=torch.float64)
@@ -188,6 +252,5 @@ def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
 
 def _around(rows: Floats, room: float) -> Box:
     """All rows, and some room; where nothing varies, room around the number itself."""
-    lo, hi = rows.min(axis=0), rows.max(axis=0)
-    width = np.where(hi > lo, hi - lo, np.maximum(np.abs(hi), 1.0))
-    return Box(lo - room * width, hi + room * width)
+    more = room * width(rows)
+    return Box(rows.min(axis=0) - more, rows.max(axis=0) + more)

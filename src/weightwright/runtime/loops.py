@@ -68,9 +68,10 @@ class _Look:
         if outside.any():
             j = int(outside.flatten(end_dim=-2).any(0).nonzero()[0])
             value = float(state[..., j][outside[..., j]][0])
+            said = "proven" if certificate.measured is None else "made"
             raise DomainError(
                 f"pass {self.done + 1} of {self.times} would begin with {self.net.network.inputs[start + j]} ="
-                f" {value:.6g}, outside [{float(lo[j]):.6g}, {float(hi[j]):.6g}], which one pass is proven for; compile"
+                f" {value:.6g}, outside [{float(lo[j]):.6g}, {float(hi[j]):.6g}], which one pass is {said} for; compile"
                 " with a wider state box, or take smaller steps"
             )
 
