@@ -64,6 +64,21 @@ class InContextModel(BaseEstimator):
         "dtype": [StrOptions({"float64", "float32"}), torch.dtype],
     }
 
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Write the examples into a prompt, run the network to its fixed point, read the coefficients off its state.
 
@@ -158,9 +173,10 @@ class InContextModel(BaseEstimator):
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
         worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
-        if not self.bound_ <= worth:
+        left = float(answer.remaining[mine].max())
+        if not (self.bound_ <= worth and left <= FAR[self._settings().dtype]):
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
-            self._warn(size, why)
+            self._warn(size, why, left)
 
     def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
         """Set what an estimator has beside coefficients."""
@@ -172,13 +188,14 @@ class InContextModel(BaseEstimator):
             for problem, w, c in zip(problems, answer.coef[mine], answer.intercept[mine], strict=True)
         ]
 
-    def _warn(self, size: float, why: str) -> None:
+    def _warn(self, size: float, why: str, left: float) -> None:
         early = self.n_iter_ >= self.max_steps
         advice = "raise max_steps" if early else "further steps came no nearer: take a smaller head_tol in float64"
         warnings.warn(
             f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
-            f" within {self.bound_:.3g} of the optimum ({why}). About {self.steps_needed_} steps were expected to be"
-            f" needed; {advice}, take a stronger penalty, or scale the data",
+            f" within {self.bound_:.3g} of the optimum ({why}); in scaled units about {left:.2g} of them is missing."
+            f" About {self.steps_needed_} steps were expected to be needed; {advice}, take a stronger penalty, or scale"
+            " the data",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -92,8 +92,8 @@ class Contexts:
         return 0.25 * np.swapaxes(self.pulls, 1, 2) @ self.rows + np.diag(self.ridge)
 
     def remaining(self, theta: Floats) -> Floats:
-        """(B,): about how far the optimum is, relative to the coefficients, in the original coordinates: a Newton step,
-        on the features that a proximal step leaves away from 0."""
+        """(B,): about how far the optimum is, relative to the coefficients: a Newton step, on the features that a
+        proximal step leaves away from 0."""
         with np.errstate(all="ignore"):
             g, H = self.gradient(theta), self.hessian(theta)
             far = np.empty(len(theta))
@@ -112,8 +112,14 @@ class Contexts:
         off = theta * ~active
         reduced = g[active] + np.sign(new[active]) * l1[active]
         off[active] = np.linalg.lstsq(H[np.ix_(active, active)], reduced, rcond=None)[0]
-        size = max(float(np.linalg.norm(theta * units)), SMALL * float(units.max()))
-        return float(np.linalg.norm(off * units)) / size
+        return relative(off, theta, units)
+
+
+def relative(off: Floats, theta: Floats, units: Floats) -> float:
+    """How far a state is off, relative to it, in the original or in the scaled coordinates, whichever is more: in the
+    one a feature of small spread may hide all others, in the other a feature that hardly matters."""
+    original = np.linalg.norm(off * units) / max(float(np.linalg.norm(theta * units)), SMALL * float(units.max()))
+    return float(max(original, np.linalg.norm(off) / max(float(np.linalg.norm(theta)), SMALL)))
 
 
 def padded(rows: Sequence[Floats], samples: int) -> Floats:

@@ -65,13 +65,9 @@ class HuberRegressor(RegressorMixin, InContextModel):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.epsilon = epsilon
-        self.max_steps = max_steps
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def predict(self, X: Any) -> Floats:
         """w.x + c for every row, by a forward pass."""
@@ -105,7 +101,7 @@ class HuberRegressor(RegressorMixin, InContextModel):
             intercept=np.array([c for _, c in back]),
             steps=fixed.steps,
             needed=plan.needed,
-            remaining=contexts.remaining(fixed.theta),
+            remaining=contexts.missing(fixed.theta)[0],
             units=np.linalg.norm(contexts.units, axis=1),
             network=fixed.network,
             scale=fixed.theta[:, -1] * [scaling.y_scale for scaling in scalings],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from weightwright.incontext.estimators.contexts import SMALL, padded
+from weightwright.incontext.estimators.contexts import padded, relative
 from weightwright.incontext.estimators.networks import prompt_size
 from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, scaling_of
 from weightwright.incontext.estimators.solving import Data
@@ -98,9 +98,12 @@ class HuberContexts:
         return np.swapaxes(counted[..., None] * u, 1, 2) @ u + np.diag(self.penalties)
 
     def remaining(self, theta: Floats) -> Floats:
-        """(B,): about how far the optimum is: a Newton step, of the coefficients in the original coordinates relative
-        to them, or of the scale relative to it, whichever is more."""
-        far = np.full(len(theta), np.inf)
+        """(B,): about how far the optimum is: of the coefficients or of the scale, whichever is more."""
+        return self.missing(theta).max(axis=0)
+
+    def missing(self, theta: Floats) -> Floats:
+        """(2, B): a Newton step of the coefficients relative to them, and of the scale relative to it."""
+        far = np.full((2, len(theta)), np.inf)
         with np.errstate(all="ignore"):
             g = self.slopes(theta, self.residuals(theta)) + self.penalties * theta
             H = self.hessian(theta)
@@ -108,9 +111,7 @@ class HuberContexts:
                 if not (np.isfinite(g[b]).all() and np.isfinite(H[b]).all()):
                     continue
                 off = np.linalg.lstsq(H[b], g[b], rcond=None)[0]
-                size = max(float(np.linalg.norm(state[:-1] * self.units[b])), SMALL * float(self.units[b].max()))
-                coefs = float(np.linalg.norm(off[:-1] * self.units[b])) / size
-                far[b] = max(coefs, float(abs(off[-1] / state[-1])))
+                far[:, b] = relative(off[:-1], state[:-1], self.units[b]), abs(off[-1] / state[-1])
         return np.where(np.isfinite(far), far, np.inf)
 
     def floor(self, tol: float) -> Floats:
@@ -126,6 +127,11 @@ def huber_contexts(
     uniform = any(_dependent(scaling.rows(data.X)) for scaling, data in zip(scalings, problems, strict=True))
     if uniform:
         scalings = [_scaling(data, epsilon, intercept, uniform) for data in problems]
+    elif alpha:
+        scalings = [
+            scaling.beside(data.X, data.weights, alpha * scaling.y_scale / float(data.weights.sum()))
+            for scaling, data in zip(scalings, problems, strict=True)
+        ]
     totals = np.array([data.weights.sum() for data in problems])
     own = np.array([scaling.y_scale for scaling in scalings])
     if alpha and len(problems) > 1:

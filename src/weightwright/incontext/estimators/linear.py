@@ -58,12 +58,8 @@ class LinearRegression(_ByEitherMethod):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
-        self.fit_intercept = fit_intercept
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.method = method
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
 
 class Ridge(_ByEitherMethod):
@@ -85,13 +81,9 @@ class Ridge(_ByEitherMethod):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
         self.method = method
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def _penalties(self) -> Penalties:
         return Penalties(ridge=Fraction(self.alpha))
@@ -112,12 +104,8 @@ class Lasso(_LeastSquares):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def _penalties(self) -> Penalties:
         return Penalties(l1=Fraction(self.alpha), relative=True)
@@ -143,13 +131,9 @@ class ElasticNet(_LeastSquares):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.alpha = alpha
         self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def _penalties(self) -> Penalties:
         share = Fraction(self.l1_ratio)

@@ -59,19 +59,20 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.C = C
-        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.multi_class = multi_class
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def decision_function(self, X: Any) -> Floats:
         """w.x + c, by a forward pass: (n,) for two classes, else (n, classes)."""
         answers = self._linear_predictor(X)
         return answers[:, 0] if len(self.classes_) == 2 else answers
+
+    def prediction_bound(self, X: Any) -> Floats:
+        """What `decision_function` is off by at most, rounding included, of the same shape."""
+        bounds = super().prediction_bound(X)
+        return bounds[:, 0] if len(self.classes_) == 2 else bounds
 
     def predict_proba(self, X: Any) -> Floats:
         """(n, classes): sigmoid(w.x + c); of more than two classes softmax(W x + c), or with "ovr" each against all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from weightwright.constructions.multinomial import multinomial_network, multinom
 from weightwright.incontext.estimators.contexts import Contexts, padded
 from weightwright.incontext.estimators.networks import in_few_sizes, last_states, prompt_size, repeated
 from weightwright.incontext.estimators.plans import Plan, momentum, planned
-from weightwright.incontext.estimators.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
+from weightwright.incontext.estimators.scaling import Scaling, scaling_of
 from weightwright.incontext.estimators.solving import (
     Data,
     Penalties,
@@ -172,6 +172,4 @@ def _contexts(
 def _scaling(data: Data, ridge: float, intercept: bool) -> Scaling:
     """Features are brought to unit size together with their penalty, so that small ones do not make steps short."""
     weights = data.weights / data.weights.sum()
-    scaling = scaling_of(data.X, weights, intercept)
-    size = root_mean_squares(data.X - scaling.mean, weights)
-    return replace(scaling, scale=near_powers_of_two(np.hypot(size, np.sqrt(2 * ridge))))
+    return scaling_of(data.X, weights, intercept).beside(data.X, weights, 2 * ridge)

@@ -132,7 +132,7 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     smallest = np.where(values > nothing, values, np.inf).min(axis=1)
     condition = power_above(max(float((L / smallest).max()), 2.0))
     step = 2 / (L * (1 + 1 / condition))
-    t = math.acosh((condition + 1) / (condition - 1))
+    t = 2 * math.atanh(1 / math.sqrt(condition))  # acosh((condition + 1) / (condition - 1))
     needed = math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
     algorithm = named("Chebyshev", condition, step.max() * contexts.ridge, dtype)
     run = rehearsed(contexts, algorithm, step, min(needed, max_steps), 0.0)
@@ -172,7 +172,7 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
             w, p = new[0], new[-1]
             clock += now.tick
             largest_state = max(largest_state, float(np.abs(new).max()))
-            if not (largest_state < DIVERGED and largest_argument < DIVERGED):
+            if not (np.isfinite(new).all() and largest_state < DIVERGED and largest_argument < DIVERGED):
                 return Rehearsal(w, math.inf, DIVERGED, DIVERGED, False)
             if tol:
                 answer = p if algorithm.answer == "p" else w

@@ -35,12 +35,8 @@ class PoissonRegressor(RegressorMixin, InContextModel):
         head_tol: float | None = None,
         dtype: Any = "float64",
     ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_steps = max_steps
-        self.head_tol = head_tol
-        self.dtype = dtype
 
     def predict(self, X: Any) -> Floats:
         """exp(w.x + c) for every row."""

@@ -7,8 +7,10 @@ of two, exactly, such that every product that occurs lies in [-1, 1]: one networ
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from weightwright.constructions.in_context import Ranges, gradients_network
@@ -43,7 +45,7 @@ def prediction_bounds(X: Floats, coef: Floats, intercept: Floats) -> Floats:
 
 
 def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
-    state, rows, sizes = _scaled(X, np.append(w, c))
+    state, rows, exponents = _scaled(X, np.append(w, c))
     n, d = rows.shape
     D = in_few_sizes(d)  # features that are 0 fill up, so that few networks serve all
     net = predictor_network(D)
@@ -56,16 +58,24 @@ def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
     with torch.no_grad():
         answers = torch.cat([net(part)[..., 0] for part in tokens.split(TOGETHER)])
     # scaling is exact but for products below 2^-1000 of the largest, and for answers that are no normal floats
-    return answers.numpy().reshape(-1)[:n] * sizes, (net.certificate.bound + 2.0**-1000) * sizes + 2.0**-1060
+    bound = math.nextafter(net.certificate.bound + 2.0**-1000, math.inf)
+    with np.errstate(over="ignore", under="ignore"):  # what is too large for a float is infinite
+        back = np.ldexp(answers.numpy().reshape(-1)[:n], exponents)
+        bounds = np.nextafter(np.ldexp(bound, exponents) + 2.0**-1060, np.inf)
+    return back, np.where(np.isfinite(back), bounds, np.inf)
 
 
-def _scaled(X: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
-    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and their factors."""
+def _scaled(X: Floats, w: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and the exponents of the
+    factors, powers of two, that make up for it."""
     rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
-    _, exponents = np.frexp(w)
-    state = np.ldexp(w, -exponents)
-    rows = np.ldexp(rows * (w != 0), exponents)
-    _, larger = np.frexp(np.abs(state * rows).sum(axis=1))
-    largest = np.frexp(np.abs(rows).max(axis=1))[1]
-    larger = np.maximum(larger, largest)
-    return state, np.ldexp(rows, -larger[:, None]), np.ldexp(1.0, larger)
+    _, of_w = np.frexp(w)
+    state = np.ldexp(w, -of_w)
+    mantissas, places = np.frexp(rows * (w != 0))
+    places = places + of_w
+    largest = np.where(mantissas != 0, places, -5000).max(axis=1)
+    largest = np.where(largest > -5000, largest, 0)
+    with np.errstate(under="ignore"):
+        rows = np.ldexp(mantissas, places - largest[:, None])
+        more = np.maximum(np.frexp(np.abs(state * rows).sum(axis=1))[1], 0)
+        return state, np.ldexp(rows, -more[:, None]), np.asarray(largest + more, dtype=np.int32)

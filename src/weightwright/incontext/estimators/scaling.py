@@ -7,7 +7,7 @@ x - mean rounded, which is why the distance to the optimum is proven on the data
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +42,12 @@ class Scaling:
         """(D,): what a coefficient of 1 in scaled coordinates is in the original ones."""
         units = self.y_scale / self.scale
         return np.append(units, self.y_scale) if self.intercept else units
+
+    def beside(self, X: Floats, weights: Floats, ridge: float) -> Scaling:
+        """With features brought to unit size together with their penalty, ridge beside the mean of squares: the
+        penalty on a feature of small spread does not make steps short then."""
+        sizes = root_mean_squares(X - self.mean, weights / weights.sum())
+        return replace(self, scale=near_powers_of_two(np.hypot(sizes, math.sqrt(ridge))))
 
     def coefficients(self, state: Floats) -> tuple[Floats, float]:
         """The state in the original coordinates: w = v y_scale / scale, and the intercept that goes with it."""

@@ -168,12 +168,17 @@ def of_one_scale(scalings: list[Scaling]) -> list[Scaling]:
 
 def _scaling(data: Data, name: str, penalties: Penalties, intercept: bool) -> Scaling:
     weights = data.weights / data.weights.sum()
-    scaling = scaling_of(data.X, weights, intercept)
+    scaling, ridge = scaling_of(data.X, weights, intercept), float(penalties.ridge)
+    if ridge:
+        share = ridge if penalties.relative else ridge / float(data.weights.sum())
+        curvature = {"logistic": 0.25, "poisson": float(weights @ data.y) or 1.0}.get(name, 1.0)
+        scaling = scaling.beside(data.X, weights, share / curvature)
     if name == "squared":
         if not (penalties.ridge or penalties.l1) and _dependent(scaling.rows(data.X)):
             scaling = scaling_of(data.X, weights, intercept, uniform=True)
         mean = _mean(data.y, weights) if intercept else 0.0
-        size = near_powers_of_two(root_mean_squares((data.y - mean)[:, None], weights))[0]
+        spread = root_mean_squares((data.y - mean)[:, None], weights)
+        size = near_powers_of_two(np.where(spread > 0, spread, abs(mean)))[0]
         return replace(scaling, y_mean=mean, y_scale=float(size))
     if name == "poisson" and intercept:
         return replace(scaling, rate=float(near_powers_of_two((weights @ data.y)[None])[0]))
