@@ -16,11 +16,14 @@ import numpy as np
 import torch
 
 from weightwright.box import Box
+from weightwright.compiler.compile import Compiled
 from weightwright.compiler.looped import compile_rule
 from weightwright.compiler.measured_rules import measured_rule
 from weightwright.compiler.rehearsals import Rehearsal, width
+from weightwright.compiler.rules import traced_rule
 from weightwright.compiler.several import Proof
 from weightwright.compiler.task import well_formed
+from weightwright.compiler.tracing.repeated import graphs_differ
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.incontext.algorithm_runs import AlgorithmRun
 from weightwright.network.layers import Bools, Floats
@@ -95,14 +98,23 @@ class Rule:
         of_examples, of_state = _box("examples", examples), _box("state", state)
         _fitting(of_examples, of_state, int(samples))
         key = (of_examples, of_examples.lo.shape, of_state, int(samples), float(tol))
-        if key not in self._compiled:
-            self._compiled[key] = compile_rule(
+        made = self._kept(key, int(samples), of_examples, of_state)
+        if made is None:
+            made = self._compiled[key] = compile_rule(
                 self.rule, self.name, self.steps, int(samples), of_examples, of_state, tol, progress=progress
             )
-        made = self._compiled[key]
         net = AttentionNetwork(made.network, made.certificate, on_domain)
         net.about = made.about
         return net
+
+    def _kept(self, key: Any, samples: int, examples: Box, state: Box) -> AttentionNetwork | None:
+        """What was compiled before, if the rule still is what it was: it may read what has changed since."""
+        made = self._compiled.get(key)
+        if made is None:
+            return None
+        graph = traced_rule(self.rule, samples, examples.lo.shape[-1], state.lo.shape[-1], self.name)
+        assert isinstance(made.about, Compiled)
+        return None if graphs_differ(graph, made.about.graph) else made
 
     def plain(self, examples: Any, first: Any) -> Floats:
         """(steps + 1, s): the states of the rule as it was written, run by PyTorch in float64."""
@@ -178,11 +190,11 @@ class Rule:
             raise DomainError(f"examples: row {wrong[0]}, {row}, is outside the examples box {examples}")
         inside = replace(rehearsal, states=rehearsal.states[within])
         key = (examples, state, float(tol), inside.examples.tobytes(), inside.states.tobytes(), inside.room)
-        if key not in self._compiled:
-            self._compiled[key] = measured_rule(
+        made = self._kept(key, len(inside.examples), examples, state)
+        if made is None:
+            made = self._compiled[key] = measured_rule(
                 self.rule, self.name, self.steps, examples, state, tol, inside, progress=progress
             )
-        made = self._compiled[key]
         net = AttentionNetwork(made.network, made.certificate)
         net.about = made.about
         return net

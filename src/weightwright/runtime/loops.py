@@ -38,7 +38,7 @@ def watch_passes(net: AttentionNetwork, claim: OnePass) -> None:
     if isinstance(only, Loop) and len(only.layers) >= 2:  # no check agrees with a claim about anything else
         look = _Look(net, claim, only.times)
         net.layers[0].register_forward_pre_hook(look.begin)
-        _end_of_pass(net).register_forward_hook(look.after_a_pass)
+        cast(nn.ModuleList, net.layers[0].layers)[0].register_forward_pre_hook(look.before_a_pass)
 
 
 def _end_of_pass(net: AttentionNetwork) -> nn.Module:
@@ -51,18 +51,18 @@ class _Look:
 
     def __init__(self, net: AttentionNetwork, claim: OnePass, times: int) -> None:
         self.net, self.claim, self.times = net, claim, times
-        self.done = 0
+        self.begun = 0  # passes of the last call, for the message alone: calls from several threads count together
 
     def begin(self, *_: Any) -> None:
-        self.done = 0
+        self.begun = 0
 
-    def after_a_pass(self, _: nn.Module, __: Any, X: Tensor) -> None:
-        self.done += 1
+    def before_a_pass(self, _: nn.Module, given: tuple[Tensor]) -> None:
+        self.begun += 1
         certificate = self.net.certificate
-        if self.net.on_domain == "ignore" or self.done == self.times or certificate is None:
+        if self.net.on_domain == "ignore" or certificate is None:
             return
-        start = self.claim.features
-        state = X[..., start:].detach()
+        start, X = self.claim.features, given[0].detach()
+        state = self.net.read(X)  # the state that the stream keeps, as it is
         lo, hi = (torch.as_tensor(np.array(end), device=X.device) for end in _ends(certificate.domain, start))
         outside = ~((state >= lo) & (state <= hi))
         if outside.any():
@@ -70,7 +70,7 @@ class _Look:
             value = float(state[..., j][outside[..., j]][0])
             said = "proven" if certificate.measured is None else "made"
             raise DomainError(
-                f"pass {self.done + 1} of {self.times} would begin with {self.net.network.inputs[start + j]} ="
+                f"pass {self.begun} of {self.times} would begin with {self.net.network.inputs[start + j]} ="
                 f" {value:.6g}, outside [{float(lo[j]):.6g}, {float(hi[j]):.6g}], which one pass is {said} for; compile"
                 " with a wider state box, or take smaller steps"
             )
