@@ -135,6 +135,7 @@ def test_a_saved_network_stays_measured_and_is_never_proven(tmp_path: Path) -> N
     assert shown.exit_code == 0, shown.output
     assert "MEASURED" in shown.output
     assert "PROVEN" not in shown.output
+    assert "bound is about" not in shown.output
     assert "PROVEN" not in repr(run) + repr(run.net)
 
 

@@ -86,7 +86,8 @@ def _how(certificate: Certificate) -> Facts:
         facts |= {"gates": len(composite.gates)} if composite.gates else {}
         rules |= {"forms", "gate"} if composite.gates else {"forms"}
     if certificate.one_pass is not None:
-        facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
+        if certificate.measured is None:
+            facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
         rules.add("loop")
     if certificate.grid is not None:
         grid = certificate.grid
