@@ -37,6 +37,7 @@ def test_random_formulas_never_exceed_their_bound(seed: int, dtype: torch.dtype)
     assert proven >= (2 if dtype == torch.bfloat16 else 5)
 
 
+@pytest.mark.slow
 def test_a_thousand_anchors_agree_with_the_dense_head_within_the_bound() -> None:
     net = ww.approximate("sin(400*x)", (-1, 1), 1e-5, kernel="anchor", dtype=torch.float32)
     assert len(net.network.registers) >= 1024

@@ -83,6 +83,7 @@ def test_constant_targets(model: object, value: float) -> None:
     np.testing.assert_allclose(model.predict(X), value, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_counts_that_are_all_zero_are_no_silent_fit() -> None:
     X, _ = example(5)
     with warnings.catch_warnings(record=True) as said:
@@ -145,7 +146,7 @@ def test_sample_weights_are_scikit_learns(model: object) -> None:
     assert np.linalg.norm(all_of(ours) - all_of(plain)) > 1e-3 * np.linalg.norm(all_of(plain))
 
 
-@pytest.mark.parametrize("model", ALL, ids=repr)
+@pytest.mark.parametrize("model", [*ALL[:-1], pytest.param(ALL[-1], marks=pytest.mark.slow)], ids=repr)
 def test_many_contexts_in_one_call(model: object) -> None:
     sizes = (30, 17, 24)
     Xs, ys = zip(*(example(10 + k, n) for k, n in enumerate(sizes)), strict=True)

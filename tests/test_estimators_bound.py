@@ -47,7 +47,9 @@ def holds(model: Any, optimum: list, run: str) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("seed", [100, 101, 102])
+@pytest.mark.parametrize(
+    "seed", [100, pytest.param(101, marks=pytest.mark.slow), pytest.param(102, marks=pytest.mark.slow)]
+)
 class TestBound:
     def test_least_squares(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)

@@ -207,7 +207,7 @@ def test_scores_that_round_are_covered() -> None:
         found = distance(memory.retrieve(memory.patterns[0]), memory.patterns[0])
         assert found <= bound.bound
         exceeded += found > bound.softmax + 1e-3
-    assert exceeded > 3
+    assert exceeded > 0
 
 
 def test_the_worst_pattern_is_named() -> None:

@@ -260,6 +260,7 @@ def test_columns_of_a_run_lie_in_the_rehearsed_ranges() -> None:
     assert len(found) > len(graph.nodes) // 2
 
 
+@pytest.mark.slow
 def test_refusals_say_what_to_do() -> None:
     with pytest.raises(ww.FormulaError, match=r"1/x is undefined.*clamp it; or run\(\.\.\., proof='measured'\)"):
         algorithm(steps=2)(lambda x, w: x.mean(dim=0) / w).compile(([1.0], [2.0]), ([-1.0], [1.0]), samples=2)

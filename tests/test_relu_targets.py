@@ -169,6 +169,7 @@ def test_smooth_formulas_stay_within_the_claim(name: str) -> None:
     assert claim.error <= 3 * error + 1e-9  # and the claim is worth something
 
 
+@pytest.mark.slow
 def test_a_soft_maximum_of_four_numbers() -> None:
     lo, hi = -np.ones(4), np.ones(4)
     ridge, claim = plane_waves([SOFT_MAXIMUM], lo, hi, 8e-3)

@@ -172,9 +172,10 @@ class InContextModel(BaseEstimator):
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
-        worth = FAR[self._settings().dtype] * max(size, SMALL * float(answer.units[mine].max()))
-        left = float(answer.remaining[mine].max())
-        if not (self.bound_ <= worth and left <= FAR[self._settings().dtype]):
+        far, units = FAR[self._settings().dtype], answer.units[mine]
+        worth = far * max(size, SMALL * float(np.linalg.norm(units, axis=1).max()))
+        left = min(float(answer.remaining[mine].max()), self.bound_ / (SMALL * float(units.min())))
+        if not (self.bound_ <= worth and left <= far):
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why, left)
 

@@ -102,7 +102,7 @@ class HuberRegressor(RegressorMixin, InContextModel):
             steps=fixed.steps,
             needed=plan.needed,
             remaining=contexts.missing(fixed.theta)[0],
-            units=np.linalg.norm(contexts.units, axis=1),
+            units=contexts.units,
             network=fixed.network,
             scale=fixed.theta[:, -1] * [scaling.y_scale for scaling in scalings],
             shown=_shown(fixed, scalings),

@@ -102,7 +102,7 @@ def multinomial_solved(problems: Sequence[Data], classes: int, penalties: Penalt
         fixed.steps,
         plan.needed,
         np.repeat(fixed.remaining, classes),
-        np.repeat(np.linalg.norm(contexts.units, axis=1), classes),
+        np.repeat(contexts.units, classes, axis=0),
         fixed.network,
         shown=Shown(
             [

@@ -74,7 +74,7 @@ class Solved:
     steps: int
     needed: int
     remaining: Floats
-    units: Floats  # (B,): the size of a coefficient that is worth speaking of
+    units: Floats  # (B, D): what a scaled coefficient of 1 is in the original coordinates
     network: AttentionNetwork
     shown: Shown | None = field(default=None, kw_only=True)
 
@@ -98,7 +98,7 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
         fixed.steps,
         plan.needed,
         fixed.remaining,
-        np.linalg.norm(contexts.units, axis=1),
+        contexts.units,
         fixed.network,
         shown=shown,
     )
