@@ -106,6 +106,7 @@ def hard_kmeans(points: Floats, centres: Floats, steps: int) -> Floats:
     return centres
 
 
+@pytest.mark.slow
 def test_kmeans_assigns_as_hard_kmeans_does_where_points_are_well_apart() -> None:
     """Squared distances differ by 1 or more: a softmax of 20 times them is off by e^-20 a point."""
     rule, points, first, _ = examples.PROBLEMS["kmeans"](RNG(11), 12)

@@ -58,6 +58,7 @@ def test_logistic_regression_is_scikit_learns(name: str, standardised: bool) -> 
     assert ours.bound_ <= NEAR * np.linalg.norm(ours.coef_)
 
 
+@pytest.mark.slow
 def test_counts_are_scikit_learns() -> None:
     X, y = data_set("diabetes", True)
     y = np.floor(y / 50)

@@ -87,7 +87,7 @@ def test_the_plain_rules_get_where_they_should() -> None:
     assert np.abs(kmeans.plain(rows, first)[-1].reshape(2, 2) - rows.reshape(2, 6, 2).mean(axis=1)).max() < 1e-6
 
 
-@pytest.mark.parametrize("name", NATURAL)
+@pytest.mark.parametrize("name", ["power", *(pytest.param(n, marks=pytest.mark.slow) for n in ("newton", "kmeans"))])
 def test_natural_rules_run_beside_pytorch_and_are_measured(name: str) -> None:
     run, (rule, _, first) = measured(name), NATURAL[name]
     said = run.net.certificate

@@ -21,7 +21,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["multinomial", *(pytest.param(n, marks=pytest.mark.slow) for n in list(CASES)[:2])])
 def test_the_picture_of_a_network_without_a_certificate(name: str) -> None:
     model, y, tables = CASES[name]
     model.fit(X, y)
