@@ -17,6 +17,7 @@ from weightwright.incontext.estimators import networks
 
 SQUARED = [LinearRegression(), Ridge(), Lasso(alpha=0.05), ElasticNet(alpha=0.05)]
 ALL = [*SQUARED, PoissonRegressor(), LogisticRegression()]
+QUICK = [*SQUARED, *(pytest.param(model, marks=pytest.mark.slow) for model in ALL[len(SQUARED) :])]
 
 
 def example(seed: int, n: int = 30, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +39,7 @@ def all_of(model: object) -> np.ndarray:
     return np.append(model.coef_, model.intercept_)
 
 
-@pytest.mark.parametrize("model", ALL, ids=repr)
+@pytest.mark.parametrize("model", QUICK, ids=repr)
 def test_order_of_samples_changes_no_more_than_the_bounds(model: object) -> None:
     X, y = example(1)
     y = targets(model, y)
@@ -131,7 +132,7 @@ def test_several_outputs_are_their_own_fits(model: object) -> None:
         assert apart <= both.bound_ + alone.bound_
 
 
-@pytest.mark.parametrize("model", ALL, ids=repr)
+@pytest.mark.parametrize("model", QUICK, ids=repr)
 def test_sample_weights_are_scikit_learns(model: object) -> None:
     X, y = example(8)
     y, weights = targets(model, y), np.random.default_rng(9).integers(0, 4, 30) / 2
@@ -146,7 +147,7 @@ def test_sample_weights_are_scikit_learns(model: object) -> None:
     assert np.linalg.norm(all_of(ours) - all_of(plain)) > 1e-3 * np.linalg.norm(all_of(plain))
 
 
-@pytest.mark.parametrize("model", [*ALL[:-1], pytest.param(ALL[-1], marks=pytest.mark.slow)], ids=repr)
+@pytest.mark.parametrize("model", QUICK, ids=repr)
 def test_many_contexts_in_one_call(model: object) -> None:
     sizes = (30, 17, 24)
     Xs, ys = zip(*(example(10 + k, n) for k, n in enumerate(sizes)), strict=True)
