@@ -52,7 +52,7 @@ def _examples() -> ModuleType:
 
 
 examples = _examples()
-QUICK = ("momentum", "sinkhorn")
+QUICK = ("momentum",)
 
 
 @algorithm(steps=4)

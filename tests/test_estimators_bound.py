@@ -20,6 +20,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "coarse heads": {"head_tol": 1e-4},
     "in float32": {"dtype": "float32"},
 }
+QUICK = ("as it comes", "stopped early")
 
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,7 +47,7 @@ def holds(model: Any, optimum: list, run: str) -> None:
         assert model.bound_ <= 1e-8 * size
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.slow) for run in RUNS])
 @pytest.mark.parametrize(
     "seed", [100, pytest.param(101, marks=pytest.mark.slow), pytest.param(102, marks=pytest.mark.slow)]
 )

@@ -57,7 +57,7 @@ def shifted(formula: str, lo: float, hi: float) -> str:
 DOMAINS = [(-1.0, 1.0), (0.0, 1.0), (-0.3, 0.7), (5.0, 7.0), (1000.0, 1001.0), (-500.0, 500.0), (-1e-3, 2e-3)]
 
 
-@pytest.mark.parametrize("block", [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 10))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))])
 def test_random_formulas_never_exceed_their_bound(block: int) -> None:
     rng = np.random.default_rng(1000 + block)
     proven = 0
