@@ -200,14 +200,14 @@ def test_scores_that_round_are_covered() -> None:
     """Patterns far from 0 that differ across their direction: scores of 4e5 that are about 1 apart, and off by up to
     1/32 in float32. The bound in exact arithmetic alone is exceeded."""
     exceeded, far = 0, torch.tensor([[300.0, -200.0, 500.0]], dtype=torch.float64)
-    for seed in range(20):
+    for seed in range(80):
         across = torch.linalg.cross(far.expand(2, 3), normal(seed, 2, 3)) / 600
         memory = Hopfield(3, 1.0, torch.float32).store((far + across).float())
         bound = memory.recall_bound(pattern=0)
         found = distance(memory.retrieve(memory.patterns[0]), memory.patterns[0])
         assert found <= bound.bound
         exceeded += found > bound.softmax + 1e-3
-    assert exceeded > 0
+    assert exceeded > 3
 
 
 def test_the_worst_pattern_is_named() -> None:

@@ -91,7 +91,7 @@ def plane_waves(
     Cost: K units, as tol^(-1/2); BudgetError with the estimate, before the proof, if more than max_units.
 
     >>> ridge, claim = plane_waves(["x0*x1"], np.array([-1.0, -1.0]), np.array([1.0, 1.0]), 1e-2)
-    >>> len(ridge.profiles) < 25, len(claim.waves), claim.error <= 1e-2
+    >>> len(ridge.profiles) <= 20, len(claim.waves), claim.error <= 1e-2
     (True, 2, True)
     """
     box = Box(lo, hi)
