@@ -23,12 +23,12 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.certificates.claims import rounded_up
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler import shared_parts
-from weightwright.compiler.tensors import traced
-from weightwright.export.whole import whole
-from weightwright.network.cost import cost
+from weightwright.approximation import shared_tables as shared_parts
+from weightwright.claims.certificate import rounded_up
+from weightwright.export.about import whole
+from weightwright.network.costs import cost
+from weightwright.prover.composite import evaluate
+from weightwright.tracing.traced_function import traced
 
 ROOT = Path(__file__).parents[1]
 SEARCH_SECONDS = 2.0

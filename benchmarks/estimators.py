@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from weightwright import incontext
-from weightwright.certificates.claims import rounded_up
+from weightwright.claims.certificate import rounded_up
 from weightwright.network.layers import Floats
 
 Lines = Iterator[str]

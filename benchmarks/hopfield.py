@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weightwright.memory.studies import Updates, capacity, updates
+from weightwright.memory.capacity import Updates, capacity, updates
 from weightwright.report.memory_plots import plot_capacity, plot_updates
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

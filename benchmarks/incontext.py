@@ -20,12 +20,12 @@ from compiled import head, load_average, row
 from data_sets import data_set
 from pages import told
 
-from weightwright.certificates.claims import rounded_up
+from weightwright.claims.certificate import rounded_up
 from weightwright.errors import WeightwrightError
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
 from weightwright.incontext.choosing import named_algorithm
-from weightwright.incontext.exact import exact_iterates
-from weightwright.incontext.plots import Point, distances_to_optimum, plot_errors_against
+from weightwright.incontext.errors.iterates import exact_iterates
+from weightwright.incontext.run_plots import Point, distances_to_optimum, plot_errors_against
 from weightwright.network.layers import Floats
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

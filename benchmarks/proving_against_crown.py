@@ -16,7 +16,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import weightwright as ww
-from weightwright.certificates.checker.stored import read_one_layer
+from weightwright.checker.one_layer.stored import read_one_layer
 
 FORMULA, TOL = "x", 1e-6
 PARTS = (1, 64, 4096, 65_536)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import weightwright as ww
-from weightwright.certificates.claims import rounded_up
+from weightwright.claims.certificate import rounded_up
 from weightwright.incontext import AlgorithmRun, Rule
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.certificates.graphs import Graph
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler.tensors import traced
+from weightwright.claims.graph import Graph
+from weightwright.prover.composite import evaluate
+from weightwright.tracing.traced_function import traced
 
 Function = Callable[[Any], Any]
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from weightwright.box import Box
-from weightwright.certificates.graphs import Graph
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler.columns import Columns
-from weightwright.compiler.lowering import Lowered
+from weightwright.claims.graph import Graph
+from weightwright.compiler.lowering.lower import Lowered
 from weightwright.network.layers import Floats
+from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
+from weightwright.tracing.columns import Columns
 
 
 def cube(features: int, lo: float, hi: float) -> Box:

@@ -12,8 +12,8 @@ from itertools import product
 import mpmath
 import numpy as np
 
-from weightwright.incontext.distance import Distance
-from weightwright.incontext.optimum import Objective, distance
+from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.optimum.sharp_distance import Objective, distance
 
 DIGITS = 60
 Fractions = list[Fraction]

@@ -14,13 +14,13 @@ from exact import BITS, exact
 from flint import arb, ctx, fmpq
 
 import weightwright as ww
-from weightwright.certificates.claims import VectorClaim, constant, local_formula, vector_formula
-from weightwright.certificates.prompted import Pass, Prompted, Summand
-from weightwright.compiler.composed import certified_prompted
-from weightwright.compiler.parts import Part, spectral_part
-from weightwright.constructions.parts import faithful_part
-from weightwright.constructions.prompted import PromptTable, layout_of, pass_layers, prompted_network
+from weightwright.approximation.faithful_tables import faithful_part
+from weightwright.approximation.table import Part, spectral_part
+from weightwright.certify import certified_prompted
+from weightwright.claims.certificate import VectorClaim, constant, local_formula, vector_formula
+from weightwright.claims.prompt import Pass, Prompted, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
+from weightwright.incontext.networks.prompted import PromptTable, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
 from weightwright.network.laws import rounded
 from weightwright.runtime import AttentionNetwork

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.certificates.composites import Ridge, TargetClaim
-from weightwright.certificates.prover.jets import values_at
-from weightwright.constructions.relu_target import plane_waves
+from weightwright.claims.target import Ridge, TargetClaim
+from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import Number, Variable, fold, parse
+from weightwright.theorems.relu.relu_target import plane_waves
 
 EXACT: dict[str, Callable[..., Fraction]] = {
     "add": lambda a, b: a + b,

@@ -22,19 +22,18 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import weightwright as ww
-from weightwright.adversary import search
 from weightwright.adversary.graphs import GraphTarget
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.graphs import Graph
-from weightwright.certificates.prover.evaluate import evaluate
+from weightwright.adversary.search import search
+from weightwright.claims.graph import Graph
 from weightwright.cli import app
-from weightwright.compiler.looped import tokens_read
-from weightwright.compiler.rules import traced_rule
+from weightwright.compiler.loop.proven_rules import tokens_read, traced_rule
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import AlgorithmRun, Rule
-from weightwright.incontext.algorithms import algorithm
+from weightwright.incontext.rules import algorithm
 from weightwright.network.layers import Floats
+from weightwright.prover.composite import evaluate
 from weightwright.report import draw_network
-from weightwright.runtime.loops import passes
+from weightwright.runtime.watch import passes
 
 RNG = np.random.default_rng
 ROOT = Path(__file__).parents[1]

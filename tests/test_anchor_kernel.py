@@ -11,7 +11,7 @@ from test_soundness import DOMAINS, random_formula, shifted
 from worst import worst_error
 
 import weightwright as ww
-from weightwright.certificates.files import network_digest, write
+from weightwright.claims.files import network_digest, write
 from weightwright.network import Network
 
 TOLERANCES = {torch.float64: (2, 10), torch.float32: (2, 5), torch.bfloat16: (0, 1)}

@@ -27,8 +27,8 @@ FLOORS = [
 #: The one look upwards: `net.to_onnx(path)` is a method of the module, so the module asks for the export when called.
 UPWARDS = {
     ("runtime/module.py", "weightwright.export.lens"),
-    ("runtime/module.py", "weightwright.export.onnx_file"),
-    ("runtime/module.py", "weightwright.export.torch_file"),
+    ("runtime/module.py", "weightwright.export.onnx"),
+    ("runtime/module.py", "weightwright.export.torch_source"),
 }
 HEIGHT = {name: height for height, floor in enumerate(FLOORS) for name in floor}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
@@ -66,7 +66,7 @@ def test_imports_go_downwards(path: Path) -> None:
 def test_prover_and_checker_share_no_code(program: str, other: str) -> None:
     for path in (SOURCE / "certificates" / program).glob("*.py"):
         for name in imports(path):
-            assert not name.startswith(f"weightwright.certificates.{other}")
+            assert not name.startswith(f"weightwright.claims.{other}")
             allowed = {"errors", "box", "expressions", "network", "certificates"}
             assert floor(name) in allowed
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms
-from weightwright.certificates.files import network_digest, read, write
+from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.files import network_digest, read, write
 from weightwright.network import Attention, Network
 
 Change = Callable[[Certificate], Certificate]
@@ -208,7 +208,7 @@ import sys
 
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        banned = ("weightwright.certificates.prover", "weightwright.heads", "weightwright.compiler",
+        banned = ("weightwright.prover", "weightwright.heads", "weightwright.compiler",
                   "weightwright.runtime", "torch", "scipy")
         if any(name == bad or name.startswith(bad + ".") for bad in banned):
             raise ImportError("banned: " + name)

@@ -23,8 +23,8 @@ from zoo import ZOO
 
 import weightwright as ww
 from weightwright import compiler
-from weightwright.certificates.checker import check as checker_check
-from weightwright.certificates.files import write
+from weightwright.checker.check import check as checker_check
+from weightwright.claims.files import write
 from weightwright.cli import app
 from weightwright.network import Cost
 
@@ -180,7 +180,7 @@ def test_check_says_proven(sine: ww.AttentionNetwork, saved: Path) -> None:
 
 
 def test_info_runs_no_proof_and_says_so(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("weightwright.certificates.checker.check", _never)
+    monkeypatch.setattr("weightwright.checker.check", _never)
     plot = tmp_path / "info.png"
     text, facts = printed("info", saved), printed_json("info", saved, "--plot", plot)
     assert facts["status"] == "UNCHECKED"

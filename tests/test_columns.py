@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.certificates.graphs import AFFINE, PRODUCT
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler.columns import Columns
+from weightwright.claims.graph import AFFINE, PRODUCT
+from weightwright.prover.composite import evaluate
+from weightwright.tracing.columns import Columns
 
 
 def test_only_needed_columns_and_matrices_are_kept() -> None:

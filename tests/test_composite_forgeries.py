@@ -16,26 +16,17 @@ from test_grid_forgeries import altered, refused
 from test_grid_forgeries import arrays as places
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms, assumptions
-from weightwright.certificates.composites import (
-    IDENTITY,
-    MASKED,
-    UNREAD,
-    Composite,
-    GateClaim,
-    Models,
-    assumed,
-    in_words,
-)
-from weightwright.certificates.files import network_digest, write
-from weightwright.constructions.emulated_relu import relu_network
-from weightwright.constructions.measure import outputs, taken
-from weightwright.constructions.mixed_tokens import token_mixing
-from weightwright.constructions.one_head import truncated_linear
-from weightwright.constructions.plain_transformer import native_relu
-from weightwright.constructions.shared_anchors import truncated_linear_heads
+from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, Models, assumed, in_words
 from weightwright.network import Attention, Network
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.exhibits.measure import outputs, taken
+from weightwright.theorems.linear.one_head import truncated_linear
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+from weightwright.theorems.relu.emulated import relu_network
+from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.token_mixing import token_mixing
 
 NETS: dict[str, Callable[[], AttentionNetwork]] = {
     "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),

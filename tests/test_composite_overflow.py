@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms, assumptions
-from weightwright.certificates.composites import MASKED, Composite, Ridge, in_words
-from weightwright.certificates.files import network_digest, write
+from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.target import MASKED, Composite, Ridge, in_words
 from weightwright.network import Linear, Network, Term
 
 DTYPES = ("float64", "float32", "bfloat16")

@@ -11,21 +11,12 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms, assumptions, local_formula
-from weightwright.certificates.composites import (
-    IDENTITY,
-    MASKED,
-    Composite,
-    GateClaim,
-    Models,
-    Ridge,
-    assumed,
-    in_words,
-)
-from weightwright.certificates.files import network_digest, write
-from weightwright.compiler.parts import part_heads
+from weightwright.approximation.faithful_tables import faithful_part
+from weightwright.approximation.table import part_heads
+from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.target import IDENTITY, MASKED, Composite, GateClaim, Models, Ridge, assumed, in_words
 from weightwright.constructions import truncated_linear
-from weightwright.constructions.parts import faithful_part
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.layers import Floats

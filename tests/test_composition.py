@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightwright.certificates.composition import composed
-from weightwright.certificates.prover.jets import values
-from weightwright.compiler.columns import Columns
+from weightwright.claims.chain import composed
+from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, to_text
+from weightwright.tracing.columns import Columns
 
 
 def test_a_function_of_its_own_argument_is_itself() -> None:

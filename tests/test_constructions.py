@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
-from weightwright.constructions.counts import (
+from weightwright.network.costs import cost
+from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.theorems.exhibits.counts import (
     Counts,
     counts_native_relu,
     counts_on_registers,
@@ -24,14 +25,13 @@ from weightwright.constructions.counts import (
     counts_token_mixing,
     counts_truncated_linear,
 )
-from weightwright.constructions.emulated_relu import relu_network
-from weightwright.constructions.measure import measure, outputs
-from weightwright.constructions.mixed_tokens import token_mixing
-from weightwright.constructions.one_head import truncated_linear
-from weightwright.constructions.plain_transformer import native_relu
-from weightwright.constructions.shared_anchors import truncated_linear_heads
-from weightwright.network.cost import cost
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
+from weightwright.theorems.linear.one_head import truncated_linear
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+from weightwright.theorems.relu.emulated import relu_network
+from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.token_mixing import token_mixing
 
 SORT = ("min(x0, x1)", "max(x0, x1)")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from weightwright.certificates.checker.balls import series, series_along, working_precision
+from weightwright.enclosures.balls.series import series, series_along, working_precision
 from weightwright.expressions import OPERATIONS, differentiate, parse, to_text
 
 #: Every operation stands in one of them.

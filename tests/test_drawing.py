@@ -14,11 +14,11 @@ from zoo import ZOO
 import weightwright as ww
 from weightwright import report
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
-from weightwright.report.drawing import network_figure
-from weightwright.report.drawing_flow import MOST_BOXES, flow
-from weightwright.report.drawing_lanes import MOST_ROWS, lanes
-from weightwright.report.drawing_text import shortened, width, wrapped
-from weightwright.report.head_kinds import common, few, kinds, pattern
+from weightwright.report.drawing.draw import network_figure
+from weightwright.report.drawing.flow import MOST_BOXES, flow
+from weightwright.report.drawing.lanes import MOST_ROWS, lanes
+from weightwright.report.drawing.pen import shortened, width, wrapped
+from weightwright.report.facts.head_kinds import common, few, kinds, pattern
 
 
 def stack(layers: int, heads: int, kinds: int = 1, long: bool = False) -> Network:

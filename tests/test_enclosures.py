@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_soundness import random_formula
 
-from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.prover.intervals import Interval, cos, tan
-from weightwright.certificates.prover.jets import jet
+from weightwright.enclosures.balls.series import series, working_precision
+from weightwright.enclosures.intervals.intervals import Interval, cos, tan
+from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
 
 ORDER = 6

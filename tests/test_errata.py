@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from test_constructions import normal
 
-from weightwright.constructions.emulated_relu import relu_network
-from weightwright.constructions.measure import measure, outputs
-from weightwright.constructions.mixed_tokens import token_mixing
-from weightwright.constructions.one_head import inverse_temperature, truncated_linear
-from weightwright.constructions.plain_transformer import native_relu
-from weightwright.constructions.shared_anchors import truncated_linear_heads
+from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.linear.one_head import inverse_temperature, truncated_linear
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+from weightwright.theorems.relu.emulated import relu_network
+from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.token_mixing import token_mixing
 
 ERRATA = Path(__file__).parents[1] / "docs" / "errata.md"
 

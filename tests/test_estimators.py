@@ -12,8 +12,8 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 from weightwright import incontext
+from weightwright.estimators.solving import networks
 from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
-from weightwright.incontext.estimators import networks
 
 SQUARED = [LinearRegression(), Ridge(), Lasso(alpha=0.05), ElasticNet(alpha=0.05)]
 ALL = [*SQUARED, PoissonRegressor(), LogisticRegression()]

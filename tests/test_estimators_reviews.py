@@ -11,6 +11,8 @@ import pytest
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
+from weightwright.estimators.solving import networks
+from weightwright.estimators.solving.contexts import relative
 from weightwright.incontext import (
     ElasticNet,
     HuberRegressor,
@@ -19,8 +21,6 @@ from weightwright.incontext import (
     PoissonRegressor,
     Ridge,
 )
-from weightwright.incontext.estimators import networks
-from weightwright.incontext.estimators.contexts import relative
 
 RNG = np.random.default_rng(300)
 N = 40

@@ -18,8 +18,10 @@ import torch
 from zoo import NAMES, NONE, ZOO, compiled, random_head
 
 import weightwright as ww
-from weightwright.certificates.claims import rounded_up
-from weightwright.export import compare, lens, onnx_file, torch_file
+from weightwright.claims.certificate import rounded_up
+from weightwright.export import compare, lens
+from weightwright.export import onnx as onnx_file
+from weightwright.export import torch_source as torch_file
 from weightwright.heads.mix import mix
 from weightwright.network import Attention, Linear, Loop, Network, Sees, Term, selection, token_wise
 from weightwright.network.laws import rounded
@@ -366,7 +368,7 @@ def test_files_are_whole_or_absent(kind: str, fault: str, tmp_path: Path, monkey
 
     (tmp_path / f"net.{kind}").write_text("what was there before")
     if fault == "moving":
-        monkeypatch.setattr("weightwright.export.whole.os.replace", fail)
+        monkeypatch.setattr("weightwright.export.about.os.replace", fail)
     else:
         monkeypatch.setattr({"onnx": onnx_file, "py": torch_file}[kind], "difference", fail)
     with pytest.raises(OSError, match="no space left"):

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import weightwright as ww
-from weightwright.certificates.files import FORMAT, read, write
+from weightwright.claims.files import FORMAT, read, write
 from weightwright.network.storage import encode
 
 

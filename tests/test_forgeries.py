@@ -16,11 +16,11 @@ from exact import errors
 from flint import arb
 
 import weightwright as ww
-from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.claims import Certificate, LayerClaim, Terms, assumptions, local_formula
-from weightwright.certificates.files import network_digest, read, write
+from weightwright.claims.certificate import Certificate, LayerClaim, Terms, assumptions, local_formula
+from weightwright.claims.files import network_digest, read, write
+from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Network
 
 

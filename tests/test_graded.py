@@ -11,11 +11,10 @@ from exact import errors
 from worst import worst_error
 
 import weightwright as ww
-from weightwright.compiler.parts import square_part
-from weightwright.compiler.squares import relative_square
+from weightwright.approximation.prove_design import relative_square
+from weightwright.approximation.table import square_part
 from weightwright.expressions import parse
-from weightwright.heads.graded import Designer, Grading, graded_keys, singularity
-from weightwright.heads.graded_square import graded_square
+from weightwright.heads.graded import Designer, Grading, graded_keys, graded_square, singularity
 
 MOST_KEYS = 150
 

@@ -14,19 +14,19 @@ import torch
 from test_grid_forgeries import altered, refused
 
 import weightwright as ww
-from weightwright.certificates.checker.graph_units import _hull
-from weightwright.certificates.claims import Certificate, Terms, assumptions, local_formula
-from weightwright.certificates.composites import IDENTITY, MASKED, UNREAD, Composite, GateClaim, PartClaim
-from weightwright.certificates.files import network_digest
-from weightwright.certificates.graphs import Fused, Graph, Node, ProductClaim
-from weightwright.certificates.leaves import LayerClaim
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler.columns import Columns
-from weightwright.compiler.composed import certified
-from weightwright.compiler.lowering import lower
+from weightwright.certify import certified
+from weightwright.checker.composite.graph_columns import _hull
+from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
+from weightwright.claims.files import network_digest
+from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
+from weightwright.claims.leaf import LayerClaim
+from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, PartClaim
+from weightwright.compiler.lowering.lower import lower
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
+from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
+from weightwright.tracing.columns import Columns
 
 
 def claimed(certificate: Certificate, composite: Composite, each: float, domain: ww.Box | None = None) -> Certificate:

@@ -15,16 +15,20 @@ import pytest
 
 import weightwright as ww
 from weightwright.box import Box
-from weightwright.certificates.checker import check
-from weightwright.certificates.claims import Certificate, Terms
-from weightwright.certificates.files import network_digest, write
-from weightwright.certificates.grids import GridClaim
-from weightwright.constructions.bump_network import bumps
-from weightwright.constructions.grid_network import Grid, attention_network, bump_network
-from weightwright.constructions.scalar_lookup import sequence_to_scalar, sequence_to_scalar_softmax
-from weightwright.constructions.sequence_lookup import sequence_to_sequence, sequence_to_sequence_softmax
+from weightwright.checker.check import check
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.files import network_digest, write
 from weightwright.network import Attention, Network, Softmax
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.grids.bumps import bumps
+from weightwright.theorems.grids.grid_lookup import (
+    sequence_to_scalar,
+    sequence_to_scalar_softmax,
+    sequence_to_sequence,
+    sequence_to_sequence_softmax,
+)
+from weightwright.theorems.grids.grid_points import Grid, attention_network, bump_network
 
 F = "x0 + abs(x1)"
 NETS: dict[str, Callable[[], AttentionNetwork]] = {

@@ -12,28 +12,26 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.certificates.claims import bound_in_words
-from weightwright.constructions.bump_network import bumps, counts_bumps
-from weightwright.constructions.grid_estimates import monte_carlo, run
-from weightwright.constructions.grid_network import Grid, attention_network
-from weightwright.constructions.scalar_lookup import (
+from weightwright.claims.certificate import bound_in_words
+from weightwright.network import Linear
+from weightwright.network.costs import cost
+from weightwright.report.facts.fact_tables import certificate_facts, value_facts
+from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime.module import load
+from weightwright.theorems.grids.bumps import bumps, counts_bumps
+from weightwright.theorems.grids.certified import monte_carlo, run
+from weightwright.theorems.grids.grid_lookup import (
     counts_printed,
     counts_sequence_to_scalar,
     counts_sequence_to_scalar_softmax,
-    sequence_to_scalar,
-    sequence_to_scalar_softmax,
-)
-from weightwright.constructions.sequence_lookup import (
     counts_sequence_to_sequence,
     counts_sequence_to_sequence_softmax,
+    sequence_to_scalar,
+    sequence_to_scalar_softmax,
     sequence_to_sequence,
     sequence_to_sequence_softmax,
 )
-from weightwright.network import Linear
-from weightwright.network.cost import cost
-from weightwright.report.tables import certificate_facts, value_facts
-from weightwright.runtime import AttentionNetwork, interpret
-from weightwright.runtime.module import load
+from weightwright.theorems.grids.grid_points import Grid, attention_network
 
 Make = Callable[..., AttentionNetwork]
 SCALAR: list[Make] = [bumps, sequence_to_scalar, sequence_to_scalar_softmax]

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import weightwright as ww
-from weightwright.certificates.checker.balls import working_precision
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.memory import Hopfield, recall
-from weightwright.memory.studies import Capacity, Updates, capacity, updates
+from weightwright.memory.capacity import Capacity, Updates, capacity, updates
 from weightwright.network import Loop
 from weightwright.report import memory_plots
 from weightwright.report.memory_plots import plot_capacity, plot_updates

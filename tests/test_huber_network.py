@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from weightwright.constructions.huber import huber_network, huber_prompt, huber_ranges, plain_huber
 from weightwright.errors import DomainError
+from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.prompts import all_states
+from weightwright.runtime.watch import all_states
 
 EPSILON, MOMENTUM, STEPS = 1.35, 0.7, 60
 SIGMAS, REACH = (0.25, 2.25), 32.0

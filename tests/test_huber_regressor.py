@@ -13,13 +13,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor as TheirHuberRegressor
 
-from weightwright.constructions.huber import plain_huber
+from weightwright.estimators.solving import huber_run
+from weightwright.estimators.solving.huber_plan import planned, rehearsed
+from weightwright.estimators.solving.huber_problem import HuberContexts, huber_contexts
+from weightwright.estimators.solving.solve import Data
 from weightwright.incontext import HuberRegressor
-from weightwright.incontext.estimators import huber_run
-from weightwright.incontext.estimators.huber_contexts import HuberContexts, huber_contexts
-from weightwright.incontext.estimators.huber_plan import planned, rehearsed
-from weightwright.incontext.estimators.solving import Data
-from weightwright.incontext.optimum import huber_distance
+from weightwright.incontext.networks.huber_network import plain_huber
+from weightwright.incontext.optimum.sharp_distance import huber_distance
 from weightwright.network.layers import Floats
 
 EPSILON, ALPHA = 1.35, 0.0001

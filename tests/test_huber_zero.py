@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flint import fmpq
 
-from weightwright.incontext.huber_zero import exact_fit
-from weightwright.incontext.optimum import huber_distance
+from weightwright.incontext.optimum.huber_optimum import exact_fit
+from weightwright.incontext.optimum.sharp_distance import huber_distance
 from weightwright.network.layers import Floats
 
 EPSILON, ALPHA = Fraction(27, 20), Fraction(1, 10**4)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from test_in_context_theorems import PROBLEMS, made, pairs
 
-from weightwright.constructions.in_context_steps import descended, spectral_identity
-from weightwright.constructions.least_squares import LeastSquares
-from weightwright.constructions.measure import outputs
+from weightwright.theorems.descent.regression import LeastSquares
+from weightwright.theorems.descent.steps import descended, spectral_identity
+from weightwright.theorems.exhibits.measure import outputs
 
 
 def test_the_average_of_the_gradients_forgets_the_state() -> None:

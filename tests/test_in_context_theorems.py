@@ -17,7 +17,7 @@ from exact import BITS, exact
 from flint import arb, ctx
 
 import weightwright as ww
-from weightwright.certificates.files import write
+from weightwright.claims.files import write
 from weightwright.constructions import (
     in_context_gradients,
     in_context_step_of_pairs,
@@ -27,18 +27,18 @@ from weightwright.constructions import (
     logistic_step,
     per_sample_gradients,
 )
-from weightwright.constructions.gradient_instances import gradients_studies
-from weightwright.constructions.in_context import Ranges
-from weightwright.constructions.in_context_counts import Shape, counts_prompted
-from weightwright.constructions.in_context_steps import anchored_identity, descended, spectral_identity
-from weightwright.constructions.least_squares import LeastSquares
-from weightwright.constructions.literal_truncated import literal_prompt
-from weightwright.constructions.measure import measure, outputs
-from weightwright.constructions.registry import find
-from weightwright.constructions.show import show
+from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import cost
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.descent.regression import LeastSquares
+from weightwright.theorems.descent.steps import anchored_identity, descended, spectral_identity
+from weightwright.theorems.exhibits.counts import Shape, counts_prompted
+from weightwright.theorems.exhibits.gradient_instances import gradients_studies
+from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.exhibits.show import show
+from weightwright.theorems.linear.literal import literal_prompt
+from weightwright.theorems.registry import find
 
 IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = Ranges(1.0, 1.0, 1.0)

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import linear_model
 
-from weightwright.certificates.checker.balls import series_along, working_precision
+from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
+from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.balls.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
 from weightwright.incontext import (
     Problem,
     composed_error,
@@ -25,11 +27,9 @@ from weightwright.incontext import (
     to_iterates,
     to_optimum,
 )
-from weightwright.incontext.arithmetic import Balls, balls, float_below, norm
-from weightwright.incontext.convexity import curvatures
-from weightwright.incontext.distance import duality_gap
-from weightwright.incontext.losses import Loss
-from weightwright.incontext.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
+from weightwright.incontext.errors.convexity import curvatures
+from weightwright.incontext.errors.distance import duality_gap
+from weightwright.incontext.problem.loss import Loss
 
 N, D = 40, 4
 OWN = loss(formula="log(cosh(x))")

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.prompted import Pass
-from weightwright.constructions.passes import Algorithm
+from weightwright.claims.prompt import Pass
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import FormulaError
 from weightwright.incontext import (
     Method,
@@ -24,6 +23,7 @@ from weightwright.incontext import (
     nesterov,
     plain_iterates,
 )
+from weightwright.incontext.networks.passes import Algorithm
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(9, 3)).round(3)

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from weightwright.certificates.checker.balls import series_along, working_precision
-from weightwright.certificates.prover.jets import values
+from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, UnsupportedOperation
 from weightwright.expressions import parse
 from weightwright.incontext import Loss, loss
-from weightwright.incontext.convex import is_convex
-from weightwright.incontext.kinks import kinks
+from weightwright.incontext.problem.convex import is_convex
+from weightwright.incontext.problem.loss_kinks import kinks
 
 CATALOGUE = [
     loss("squared"),

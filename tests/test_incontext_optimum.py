@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optima import AWAY, at, data, perturbed, require_sharp
 
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.incontext import least_squares, loss
-from weightwright.incontext.arithmetic import balls
-from weightwright.incontext.least_squares import normal_equations
-from weightwright.incontext.optimum import Objective, distance, huber_distance, multinomial_distance
-from weightwright.incontext.sparse import Quadratic, box_from_subgradient
+from weightwright.enclosures.balls.linear_algebra import balls
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.incontext import loss
+from weightwright.incontext.optimum import least_squares
+from weightwright.incontext.optimum.lasso import Quadratic, box_from_subgradient
+from weightwright.incontext.optimum.least_squares import normal_equations
+from weightwright.incontext.optimum.sharp_distance import Objective, distance, huber_distance, multinomial_distance
 
 SQUARED = loss("squared")
 

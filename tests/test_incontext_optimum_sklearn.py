@@ -23,7 +23,7 @@ from sklearn import linear_model
 from sklearn.base import BaseEstimator
 
 from weightwright.incontext import loss
-from weightwright.incontext.optimum import Objective, distance, huber_distance, multinomial_distance
+from weightwright.incontext.optimum.sharp_distance import Objective, distance, huber_distance, multinomial_distance
 
 X, Y, WEIGHTS = data(60, 60, 4)
 X = X * [100.0, 1.0, 0.1, 1.0] + [1000.0, 0.0, 0.0, 3.0]

@@ -16,7 +16,7 @@ from optima import AWAY, at, data, perturbed, require_sharp
 from sklearn.linear_model import HuberRegressor
 
 from weightwright.incontext import loss
-from weightwright.incontext.optimum import Objective, huber_distance, multinomial_distance
+from weightwright.incontext.optimum.sharp_distance import Objective, huber_distance, multinomial_distance
 
 
 def logistic_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction) -> optima.Gradient:

@@ -10,7 +10,7 @@ import torch
 from worst import worst_error
 
 import weightwright as ww
-from weightwright.certificates.files import network_digest, read, write
+from weightwright.claims.files import network_digest, read, write
 from weightwright.expressions import parse, to_text
 from weightwright.heads.kinks import kinks, piecewise_linear
 from weightwright.network import Network

@@ -16,7 +16,7 @@ import torch
 from exact import errors
 
 import weightwright as ww
-from weightwright.certificates.claims import (
+from weightwright.claims.certificate import (
     Certificate,
     LayerClaim,
     Measured,
@@ -26,9 +26,9 @@ from weightwright.certificates.claims import (
     local_formula,
     measured_certificate,
 )
-from weightwright.certificates.files import network_digest, write
+from weightwright.claims.files import network_digest, write
 from weightwright.expressions import parse, to_text
-from weightwright.heads.assemble import Design, Own, Query, Table, assemble
+from weightwright.heads.registers import Design, Own, Query, Table, assemble
 from weightwright.network import Network
 
 Zones = tuple[tuple[float, float], ...]

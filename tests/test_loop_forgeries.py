@@ -14,15 +14,14 @@ import torch
 from test_grid_forgeries import altered, refused
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, Terms
-from weightwright.certificates.composites import MASKED, UNREAD
-from weightwright.certificates.files import write
-from weightwright.certificates.graphs import Graph
-from weightwright.certificates.loops import OnePass
-from weightwright.certificates.prompted import STATES
-from weightwright.certificates.prover.evaluate import evaluate
+from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.files import write
+from weightwright.claims.graph import Graph
+from weightwright.claims.prompt import STATES, OnePass
+from weightwright.claims.target import MASKED, UNREAD
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
 from weightwright.network.layers import Floats
+from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])

@@ -20,14 +20,14 @@ from graphs import (
 )
 
 from weightwright.box import Box
-from weightwright.certificates.graphs import Graph
-from weightwright.compiler.columns import Columns
-from weightwright.compiler.composed import certified
-from weightwright.compiler.lowering import Lowered, lower
+from weightwright.certify import certified
+from weightwright.claims.graph import Graph
+from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Attention
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
+from weightwright.tracing.columns import Columns
 
 
 def heads(lowered: Lowered) -> list[int]:

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, standardised
 
+from weightwright.approximation.shared_tables import cover
 from weightwright.box import Box
-from weightwright.certificates.graphs import PRODUCT, Graph
-from weightwright.certificates.prover.evaluate import column_values
-from weightwright.compiler import lowering
-from weightwright.compiler.budget import Slopes, sensitivities
-from weightwright.compiler.columns import Columns
-from weightwright.compiler.composed import certified
-from weightwright.compiler.forms import Forms
-from weightwright.compiler.fusing import fuse
-from weightwright.compiler.lowering import lower
-from weightwright.compiler.mixing import mixings
-from weightwright.compiler.ranges import Evaluator, Ranges
-from weightwright.compiler.shared_parts import cover
+from weightwright.certify import certified
+from weightwright.claims.graph import PRODUCT, Graph
+from weightwright.compiler.lowering import lower as lowering
+from weightwright.compiler.lowering.affine_forms import Forms
+from weightwright.compiler.lowering.budget import Slopes, sensitivities
+from weightwright.compiler.lowering.fusing import fuse
+from weightwright.compiler.lowering.lower import lower
+from weightwright.compiler.lowering.ranges import Evaluator, Ranges
+from weightwright.compiler.lowering.stream_registers import mixings
 from weightwright.errors import FormulaError, ToleranceError
+from weightwright.prover.composite import column_values
+from weightwright.tracing.columns import Columns
 
 
 def ranges(graph: Graph, domain: Box) -> Ranges:

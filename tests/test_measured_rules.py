@@ -15,20 +15,21 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import weightwright as ww
-from weightwright.adversary.loops import first_token_of_one_pass
-from weightwright.certificates.graphs import KINDS
-from weightwright.certificates.prover.evaluate import column_values
+from weightwright.adversary.sequences import first_token_of_one_pass
+from weightwright.claims.graph import KINDS
 from weightwright.cli import app
-from weightwright.compiler import ranges
-from weightwright.compiler.forms import Forms
-from weightwright.compiler.fusing import fuse
-from weightwright.compiler.measured_rules import measured_rule
-from weightwright.compiler.ranges import Evaluator, enclosed
-from weightwright.compiler.rehearsals import Rehearsal, rehearsed, stays, width
-from weightwright.compiler.rules import traced_rule
-from weightwright.incontext import AlgorithmRun, Rule, algorithms
-from weightwright.incontext.algorithms import algorithm
+from weightwright.compiler.loop.measured_rules import measured_rule
+from weightwright.compiler.loop.proven_rules import traced_rule
+from weightwright.compiler.loop.rehearsal import Rehearsal, rehearsed, stays, width
+from weightwright.compiler.lowering import ranges
+from weightwright.compiler.lowering.affine_forms import Forms
+from weightwright.compiler.lowering.fusing import fuse
+from weightwright.compiler.lowering.ranges import Evaluator, enclosed
+from weightwright.incontext import AlgorithmRun, Rule
+from weightwright.incontext import rules as algorithms
+from weightwright.incontext.rules import algorithm
 from weightwright.network.layers import Floats
+from weightwright.prover.composite import column_values
 
 RNG = np.random.default_rng
 
@@ -281,7 +282,7 @@ def test_a_rule_of_many_inputs_is_refused_after_few_looks(monkeypatch: pytest.Mo
             looks += 1
             return super().on(lo, hi)
 
-    monkeypatch.setattr("weightwright.compiler.undefined.Evaluator", Counting)
+    monkeypatch.setattr("weightwright.compiler.lowering.undefined.Evaluator", Counting)
     with pytest.raises(ww.FormulaError, match="undefined"):
         power.run(RNG(1).normal(size=(30, 4)), np.full(4, 0.5))
     assert looks <= 600

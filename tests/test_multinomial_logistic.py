@@ -11,10 +11,10 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from weightwright.estimators.solving import multinomial_fit as multinomial
+from weightwright.estimators.solving.multinomial_fit import MultinomialContexts
 from weightwright.incontext import LogisticRegression
-from weightwright.incontext.estimators import multinomial
-from weightwright.incontext.estimators.multinomial import MultinomialContexts
-from weightwright.incontext.losses import loss
+from weightwright.incontext.problem.loss import loss
 from weightwright.network.layers import Floats
 
 

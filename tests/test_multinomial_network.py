@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from weightwright.constructions.multinomial import (
+from weightwright.incontext.networks.multinomial_network import (
     Labels,
     multinomial_network,
     multinomial_prompt,
     plain_multinomial,
 )
 from weightwright.network.layers import Floats
-from weightwright.runtime.prompts import all_states
+from weightwright.runtime.watch import all_states
 
 STEP = np.array([0.4, 1.0, 2.0, 1.0])
 MOMENTUM, STEPS = 0.8, 80

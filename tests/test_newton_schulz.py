@@ -9,13 +9,13 @@ import pytest
 import torch
 from flint import arb_mat, ctx
 
-from weightwright.constructions.newton_schulz import (
+from weightwright.errors import BudgetError, DomainError
+from weightwright.incontext.networks.newton_schulz_network import (
     newton_schulz_network,
     newton_schulz_prompt,
     newton_schulz_steps,
     plain_newton_schulz,
 )
-from weightwright.errors import BudgetError, DomainError
 from weightwright.network.layers import Floats
 
 

@@ -9,8 +9,8 @@ import pytest
 from optima import data, length, shortest_least_squares
 from sklearn.exceptions import ConvergenceWarning
 
+from weightwright.estimators.solving import newton_schulz
 from weightwright.incontext import LinearRegression, Ridge
-from weightwright.incontext.estimators import newton_schulz
 from weightwright.network.layers import Floats
 
 Model = LinearRegression | Ridge

@@ -12,8 +12,8 @@ from flint import arb, ctx
 from scipy import special
 
 import weightwright as ww
-from weightwright.certificates.files import read, write
-from weightwright.compiler.opaque import Opaque
+from weightwright.approximation.opaque import Opaque
+from weightwright.claims.files import read, write
 
 
 def bessel(x: np.ndarray) -> np.ndarray:

@@ -20,14 +20,14 @@ from sklearn import linear_model
 from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.prompted import Pass, prompted_in_words
-from weightwright.constructions import passes
-from weightwright.constructions.in_context import Ranges
+from weightwright.claims.prompt import Pass, prompted_in_words
+from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import Descent, Problem, exact_iterates, fitting, loss, plain_iterates, to_optimum
-from weightwright.incontext.arithmetic import Balls, balls, float_below, norm
-from weightwright.incontext.gap import duality_gap
-from weightwright.incontext.methods import chebyshev, gradient_descent
+from weightwright.incontext.errors.distance import duality_gap
+from weightwright.incontext.networks import passes
+from weightwright.incontext.networks.descent_network import Ranges
+from weightwright.incontext.problem.method import chebyshev, gradient_descent
 from weightwright.network import Loop
 from weightwright.network.laws import rounded
 from weightwright.network.storage import digest

@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from weightwright.constructions.huber import huber_network, huber_prompt, huber_ranges, plain_huber
-from weightwright.constructions.multinomial import multinomial_network, multinomial_prompt, plain_multinomial
-from weightwright.constructions.newton_schulz import newton_schulz_network, newton_schulz_prompt
+from weightwright.estimators.heads_picture.table_points import head_weights
+from weightwright.estimators.heads_picture.watched import Watched, watched
 from weightwright.incontext import Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
-from weightwright.incontext.estimators.tables import head_weights
-from weightwright.incontext.estimators.watched import Watched, watched
+from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
+from weightwright.incontext.networks.multinomial_network import (
+    multinomial_network,
+    multinomial_prompt,
+    plain_multinomial,
+)
+from weightwright.incontext.networks.newton_schulz_network import newton_schulz_network, newton_schulz_prompt
 from weightwright.network import Attention
-from weightwright.runtime.interpreter import attention_weights
-from weightwright.runtime.prompts import flat
+from weightwright.network.interpreter import attention_weights
+from weightwright.runtime.watch import flat
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 3))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from weightwright.estimators.heads_picture.watched import watched
 from weightwright.incontext import HuberRegressor, LogisticRegression, Ridge
-from weightwright.incontext.estimators.watched import watched
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((30, 3))

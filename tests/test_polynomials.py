@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from flint import arb
 
-from weightwright.certificates.checker import polynomials as checker
-from weightwright.certificates.checker.balls import series_along, working_precision
-from weightwright.certificates.prover import polynomials as prover
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.jets import jet_along
+from weightwright.enclosures.balls import polynomials as checker
+from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.intervals import polynomials as prover
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import parse
 
 DEGREE = 5

@@ -15,10 +15,10 @@ from prompts import KINDS, RESIDUAL, built, errors, fitted, made, prompts, table
 from test_grid_forgeries import altered, arrays, refused
 
 import weightwright as ww
-from weightwright.certificates.claims import Certificate, assumptions
-from weightwright.certificates.composites import MASKED
-from weightwright.certificates.prompted import ARGUMENTS, STATES, prompted_in_words
-from weightwright.compiler.composed import certified_prompted
+from weightwright.certify import certified_prompted
+from weightwright.claims.certificate import Certificate, assumptions
+from weightwright.claims.prompt import ARGUMENTS, STATES, prompted_in_words
+from weightwright.claims.target import MASKED
 from weightwright.errors import LawError, ToleranceError
 from weightwright.network import Attention, Linear, Loop, Network, Sees, Term
 

@@ -16,7 +16,7 @@ from prompts import RESIDUAL, built, fitted, made, plain, tables_of
 from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.certificates.prompted import prompted_in_words
+from weightwright.claims.prompt import prompted_in_words
 from weightwright.errors import LawError
 from weightwright.incontext import (
     Descent,
@@ -28,7 +28,7 @@ from weightwright.incontext import (
     to_iterates,
     to_optimum,
 )
-from weightwright.incontext.convexity import curvatures
+from weightwright.incontext.errors.convexity import curvatures
 from weightwright.memory import Hopfield
 from weightwright.network import Attention, Loop
 from weightwright.runtime import AttentionNetwork

@@ -15,12 +15,12 @@ from test_constructions import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww
-from weightwright.constructions.emulated_relu import relu_network
-from weightwright.constructions.measure import measure, outputs
-from weightwright.constructions.mixed_tokens import token_mixing
-from weightwright.constructions.plain_transformer import native_relu
-from weightwright.network.cost import cost
+from weightwright.network.costs import cost
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.relu.emulated import relu_network
+from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.token_mixing import token_mixing
 
 
 @pytest.fixture(autouse=True)

@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 from ridges import built, measured, names, points
 
-from weightwright.certificates.checker import kinked
-from weightwright.certificates.checker import targets as rules
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.checker.targets import agree_target
-from weightwright.certificates.composites import Ridge, TargetClaim
-from weightwright.constructions.relu_target import piecewise_linear
-from weightwright.errors import (
-    CertificateError,
-)
+from weightwright.checker.composite import piecewise_linear as kinked
+from weightwright.checker.composite import relu_target as rules
+from weightwright.checker.composite.relu_target import agree_target
+from weightwright.claims.target import Ridge, TargetClaim
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.errors import CertificateError
 from weightwright.expressions import parse
+from weightwright.theorems.relu.relu_target import piecewise_linear
 
 
 def with_entry(array: Any, place: Any, value: float) -> Any:

@@ -14,9 +14,8 @@ from ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outputs, poin
 from torch import nn
 
 from weightwright.box import Box
-from weightwright.certificates.checker.targets import agree_target
-from weightwright.certificates.composites import Ridge, TargetClaim
-from weightwright.constructions.relu_target import from_module, piecewise_linear, plane_waves
+from weightwright.checker.composite.relu_target import agree_target
+from weightwright.claims.target import Ridge, TargetClaim
 from weightwright.errors import (
     BudgetError,
     CertificateError,
@@ -26,6 +25,7 @@ from weightwright.errors import (
     UnsupportedOperation,
 )
 from weightwright.network.storage import decode, encode
+from weightwright.theorems.relu.relu_target import from_module, piecewise_linear, plane_waves
 
 
 def random_kinked(rng: np.random.Generator, N: int) -> str:

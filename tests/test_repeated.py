@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.compiler.tensors import traced
-from weightwright.compiler.trace import trace
-from weightwright.compiler.tracing.repeated import expressions_differ, graphs_differ
-from weightwright.constructions.grid_target import scalar_target
+from weightwright.approximation.formula_of_torch import trace
 from weightwright.errors import NotRepeatable
 from weightwright.expressions import parse
+from weightwright.theorems.grids.grid_points import scalar_target
+from weightwright.tracing.repeated import expressions_differ, graphs_differ
+from weightwright.tracing.traced_function import traced
 
 Function = Callable[..., Any]
 calls = count(1)

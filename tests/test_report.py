@@ -19,7 +19,7 @@ from zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
-from weightwright.certificates.claims import Terms, rounded_up
+from weightwright.claims.certificate import Terms, rounded_up
 from weightwright.report import plot
 
 CHECK = "weightwright check net.safetensors"

@@ -7,14 +7,14 @@ import pytest
 import torch
 from flint import arb, ctx
 
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.certificates.checker.head import examine
-from weightwright.certificates.checker.rounding import StoredHead, moved_by
-from weightwright.certificates.prover import Sum, first_edges, prove
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.rounding import any_order
+from weightwright.checker.core.rounding import StoredHead, moved_by
+from weightwright.checker.one_layer.head import examine
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import parse
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.prover import Sum, first_edges, prove
+from weightwright.prover.rounding import any_order
 from weightwright.runtime import AttentionNetwork
 
 FORMULA = parse("s", ("s",))

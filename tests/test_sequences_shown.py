@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 
 import weightwright as ww
 from weightwright.cli import app
-from weightwright.constructions.instance import Line, Matrices
-from weightwright.constructions.pictures import Curve, curve, pictures
-from weightwright.constructions.relu_instances import mixing, native
-from weightwright.report.theorem_plots import plot_theorem
+from weightwright.report.theorems.theorem_plots import plot_theorem
+from weightwright.theorems.exhibits.instance import Line, Matrices
+from weightwright.theorems.exhibits.pictures import Curve, curve, pictures
+from weightwright.theorems.exhibits.relu_instances import mixing, native
 
 W, T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.125, 0.0, -0.25])
 BUILT = {

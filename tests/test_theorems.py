@@ -17,12 +17,20 @@ from test_cli import complaint, process, weightwright
 from zoo import ZOO
 
 import weightwright as ww
-from weightwright.constructions import theorem as theorem_module
-from weightwright.constructions.about import About
-from weightwright.constructions.instance import Check, Count, Instance, Line, counted
-from weightwright.constructions.measure import estimate, measure
-from weightwright.constructions.pictures import HeatMap, curve, pictures
-from weightwright.constructions.rates import (
+from weightwright.network import cost
+from weightwright.network.interpreter import attention_weights
+from weightwright.network.layers import Floats
+from weightwright.report.theorems.theorem_page import section
+from weightwright.report.theorems.theorem_plots import figure_of, plot_theorem
+from weightwright.runtime import interpret
+from weightwright.theorems import theorem as theorem_module
+from weightwright.theorems.constructed import About
+from weightwright.theorems.exhibits.instance import Check, Count, Instance, Line, counted
+from weightwright.theorems.exhibits.measure import estimate, measure
+from weightwright.theorems.exhibits.pictures import HeatMap, curve, pictures
+from weightwright.theorems.exhibits.show import check, show
+from weightwright.theorems.registry import THEOREMS, find
+from weightwright.theorems.studies.rates import (
     Point,
     Series,
     Study,
@@ -33,15 +41,7 @@ from weightwright.constructions.rates import (
     sweep,
     temperatures,
 )
-from weightwright.constructions.registry import THEOREMS, find
-from weightwright.constructions.show import check, show
-from weightwright.constructions.theorem import Theorem
-from weightwright.network import cost
-from weightwright.network.layers import Floats
-from weightwright.report.theorem_page import section
-from weightwright.report.theorem_plots import figure_of, plot_theorem
-from weightwright.runtime import interpret
-from weightwright.runtime.interpreter import attention_weights
+from weightwright.theorems.theorem import Theorem
 
 PAGE = Path(__file__).parents[1] / "docs" / "theorems.md"
 
@@ -123,7 +123,7 @@ def test_every_id_has_its_row_in_order() -> None:
 
 def test_listing_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from weightwright.constructions.registry import THEOREMS; [t.built for t in THEOREMS.values()];"
+        "import sys; from weightwright.theorems.registry import THEOREMS; [t.built for t in THEOREMS.values()];"
         "assert not {'torch', 'flint', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import weightwright as ww
-from weightwright.compiler.trace import trace
+from weightwright.approximation.formula_of_torch import trace
 from weightwright.expressions import to_text
 
 CASES: list[tuple[Callable[..., Any], str]] = [

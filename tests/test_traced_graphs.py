@@ -10,9 +10,9 @@ import torch
 from against_torch import assert_agrees, constants, seeded
 from torch import nn
 
-from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.certificates.prover.evaluate import evaluate
-from weightwright.compiler.tensors import traced
+from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.prover.composite import evaluate
+from weightwright.tracing.traced_function import traced
 
 W44 = constants(4, 4)
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import weightwright as ww
-from weightwright.compiler.tensors import traced
+from weightwright.tracing.traced_function import traced
 
 Function = Callable[[Any], Any]
 

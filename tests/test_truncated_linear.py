@@ -12,12 +12,12 @@ import torch
 from test_constructions import made, normal
 
 import weightwright as ww
-from weightwright.constructions.activations import clipped_relu, hard_tanh, relu
-from weightwright.constructions.measure import measure, outputs
-from weightwright.constructions.models import arguments_of
-from weightwright.constructions.one_head import truncated_linear
-from weightwright.constructions.shared_anchors import truncated_linear_heads
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.arguments import arguments_of
+from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
+from weightwright.theorems.linear.one_head import truncated_linear
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 
 W, T = normal(40, 3, 2), normal(41, 3)
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.jets import jet
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
 
 PLANE, UNIT = ww.Box([-1, -1], [1, 1]), ww.Box([0], [1])

@@ -16,13 +16,13 @@ from flint import arb, ctx
 from test_polynomials import random_formula
 
 import weightwright as ww
-from weightwright.certificates.checker.cover import covered
-from weightwright.certificates.claims import Certificate, Terms, VectorClaim
-from weightwright.certificates.files import network_digest, write
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.vector_rounding import VectorAnchors, score_errors
-from weightwright.compiler import several
+from weightwright.approximation import several
+from weightwright.claims.certificate import Certificate, Terms, VectorClaim
+from weightwright.claims.files import network_digest, write
+from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.network import Attention, Network
+from weightwright.prover.vector_rounding import VectorAnchors, score_errors
 
 SQUARE = ww.Box([-1, -1], [1, 1])
 EXAMPLE = "sin(3*x)*cos(2*y)+x*y"

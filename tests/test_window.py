@@ -16,13 +16,13 @@ import torch
 from zoo import windowed
 
 import weightwright as ww
-from weightwright.certificates.files import network_digest
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.claims.files import network_digest
+from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
 from weightwright.network.laws import rounded
 from weightwright.network.storage import NETWORK_TYPES, decode, encode
 from weightwright.runtime import interpret
-from weightwright.runtime.window import CHUNK, attend, decay
+from weightwright.runtime.window_kernel import CHUNK, attend, decay
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}

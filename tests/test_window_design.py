@@ -10,8 +10,8 @@ import torch
 from scipy.linalg import lstsq
 
 import weightwright as ww
-from weightwright.heads.assemble import Design, Query, assemble
-from weightwright.heads.window import NODES, Designer, Fit, _Cells, _mix, _solve, fit_values, windows
+from weightwright.heads.registers import Design, Query, assemble
+from weightwright.heads.window_anchors import NODES, Designer, Fit, _Cells, _mix, _solve, fit_values, windows
 from weightwright.network import cost
 from weightwright.network.laws import rounded
 from weightwright.runtime import interpret

@@ -12,9 +12,9 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 import weightwright as ww
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.runtime import window_triton
-from weightwright.runtime.window import attend, decay
+from weightwright.runtime.window_kernel import attend, decay
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}

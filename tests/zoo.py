@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import (
     Attention,
     FeedForward,

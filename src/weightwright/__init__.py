@@ -24,9 +24,9 @@ from weightwright.errors import (
 
 if TYPE_CHECKING:
     from weightwright import constructions, incontext, memory
-    from weightwright.adversary import search
-    from weightwright.certificates.checker import check
-    from weightwright.compiler.approximate import approximate
+    from weightwright.adversary.search import search
+    from weightwright.approximation.approximate import approximate
+    from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
     from weightwright.runtime import AttentionNetwork, load
 
@@ -55,12 +55,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AttentionNetwork": "weightwright.runtime",
-    "approximate": "weightwright.compiler",
-    "check": "weightwright.certificates.checker",
-    "compile": "weightwright.compiler",
-    "load": "weightwright.runtime",
-    "search": "weightwright.adversary",
+    "AttentionNetwork": "weightwright.runtime.module",
+    "approximate": "weightwright.approximation.approximate",
+    "check": "weightwright.checker.check",
+    "compile": "weightwright.compiler.compile",
+    "load": "weightwright.runtime.module",
+    "search": "weightwright.adversary.search",
 }
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.balls import series
-from weightwright.certificates.composites import Composite
-from weightwright.certificates.graphs import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.certificates.prover.evaluate import column_values, evaluate
+from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.claims.target import Composite
+from weightwright.enclosures.balls.series import series
 from weightwright.expressions import parse
 from weightwright.network.layers import Bools, Floats
+from weightwright.prover.composite import column_values, evaluate
 
 _BISECTIONS = 50
 

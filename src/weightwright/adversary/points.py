@@ -16,9 +16,9 @@ import torch
 from flint import arb
 
 from weightwright.adversary.worst import Worst
-from weightwright.certificates.checker.balls import series_along, working_precision
-from weightwright.certificates.claims import OPAQUE, VARIABLES
-from weightwright.certificates.prover.jets import values_at
+from weightwright.claims.certificate import OPAQUE, VARIABLES
+from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
 from weightwright.network import Head, Network

@@ -2,10 +2,13 @@
 
 It tries corners, random inputs, and inputs at which the argument of a unit stands where two keys weigh the same, half
 way between such places, at a kink, or at the edge of a dead zone; then the surroundings of the worst.
+
+The search for networks that run a rule in a loop: one pass, of which the first token's new state counts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -17,14 +20,16 @@ from flint import arb
 
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.worst import Worst
-from weightwright.certificates.checker.balls import series, series_along, working_precision
-from weightwright.certificates.checker.declared import Affine, Declared
-from weightwright.certificates.composites import Composite
-from weightwright.certificates.graphs import Graph
-from weightwright.certificates.prover.jets import values, values_at
+from weightwright.checker.composite.declared import Affine, Declared
+from weightwright.checker.composite.loop import about_one_pass, one_pass
+from weightwright.claims.graph import Graph
+from weightwright.claims.prompt import OnePass
+from weightwright.claims.target import Composite
+from weightwright.enclosures.balls.series import series, series_along, working_precision
+from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import parse
-from weightwright.network import Attention, Network
+from weightwright.network import Attention, Network, Term
 from weightwright.network.layers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -206,3 +211,17 @@ def _largest_errors(
             rounded_up = math.inf if math.isnan(rounded_up) else rounded_up  # no number is as wrong as can be
             found.append((rounded_up, tuple(flat[i].tolist())))
     return found
+
+
+def search_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass, seconds: float, seed: int) -> Worst:
+    """The worst input of one pass that can be found in about so many seconds."""
+    return search_sequences(first_token_of_one_pass(net, composite, claim), composite, seconds, seed, first=True)
+
+
+def first_token_of_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass) -> AttentionNetwork:
+    """The network of one pass, (..., n, features + states) -> (..., 1, states)."""
+    assert net.certificate is not None
+    one = one_pass(net.network, claim, composite)
+    first = np.eye(1, one.tokens)
+    read = dataclasses.replace(one.read, terms=(Term(one.read.terms[0].A, first),))
+    return AttentionNetwork(dataclasses.replace(one, read=read), about_one_pass(net.certificate, composite))

@@ -6,7 +6,7 @@ torch and the rest are imported inside the commands, so that `weightwright --hel
 from weightwright.cli.app import app
 from weightwright.cli.building import approximate, theorems
 from weightwright.cli.compiling import compile
-from weightwright.cli.files import check, info, run
+from weightwright.cli.file_commands import check, info, run
 
 __all__ = ["app", "main"]
 

@@ -119,6 +119,6 @@ def print_table(what: Any) -> None:
 
 
 def complain(message: str) -> None:
-    from weightwright.report.tables import printable
+    from weightwright.report.facts.fact_tables import printable
 
     typer.echo(f"error: {printable(message)}", err=True)

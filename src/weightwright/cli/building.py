@@ -55,7 +55,7 @@ def approximate(
     box = ww.Box(*ends(domain))
     with progress_shown("starting") as progress:
         from weightwright import report
-        from weightwright.compiler.approximate import MAX_ANCHORS
+        from weightwright.approximation.approximate import MAX_ANCHORS
         from weightwright.runtime.module import DTYPES
 
         if plot is not None:
@@ -98,7 +98,7 @@ def theorems(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was built and nothing else.")] = False,
 ) -> None:
     """List the theorems; or build one, measure it and show how it came out. Exit code 1 if one fails."""
-    from weightwright.constructions.registry import THEOREMS, find
+    from weightwright.theorems.registry import THEOREMS, find
 
     one = id is not None and id.lower() != "all"
     if (plot is not None or rates) and not one:
@@ -109,12 +109,12 @@ def theorems(
     for path in (plot, write):
         writable(path)
     if id is None and write is None and not json:
-        from weightwright.report.theorems import theorem_list
+        from weightwright.report.theorems.theorem_tables import theorem_list
 
         print_table(theorem_list(chosen))
         return
     with progress_shown("starting") as progress:
-        from weightwright.report import theorem_runs
+        from weightwright.report.theorems import theorem_page as theorem_runs
 
         if write is not None:
             shown, studies = theorem_runs.write(write, chosen, progress), None

@@ -1,16 +1,149 @@
-"""`weightwright compile`: a function or module from a Python file to a network."""
+"""`weightwright compile`: a function or module from a Python file to a network.
+
+The function or module that a user names on the command line: `path/file.py:name` or `package.module:name`.
+"""
 
 from __future__ import annotations
 
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
 import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import typer
 
 import weightwright as ww
 from weightwright.cli.app import Draw, Json, apart, ends, progress_shown, show
-from weightwright.cli.loading import Target, load_target, told_where
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be compiled, the file that it stands in, and what was called to get it ("" if nothing was)."""
+
+    function: Callable[..., Any]
+    file: str
+    called: str = ""
+
+
+def load_target(text: str) -> Target:
+    """Import the file or the module and find the name in it.
+
+    A class of torch modules, or a function without arguments, is called, and what it returns is the target.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or not place or not name:
+        raise ValueError(f"the target must be file.py:name or package.module:name, not {text!r}")
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    found = _named(module, name, place)
+    file = getattr(module, "__file__", None) or place
+    if not callable(found):
+        raise ValueError(f"{text} is a {type(found).__name__}, neither a function nor a torch module")
+    if not _makes_one(found):
+        return Target(found, file)
+    with told_where(file):
+        made = found()
+    if not callable(made):
+        raise ValueError(
+            f"{text} takes no argument, so it was called; it returned a {type(made).__name__}, neither a function nor a"
+            " torch module. What is compiled takes a tensor of shape (tokens, features)"
+        )
+    return Target(made, file, f"{name}()")
+
+
+@contextmanager
+def told_where(file: str) -> Iterator[None]:
+    """Errors that come from the user's file become one line with the place in it; ours pass as they are."""
+    try:
+        yield
+    except ww.WeightwrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = _place(error, file)
+        if where is None:
+            raise
+        said = str(error) or "no message"
+        raise ww.WeightwrightError(f"{where} raised {type(error).__name__}: {said}") from error
+
+
+def _place(error: BaseException, file: str) -> str | None:
+    """The innermost line of the file that the error passed through."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f"{error.filename}:{error.lineno}: `{(error.text or '').strip()}`"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _same(frame.filename, file)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: `{frames[-1].line}`" if frames else None
+
+
+def _same(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def _from_file(path: Path) -> ModuleType:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a Python file")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    name = f"{path.stem} (compiled)"  # no name that an import could mean: a file may be called torch.py
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` would have it
+    sys.modules[name] = module
+    with told_where(str(path)):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _from_module(name: str) -> ModuleType:
+    sys.path.insert(0, "")  # as `python -m` would have it
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ww.WeightwrightError(f"importing {name}: {error}") from error
+        raise ww.WeightwrightError(f"there is no module {name}; for a file write {name}.py:NAME") from None
+    except ww.WeightwrightError:
+        raise
+    except (Exception, SystemExit) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = _place(error, last.filename)
+        raise ww.WeightwrightError(f"{where} raised {type(error).__name__}: {error}") from error
+
+
+def _named(module: ModuleType, name: str, place: str) -> Any:
+    found: Any = module
+    so_far = place
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = [known for known in dir(found) if not known.startswith("_")]
+            close = difflib.get_close_matches(part, known, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(known[:12]) or 'no names'}"
+            raise ValueError(f"{so_far} has no {part!r}; {hint}")
+        found, so_far = getattr(found, part), f"{so_far}:{part}" if so_far == place else f"{so_far}.{part}"
+    return found
+
+
+def _makes_one(found: Any) -> bool:
+    """Whether it has to be called: a class, or a function without arguments."""
+    if inspect.isclass(found):
+        return True
+    from torch import nn
+
+    if isinstance(found, nn.Module):
+        return False
+    try:
+        return not inspect.signature(found).parameters
+    except (TypeError, ValueError):  # some of torch's own have no signature
+        return False
 
 
 def compile(

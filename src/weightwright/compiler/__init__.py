@@ -1,6 +1,1 @@
-"""From what users write to networks with certificates."""
-
-from weightwright.compiler.approximate import approximate
-from weightwright.compiler.compile import compile
-
-__all__ = ["approximate", "compile"]
+"""`compile`: a torch function or module of tokens and features to an attention-only network."""

@@ -2,6 +2,8 @@
 
 The stages, one after the other: trace (PyTorch -> graph of columns), lower (graph -> network, with what its heads are
 claimed to compute), prove (the independent checker composes the claims over the whole graph).
+
+A function whose graph is not known or of no use, built from its values: vector anchors in up to three features.
 """
 
 from __future__ import annotations
@@ -16,27 +18,82 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.adversary import search
+from weightwright.adversary.search import search
+from weightwright.approximation.approximate import Kernel, approximate, dtype_name
+from weightwright.approximation.several import MAX_VARIABLES, Proof
+from weightwright.approximation.task import outward, well_formed
 from weightwright.box import Box
-from weightwright.certificates.claims import Certificate, Measured, measured_certificate, rounded_up
-from weightwright.certificates.composites import Composite
-from weightwright.certificates.composition import composed
-from weightwright.certificates.files import network_digest
-from weightwright.certificates.graphs import INPUT, Graph
-from weightwright.compiler.approximate import Kernel, approximate, dtype_name
-from weightwright.compiler.by_logarithms import by_logarithms
-from weightwright.compiler.composed import certified
-from weightwright.compiler.fallback import from_samples, sampled
-from weightwright.compiler.lowering import Lowered, lower
-from weightwright.compiler.several import Proof
-from weightwright.compiler.task import outward, well_formed
-from weightwright.compiler.tensors import traced
-from weightwright.compiler.tracing.refusals import advice
-from weightwright.compiler.undefined import UnclearError, finite_by_estimate
+from weightwright.certify import certified
+from weightwright.claims.certificate import Certificate, Measured, measured_certificate, rounded_up
+from weightwright.claims.chain import composed
+from weightwright.claims.files import network_digest
+from weightwright.claims.graph import INPUT, Graph
+from weightwright.claims.target import Composite
+from weightwright.compiler.lowering.by_logarithms import by_logarithms
+from weightwright.compiler.lowering.lower import Lowered, lower
+from weightwright.compiler.lowering.undefined import UnclearError, finite_by_estimate
 from weightwright.errors import DomainError, FormulaError, NotRepeatable, ToleranceError, UnsupportedOperation
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+from weightwright.tracing.traced_function import traced
+from weightwright.tracing.user_source import advice
+
+_UNTRACED = ", which cannot be traced"
+
+
+def sampled(box: Box, tokens: int | None, proof: Proof, derivative_bound: tuple[int, float] | None) -> bool:
+    """Whether there is a way without tracing: few features, token by token, and either no proof or a stated bound."""
+    few = box.lo.ndim == 1 and len(box.lo) <= MAX_VARIABLES and tokens is None
+    return few and (proof == "measured" or (derivative_bound is not None and len(box.lo) == 1))
+
+
+def from_samples(
+    function: Callable[..., Any],
+    box: Box,
+    tol: float,
+    dtype: torch.dtype,
+    kernel: Kernel,
+    proof: Proof,
+    derivative_bound: tuple[int, float] | None,
+    on_domain: OnDomain,
+    progress: Callable[[str], None],
+    why: FormulaError | UnsupportedOperation,
+) -> AttentionNetwork:
+    """The network of `approximate`. Values come from calling the function with (count, features) float64 tensors.
+
+    why: what is wrong with the graph.
+    """
+
+    def of_features(*columns: Any) -> Any:
+        X = torch.stack([torch.as_tensor(column, dtype=torch.float64).reshape(-1) for column in columns], dim=-1)
+        Y = torch.as_tensor(function(X))
+        if Y.shape not in ((len(X),), (len(X), 1)):
+            raise FormulaError(
+                f"{name} returned shape {tuple(Y.shape)} for {len(X)} tokens; from samples it can have one output only."
+                f" It was not traced because: {why}"
+            )
+        return Y.reshape(-1)
+
+    name = getattr(function, "__name__", type(function).__name__)
+    of_features.__name__ = name
+    net = approximate(
+        of_features,
+        box,
+        tol,
+        dtype=dtype,
+        kernel=kernel,
+        proof=proof,
+        derivative_bound=derivative_bound,
+        on_domain=on_domain,
+        progress=progress,
+    )
+    said = net.certificate
+    if said is not None and said.measured is not None:
+        reason = f"built from values of the function{_UNTRACED if isinstance(why, UnsupportedOperation) else ''}: {why}"
+        net.certificate = replace(said, measured=replace(said.measured, reason=reason))
+    return net
+
 
 #: How often the heads are built anew with a smaller error each where the bound came out above the tolerance.
 ATTEMPTS = 3

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weightwright.errors import WeightwrightError
-from weightwright.export.whole import whole
+from weightwright.export.about import whole
 
 #: Formats, and the metadata that would tell one run from the next.
 _METADATA: dict[str, dict[str, None]] = {

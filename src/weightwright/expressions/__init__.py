@@ -3,9 +3,9 @@
 The prover, the checker and the head designers each give these expressions a meaning of their own.
 """
 
-from weightwright.expressions.differentiate import differentiate
+from weightwright.expressions.derivative import differentiate
 from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, fold, substitute
-from weightwright.expressions.parse import parse
+from weightwright.expressions.parser import parse
 from weightwright.expressions.text import shortened, to_text
 
 __all__ = [

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weightwright.errors import BudgetError
-from weightwright.heads.assemble import Table
+from weightwright.heads.registers import Table
 from weightwright.network.layers import Floats
 
 _BYTES_PER_ANCHOR = 6 * 8  # one register row

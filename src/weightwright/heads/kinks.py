@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.jets import jet, values
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.expressions import Apply, Expression
 from weightwright.network.layers import Floats
 

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.certificates.prover.intervals import ONE, Interval, exp, up
-from weightwright.heads.arguments import finite_matrix
-from weightwright.heads.assemble import HIDDEN
+from weightwright.enclosures.intervals.intervals import ONE, Interval, exp, up
+from weightwright.heads.mix import finite_matrix
+from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.network.layers import Floats
 

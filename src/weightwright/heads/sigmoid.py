@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from weightwright.expressions import Expression, Number, Variable, fold
-from weightwright.heads.assemble import Table
+from weightwright.heads.registers import Table
 
 #: A polynomial of degree <= 1 in s and in one squashing function S(w s + t): (constant, s, S, (w, t)).
 _Form = tuple[Fraction, Fraction, Fraction, tuple[Fraction, Fraction] | None]

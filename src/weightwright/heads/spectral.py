@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lstsq
 
-from weightwright.certificates.claims import EXP_ULPS
-from weightwright.certificates.prover.intervals import Interval
-from weightwright.certificates.prover.rounding import UNIT, any_order
-from weightwright.heads.assemble import Table
+from weightwright.claims.certificate import EXP_ULPS
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.heads.registers import Table
 from weightwright.network.laws import PRECISION, rounded
 from weightwright.network.layers import Floats
+from weightwright.prover.rounding import UNIT, any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2

@@ -3,25 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weightwright.constructions.in_context import Ranges
-from weightwright.constructions.passes import Algorithm
-from weightwright.incontext.algorithm_runs import AlgorithmRun
-from weightwright.incontext.algorithms import Rule, algorithm
 from weightwright.incontext.choosing import fitting
 from weightwright.incontext.descent import Descent
-from weightwright.incontext.distance import Distance, to_iterates, to_optimum
-from weightwright.incontext.exact import Iterates, exact_iterates, plain_iterates
-from weightwright.incontext.lemma import Composed, composed_error, largest_stable_step, require_stable
-from weightwright.incontext.losses import Loss, loss
-from weightwright.incontext.methods import Method, chebyshev, gradient_descent, method, nesterov
-from weightwright.incontext.problem import Problem
-from weightwright.incontext.runs import Run
+from weightwright.incontext.errors.distance import Distance, to_iterates, to_optimum
+from weightwright.incontext.errors.iterates import Iterates, exact_iterates, plain_iterates
+from weightwright.incontext.errors.lemma import Composed, composed_error, largest_stable_step, require_stable
+from weightwright.incontext.networks.descent_network import Ranges
+from weightwright.incontext.networks.passes import Algorithm
+from weightwright.incontext.problem.loss import Loss, loss
+from weightwright.incontext.problem.method import Method, chebyshev, gradient_descent, method, nesterov
+from weightwright.incontext.problem.problem import Problem
+from weightwright.incontext.rules import AlgorithmRun, Rule, algorithm
+from weightwright.incontext.run import Run
 
 if TYPE_CHECKING:
-    from weightwright.incontext.estimators.huber import HuberRegressor
-    from weightwright.incontext.estimators.linear import ElasticNet, Lasso, LinearRegression, Ridge
-    from weightwright.incontext.estimators.logistic import LogisticRegression
-    from weightwright.incontext.estimators.poisson import PoissonRegressor
+    from weightwright.estimators.huber import HuberRegressor
+    from weightwright.estimators.linear import ElasticNet, Lasso, LinearRegression, PoissonRegressor, Ridge
+    from weightwright.estimators.logistic import LogisticRegression
 
 #: The estimators by the module that has them; they need scikit-learn, nothing else here does.
 _ESTIMATORS = {
@@ -30,7 +28,7 @@ _ESTIMATORS = {
     "Lasso": "linear",
     "LinearRegression": "linear",
     "LogisticRegression": "logistic",
-    "PoissonRegressor": "poisson",
+    "PoissonRegressor": "linear",
     "Ridge": "linear",
 }
 
@@ -75,7 +73,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ESTIMATORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"weightwright.incontext.estimators.{_ESTIMATORS[name]}"), name)
+        return getattr(import_module(f"weightwright.estimators.{_ESTIMATORS[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name != "sklearn":
             raise

@@ -12,9 +12,15 @@ import numpy as np
 import torch
 from flint import arb
 
-from weightwright.certificates.checker.balls import working_precision
-from weightwright.constructions.in_context import Ranges
-from weightwright.constructions.passes import (
+from weightwright.enclosures.balls.linear_algebra import balls, float_above, norm
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.incontext.descent import FEWER, Descent, as_loss, dtype_name
+from weightwright.incontext.errors.convexity import smoothness, strong_convexity
+from weightwright.incontext.errors.distance import BITS
+from weightwright.incontext.errors.iterates import plain_iterates
+from weightwright.incontext.errors.lemma import USUAL_RADIUS, require_stable
+from weightwright.incontext.networks.descent_network import Ranges
+from weightwright.incontext.networks.passes import (
     Algorithm,
     chebyshev,
     fista,
@@ -23,15 +29,9 @@ from weightwright.constructions.passes import (
     nesterov,
     proximal,
 )
-from weightwright.incontext.arithmetic import balls, float_above, norm
-from weightwright.incontext.convexity import smoothness, strong_convexity
-from weightwright.incontext.descent import FEWER, Descent, as_loss, dtype_name
-from weightwright.incontext.distance import BITS
-from weightwright.incontext.exact import plain_iterates
-from weightwright.incontext.lemma import USUAL_RADIUS, require_stable
-from weightwright.incontext.losses import Loss
-from weightwright.incontext.methods import method
-from weightwright.incontext.problem import Problem, penalty_in_words
+from weightwright.incontext.problem.loss import Loss
+from weightwright.incontext.problem.method import method
+from weightwright.incontext.problem.problem import Problem, penalty_in_words
 from weightwright.network.layers import Floats
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]

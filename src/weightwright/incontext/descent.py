@@ -13,26 +13,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from weightwright.constructions.in_context import Ranges, descent_network
-from weightwright.constructions.passes import (
-    Algorithm,
-    gradient_descent,
-    proximal,
-)
-from weightwright.constructions.slopes import Slope, spectral_slope, vector_slope
 from weightwright.errors import DomainError
 from weightwright.expressions import Variable, substitute, to_text
-from weightwright.incontext.forms import separated
-from weightwright.incontext.lemma import require_stable
-from weightwright.incontext.losses import Loss, loss
-from weightwright.incontext.methods import Method, method
-from weightwright.incontext.problem import Problem, penalty
-from weightwright.incontext.runs import Run
+from weightwright.incontext.errors.lemma import require_stable
+from weightwright.incontext.networks.descent_network import Ranges, descent_network
+from weightwright.incontext.networks.passes import Algorithm, gradient_descent, proximal
+from weightwright.incontext.networks.slopes import Slope, spectral_slope, vector_slope
+from weightwright.incontext.problem.loss import Loss, loss
+from weightwright.incontext.problem.loss_forms import separated
+from weightwright.incontext.problem.method import Method, method
+from weightwright.incontext.problem.problem import Problem, penalty
+from weightwright.incontext.run import Run
 from weightwright.network.laws import rounded
 from weightwright.network.layers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
-from weightwright.runtime.prompts import all_states, largest_distance
+from weightwright.runtime.watch import all_states, largest_distance
 
 #: Prompts of so many times fewer samples fit too: each then counts so many times more.
 FEWER = 2.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weightwright.memory.hopfield import Hopfield
+from weightwright.memory.hopfield import Hopfield, HopfieldAttention
 from weightwright.memory.recall import Recall
-from weightwright.memory.torch_attention import HopfieldAttention
 
 __all__ = ["Hopfield", "HopfieldAttention", "Recall"]

@@ -4,6 +4,12 @@ Source: in-context algorithm emulation paper, Definition E.1, with W_Q and W_K t
 keys K (rows here, columns in the paper), the values V are the patterns or whatever is stored with them. One update is
 xi <- softmax(beta xi K^T) K, and the last of several reads V in place of K. The energy is that of Ramsauer et al.,
 "Hopfield Networks is All You Need"; no update raises it.
+
+A Hopfield memory as a network: queries are data tokens, patterns are registers.
+
+The stream: query (dim), pattern (dim) and value on registers, the result, and data, 1 on data tokens.
+
+A Hopfield memory as torch's own attention: torch.nn.MultiheadAttention with fixed weights.
 """
 
 from __future__ import annotations
@@ -13,14 +19,94 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from weightwright.errors import WeightwrightError
-from weightwright.memory.networks import hopfield_network
+from weightwright.heads.registers import HIDDEN
 from weightwright.memory.recall import Recall, Stored, recall_bound
-from weightwright.memory.torch_attention import HopfieldAttention
-from weightwright.network.layers import Floats
+from weightwright.network import Attention, Head, Loop, Network, Sees, selection, token_wise
+from weightwright.network.layers import Floats, Layer, Names
 from weightwright.runtime import AttentionNetwork
+
+
+def hopfield_network(patterns: Floats, values: Floats | None, beta: float, steps: int, dtype: str) -> Network:
+    """steps - 1 updates of the query in one loop, then the values are read. values: None for the patterns.
+
+    With one step the network is native: a plain Transformer sees the data tokens too, whose score lies HIDDEN below
+    every pattern's for queries that are no longer than the longest pattern.
+    """
+    N, d = patterns.shape
+    m = d if values is None else values.shape[1]
+    query, stored, out = (_numbered(word, count) for word, count in (("query", d), ("pattern", d), ("out", m)))
+    kept = () if values is None else _numbered("value", m)
+    names = (*query, *stored, *kept, *out, "data")
+    registers = np.zeros((N, len(names)))
+    registers[:, d : 2 * d] = patterns
+    if values is not None:
+        registers[:, 2 * d : 2 * d + m] = values
+    layers: list[Layer] = []
+    if steps > 1:
+        update = _head("the patterns' mean, weighted by likeness", names, patterns, beta, d, d, 0)
+        layers.append(Loop((Attention(names, (update,), residual=False),), steps - 1))
+    source = d if values is None else 2 * d
+    layers.append(Attention(names, (_head("read", names, patterns, beta, source, m, len(names) - 1 - m),)))
+    return Network(
+        inputs=query,
+        embed=token_wise(query, names, {(name, name): 1.0 for name in query}, {"data": 1.0}),
+        registers=registers,
+        layers=tuple(layers),
+        read=selection(names, out),
+        dtype=dtype,
+    )
+
+
+def _head(role: str, names: Names, patterns: Floats, beta: float, source: int, size: int, target: int) -> Head:
+    """Reads `size` coordinates of the registers from `source` on, and writes them from `target` on."""
+    (N, d), D = patterns.shape, len(names)
+    W_Q, W_K, W_V, W_O = np.zeros((D, d + 1)), np.zeros((D, d + 1)), np.zeros((D, size)), np.zeros((size, D))
+    W_Q[:d, :d], W_K[d : 2 * d, :d] = np.eye(d), np.eye(d)
+    longest = float((patterns**2).sum(axis=1).max())
+    W_Q[-1, d], W_K[-1, d] = 1.0, -math.ldexp(1.0, math.ceil(math.log2(-HIDDEN / beta + longest)))
+    W_V[source : source + size], W_O[:, target : target + size] = np.eye(size), np.eye(size)
+    return Head(role, W_Q, W_K, W_V, W_O, beta, Sees((0, N), "none"))
+
+
+def _numbered(word: str, count: int) -> Names:
+    return tuple(f"{word}[{i}]" for i in range(count))
+
+
+class HopfieldAttention(nn.Module):
+    """query (..., n, dim) -> (..., n, size of a value), one update: `attention` holds the weights, `keys` and `values`
+    are what it attends to.
+
+    torch divides scores by sqrt(E), E the size of an embedding: the map of the queries is beta sqrt(E) times the
+    identity, all others are the identity. Where patterns and values differ in size the shorter are filled up with 0.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, patterns: Tensor, values: Tensor, beta: float) -> None:
+        super().__init__()
+        self.dim, self.size = patterns.shape[1], values.shape[1]
+        E = max(self.dim, self.size)
+        self.register_buffer("keys", pad(patterns, (0, E - self.dim)))
+        self.register_buffer("values", pad(values, (0, E - self.size)))
+        made = nn.MultiheadAttention(E, 1, bias=False, batch_first=True, dtype=patterns.dtype, device=patterns.device)
+        identity = torch.eye(E, dtype=patterns.dtype, device=patterns.device)
+        with torch.no_grad():
+            made.in_proj_weight.copy_(torch.cat([beta * math.sqrt(E) * identity, identity, identity]))
+            made.out_proj.weight.copy_(identity)
+        self.attention = made.requires_grad_(False)
+
+    def forward(self, query: Tensor) -> Tensor:
+        if query.ndim < 2 or query.shape[-1] != self.dim:
+            raise ValueError(f"query must have shape (..., n, {self.dim}), not {tuple(query.shape)}")
+        rows = pad(query, (0, self.keys.shape[1] - self.dim)).reshape(-1, self.keys.shape[1])
+        mixed, _ = self.attention(rows, self.keys, self.values, need_weights=False)
+        return mixed[:, : self.size].reshape(*query.shape[:-1], self.size)
+
 
 _NAMES = {torch.float64: "float64", torch.float32: "float32"}
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.certificates.checker.balls import largest, working_precision
-from weightwright.certificates.checker.complaints import LARGEST
-from weightwright.certificates.checker.rounding import SMALLEST, UNIT
-from weightwright.certificates.claims import EXP_ULPS, rounded_up
+from weightwright.checker.core.complaints import LARGEST
+from weightwright.checker.core.rounding import SMALLEST, UNIT
+from weightwright.claims.certificate import EXP_ULPS, rounded_up
+from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import ToleranceError
 from weightwright.network.layers import Floats
 

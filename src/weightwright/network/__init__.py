@@ -3,7 +3,7 @@
 Nothing here computes an attention; `weightwright.runtime` does. Tokens are rows: X is (n, d).
 """
 
-from weightwright.network.cost import Cost, cost
+from weightwright.network.costs import Cost, cost
 from weightwright.network.layers import (
     Attention,
     FeedForward,

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weightwright.errors import LawError
-from weightwright.network.layers import (
-    Attention,
-    FeedForward,
-    Floats,
-    Head,
-    Layer,
-    Linear,
-    Loop,
-    Names,
-    Softmax,
-)
+from weightwright.network.layers import Attention, FeedForward, Floats, Head, Layer, Linear, Loop, Names, Softmax
 
 if TYPE_CHECKING:
     from weightwright.network.network import Network

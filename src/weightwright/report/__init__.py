@@ -4,10 +4,9 @@ Nothing is computed here that a certificate does not already say.
 """
 
 from weightwright.export.figures import check_plottable
-from weightwright.report.compiled_facts import compilation_facts
-from weightwright.report.drawing import draw_network
-from weightwright.report.plot import plot_network
-from weightwright.report.tables import (
+from weightwright.report.drawing.draw import draw_network
+from weightwright.report.facts.compiled import compilation_facts
+from weightwright.report.facts.fact_tables import (
     approximation_facts,
     certificate_facts,
     network_facts,
@@ -17,6 +16,7 @@ from weightwright.report.tables import (
     value_facts,
     value_lines,
 )
+from weightwright.report.plot import plot_network
 
 __all__ = [
     "approximation_facts",

@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
-    from weightwright.memory.studies import Capacity, Updates
+    from weightwright.memory.capacity import Capacity, Updates
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 

@@ -1,28 +1,97 @@
-"""A picture of a one-head network: the function and the network, and the error under its bound."""
+"""A picture of a one-head network: the function and the network, and the error under its bound.
+
+A picture of a network of two variables: the function, and the error of the network over the domain.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
 
-from weightwright.certificates.checker.balls import series, working_precision
-from weightwright.certificates.checker.stored import read_one_layer
-from weightwright.certificates.claims import OPAQUE, Certificate, rounded_up
-from weightwright.certificates.prover.jets import values
-from weightwright.errors import WeightwrightError
-from weightwright.export.figures import check_plottable, write_figure
-from weightwright.expressions import Expression, parse
-from weightwright.network import Network
+from weightwright.claims.certificate import VARIABLES, Certificate, rounded_up
+from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.intervals.jets import values_at
+from weightwright.expressions import parse
 from weightwright.network.layers import Floats
-from weightwright.report.plot_square import draw_square
-from weightwright.report.tables import interval
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
+
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+from weightwright.checker.one_layer.stored import read_one_layer
+from weightwright.claims.certificate import OPAQUE
+from weightwright.enclosures.balls.series import series
+from weightwright.enclosures.intervals.jets import values
+from weightwright.errors import WeightwrightError
+from weightwright.export.figures import check_plottable, write_figure
+from weightwright.expressions import Expression
+from weightwright.network import Network
+from weightwright.report.facts.fact_tables import interval
+
+if TYPE_CHECKING:
+    from weightwright.runtime import AttentionNetwork
+
+
+_SIDE = 121  # points along each axis
+
+
+def draw_square(figure: Any, net: AttentionNetwork, said: Certificate) -> None:
+    """Two maps side by side, and a line that says how the largest error compares with the bound."""
+    import torch
+
+    lo, hi = said.domain.lo, said.domain.hi
+    axes = [np.clip(a + (b - a) * np.linspace(0.0, 1.0, _SIDE), a, b) for a, b in zip(lo, hi, strict=True)]
+    points = np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
+    inputs = torch.tensor(points, dtype=net.dtype)
+    points = np.clip(inputs.double().numpy(), lo, hi)  # the numbers that the network takes
+    with torch.no_grad():
+        y = net(torch.tensor(points, dtype=net.dtype))[:, 0].double().cpu().numpy()
+    formula, names = parse(said.formula, VARIABLES[:2]), VARIABLES[:2]
+    errors = _errors(formula, points, y)
+    left, right = figure.subplots(1, 2)
+    extent = (*(float(x) for x in (lo[0], hi[0])), *(float(x) for x in (lo[1], hi[1])))
+    _map(figure, left, values_at(formula, names, points), extent, "viridis", "function")
+    worst = int(np.argmax(errors))
+    _map(figure, right, errors, extent, "magma", "|network − function|")
+    x, y_at = points[worst]
+    right.plot([x], [y_at], "o", mfc="none", mec="tab:cyan", ms=9, mew=1.6, clip_on=False)
+    right.set_title(f"largest of {len(points):,} points {errors[worst]:.3g} (circle)\n{_limit(said)}", fontsize=10)
+    left.set_title("the function", fontsize=10)
+
+
+def _limit(said: Certificate) -> str:
+    if said.measured is not None:
+        return f"no bound; a search over {said.measured.inputs:,} inputs found {rounded_up(said.measured.error)}"
+    kind = "proven bound" if said.status == "PROVEN" else f"bound ({said.status.lower()})"
+    return f"{kind} {rounded_up(said.bound)}"
+
+
+def _map(figure: Any, axes: Any, z: Floats, extent: tuple[float, ...], colours: str, label: str) -> None:
+    picture = axes.imshow(
+        z.reshape(_SIDE, _SIDE).T, origin="lower", extent=extent, aspect="auto", cmap=colours, interpolation="nearest"
+    )
+    figure.colorbar(picture, ax=axes, label=label)
+    axes.grid(False)
+    axes.locator_params(nbins=6)
+    axes.set_xlabel("x")
+    axes.set_ylabel("y")
+
+
+def _errors(formula: Any, points: Floats, y: Floats) -> Floats:
+    """|y - formula| with the formula in 128 bits."""
+    with working_precision():
+        exact = [
+            abs(arb(out) - series_along(formula, {"x": (arb(a), arb(0)), "y": (arb(b), arb(0))}, 0)[0])
+            for (a, b), out in zip(points.tolist(), y.tolist(), strict=True)
+        ]
+        return np.array([float(error.mid()) for error in exact])
+
 
 _SAMPLES = (2_001, 20_001)  # at least, at most; eight to an anchor in between
 _TERM_COLOURS = {"approximation": "tab:green", "leakage": "tab:purple", "rounding": "tab:brown"}
@@ -68,7 +137,7 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
     x = np.clip(inputs[:, 0].double().numpy(), lo, hi)  # the numbers that the network takes
     with torch.no_grad():
         y = net(inputs)[:, 0].double().cpu().numpy()
-    errors = _errors(formula, x, y)
+    errors = _line_errors(formula, x, y)
     figure = Figure(figsize=(8, 7), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _function_panel(top, x, values(formula, x), y, _positions(net.network, lo, hi), len(net.network.registers))
@@ -129,7 +198,7 @@ def _error_panel(axes: Any, x: Floats, errors: Floats, said: Certificate) -> Non
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2, frameon=False)
 
 
-def _errors(formula: Expression, x: Floats, y: Floats) -> Floats:
+def _line_errors(formula: Expression, x: Floats, y: Floats) -> Floats:
     """|y - formula(x)| with the formula in 128 bits: a float reference would drown errors near 1e-16."""
     with working_precision():
         exact = [abs(arb(b) - series(formula, arb(a), 0)[0]) for a, b in zip(x.tolist(), y.tolist(), strict=True)]

@@ -3,7 +3,7 @@
 Importing and loading need torch, numpy and safetensors only.
 """
 
-from weightwright.runtime.interpreter import interpret
+from weightwright.network.interpreter import interpret
 from weightwright.runtime.module import AttentionNetwork, load
 
 __all__ = ["AttentionNetwork", "interpret", "load"]

@@ -15,16 +15,15 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from weightwright.certificates.claims import Certificate, bound_in_words, rounded_up
-from weightwright.certificates.files import read, write
+from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
+from weightwright.claims.files import read, write
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
-from weightwright.runtime.loops import watch_passes
-from weightwright.runtime.maps import Picked, SparseMap, picks
-from weightwright.runtime.prompts import watch
+from weightwright.runtime.sparse_maps import Picked, SparseMap, picks
+from weightwright.runtime.watch import watch, watch_passes
 from weightwright.runtime.weights import DTYPES as DTYPES
 from weightwright.runtime.weights import Weights
-from weightwright.runtime.window import attend, decay
+from weightwright.runtime.window_kernel import attend, decay
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
@@ -119,7 +118,7 @@ class AttentionNetwork(nn.Module):
 
     def to_onnx(self, path: str | os.PathLike[str]) -> float:
         """Write an ONNX file; returns its largest difference from this module on random inputs."""
-        from weightwright.export.onnx_file import to_onnx  # needs weightwright[onnx]
+        from weightwright.export.onnx import to_onnx  # needs weightwright[onnx]
 
         return to_onnx(self, path)
 
@@ -131,7 +130,7 @@ class AttentionNetwork(nn.Module):
 
     def to_torch(self, path: str | os.PathLike[str]) -> float:
         """Write a plain torch file (.py) and its weights (.safetensors); returns the largest difference."""
-        from weightwright.export.torch_file import to_torch
+        from weightwright.export.torch_source import to_torch
 
         return to_torch(self, path)
 
@@ -161,7 +160,7 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
     measured has nothing to check: its status is MEASURED."""
     network, certificate = read(path)
     if verify and certificate is not None and certificate.measured is None:
-        from weightwright.certificates.checker import checked  # needs python-flint
+        from weightwright.checker.check import checked  # needs python-flint
 
         network, certificate = checked(path)
     return AttentionNetwork(network, certificate, on_domain)

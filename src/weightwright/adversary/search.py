@@ -1,0 +1,43 @@
+"""`search`: looks for the worst input of a network, against its target in high precision.
+
+A proof says that no input is worse than the bound; a search says how near the bound comes to the truth, and would catch
+a proof that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weightwright.adversary.points import search_points
+from weightwright.adversary.sequences import search_one_pass, search_sequences
+from weightwright.adversary.worst import Worst
+from weightwright.errors import WeightwrightError
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+
+
+def search(
+    net: AttentionNetwork, seconds: float = 1.0, seed: int = 0, *, reference: Callable[[Floats], Floats] | None = None
+) -> Worst:
+    """The worst input of a network that can be found in about so many seconds (at least one round).
+
+    Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
+    formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
+    one pass is searched, also with states that differ from token to token.
+    """
+    if net.certificate is not None and net.certificate.composite is not None:
+        if reference is not None:
+            raise ValueError("reference does nothing for a network whose certificate has its target")
+        if net.certificate.one_pass is not None:
+            return search_one_pass(net, net.certificate.composite, net.certificate.one_pass, seconds, seed)
+        return search_sequences(net, net.certificate.composite, seconds, seed)
+    if net.certificate is not None and net.certificate.grid is not None:
+        raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")
+    if net.certificate is not None and net.certificate.prompted is not None:
+        raise WeightwrightError(
+            "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
+            " run of `weightwright.incontext` compares every state with the exact algorithm"
+        )
+    if net.certificate is not None and net.certificate.parts:
+        raise WeightwrightError("search takes one target, and this network is several side by side")
+    return search_points(net, seconds, seed, reference=reference)

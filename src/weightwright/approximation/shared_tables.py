@@ -1,0 +1,163 @@
+"""Tables for functions: units with the same formula share one, on an interval that holds all their arguments."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.approximation.table import Part, spectral_part, square_part
+from weightwright.compiler.lowering.ranges import PARTS, enclosed
+from weightwright.enclosures.intervals.jets import values
+from weightwright.errors import FormulaError, ToleranceError
+from weightwright.expressions import parse, shortened
+from weightwright.heads.sigmoid import two_keys
+
+#: No error below so much of a function's size is asked for: rounding rules there.
+FLOOR = {"float64": 2.0**-43, "float32": 2.0**-18, "bfloat16": 2.0**-4}
+#: Two keys that are exact are as good as can be: they must not be refused for what they round.
+EXACT = 16.0
+#: Intervals are made wider by so much of their width, so that errors of the argument stay inside.
+WIDER = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 2.0**-5}
+#: Bits of an interval's ends, counted from its width; equal things become equal.
+BITS = 8
+#: Ends near a singularity are moved by no more than makes values and slopes so much larger.
+GROWS = 1.25
+#: Arguments whose ranges differ more than this get tables of their own.
+APART = 8.0
+#: How often a tolerance that cannot be proven is eased.
+TRIES = 4
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A function of an argument between lo and hi, which may be off by `off`, within tol. needed: nothing else can
+    compute the column."""
+
+    formula: str
+    lo: float
+    hi: float
+    off: float
+    tol: float
+    needed: bool
+
+
+def shared_parts(
+    wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None]
+) -> dict[int, Part | ToleranceError]:
+    """A part for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
+    be had, and that nothing can stand in for, no other is looked for."""
+    found: dict[int, Part | ToleranceError] = {}
+    for members in _groups(wishes):
+        part = _for_all([wishes[i] for i in members], dtype, most, progress)
+        found |= dict.fromkeys(members, part)
+        if isinstance(part, ToleranceError) and any(wishes[i].needed for i in members):
+            break
+    return found
+
+
+def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
+    """Wishes of one formula, apart by the width of their ranges where these differ wildly."""
+    by_formula = defaultdict[str, list[int]](list)
+    for index, wish in enumerate(wishes):
+        by_formula[wish.formula].append(index)
+    groups = []
+    for formula, members in by_formula.items():
+        widths = np.array([max(wishes[i].hi - wishes[i].lo, 1e-300) for i in members])
+        if widths.max() <= APART * widths.min() or two_keys(parse(formula, ("x",))) is not None:
+            groups.append(members)
+            continue
+        by_size = defaultdict[int, list[int]](list)
+        for i, size in zip(members, np.floor(np.log2(widths) / math.log2(APART)).astype(int).tolist(), strict=True):
+            by_size[size].append(i)
+        groups.extend(by_size.values())
+    return groups
+
+
+def _for_all(wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]) -> Part | ToleranceError:
+    formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
+    lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
+    lo, hi = cover(formula, lo, hi, off, dtype)
+    try:
+        return table(formula, lo, hi, tol, dtype, most, progress)
+    except ToleranceError as error:
+        return error
+    except FormulaError as error:
+        return ToleranceError(
+            f"{shortened(formula)} is needed on [{lo:g}, {hi:g}], errors of its argument included: {error}"
+        )
+
+
+def table(
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, progress: Callable[[str], None]
+) -> Part:
+    """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
+    size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
+    exact = two_keys(parse(formula, ("x",))) is not None
+    tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
+    tol = min(tol, size / 16) if size > 0 else tol
+    progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
+    return proven(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
+
+
+def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:
+    """An interval in few bits that holds [lo, hi] and arguments that are off by up to twice `off`.
+
+    It is not much wider where that would come too near to a singularity.
+    """
+    if lo == hi:
+        lo, hi = lo - 2.0**-10 * (abs(lo) or 1.0), hi + 2.0**-10 * (abs(hi) or 1.0)
+    slack = max(WIDER[dtype] * (hi - lo), 2 * off)
+    coarse = 2.0 ** (math.frexp(hi - lo)[1] - BITS)
+    least, most = lo - 2 * off, hi + 2 * off
+    first, last = math.floor((lo - slack) / coarse) * coarse, math.ceil((hi + slack) / coarse) * coarse
+    steep = _steep(formula, least, most)
+    if not _steep(formula, first, most) <= GROWS * steep:
+        first = _outward(least, -1.0, off)
+    if not _steep(formula, least, last) <= GROWS * steep:
+        last = _outward(most, 1.0, off)
+    return first, last
+
+
+def _outward(end: float, side: float, off: float) -> float:
+    """The end in few bits of its own, so that it does not cross 0."""
+    fine = 2.0 ** (math.frexp(end)[1] - BITS)
+    away = end + side * max(off, 2.0**-30 * abs(end))
+    return side * math.ceil(side * away / fine) * fine
+
+
+def _steep(formula: str, lo: float, hi: float) -> float:
+    """About the largest of a function's slopes; infinite where it is undefined or unbounded."""
+    ends = np.array(lo), np.array(hi)
+    with np.errstate(all="ignore"):
+        slope = enclosed(formula, *ends, order=1, parts=16 * PARTS)
+        largest = float(np.maximum(abs(slope[0]), abs(slope[1])))
+    return largest if math.isfinite(largest) else math.inf
+
+
+@functools.lru_cache(maxsize=256)
+def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> Part:
+    """The part within tol, or within what can be proven a little above it; ToleranceError if nothing can."""
+    asked = tol
+    for _ in range(TRIES):
+        try:
+            return spectral_part(formula, lo, hi, tol, dtype, most)
+        except ToleranceError as error:
+            tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
+    raise ToleranceError(
+        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
+        " that could be proven: is the slope unbounded, or the interval very wide?",
+        last.best,
+    ) from last
+
+
+@functools.lru_cache(maxsize=16)
+def relative_squares(reach: float, dtype: str) -> Part:
+    """Squares of numbers up to about `reach` that are accurate also where they are small; see `square_part`."""
+    coarse = 2.0 ** (math.frexp(reach)[1] - BITS)
+    reach = (math.ceil(reach / coarse) + 1) * coarse
+    return square_part(reach, 2 * FLOOR[dtype] * reach**2, dtype)

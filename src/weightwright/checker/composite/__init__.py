@@ -1,0 +1,1 @@
+"""The checker's walk through networks of several layers, tokens or outputs."""

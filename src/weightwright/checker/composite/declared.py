@@ -1,0 +1,224 @@
+"""The declared target, one affine combination at a time: arguments of units, and outputs.
+
+The units of a target as the walk meets them: which basis function each is, and what the stream should hold.
+
+Here for ridges and models; graphs of columns have rules of their own, in `graph_units`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from flint import arb
+
+from weightwright.checker.composite.stream import ROUNDING, Basis, Row
+from weightwright.checker.core.complaints import parsed, require
+from weightwright.claims.graph import SQUARE
+from weightwright.claims.target import Models, Ridge
+from weightwright.enclosures.balls.midrad import Balls
+from weightwright.enclosures.balls.series import series
+from weightwright.expressions import Expression, to_text
+from weightwright.network.layers import Floats
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + the sum of weights_i times input or unit places_i; units come after the N inputs."""
+
+    places: list[int]
+    weights: Floats
+    constant: float
+
+
+class Declared:
+    """Checks that the target's arrays fit N inputs, and reads them."""
+
+    def __init__(self, target: Ridge | Models, N: int) -> None:
+        self.target = target
+        if isinstance(target, Ridge):
+            _ridge(target, N)
+        else:
+            require(isinstance(target, Models), f"no rule for a target {type(target).__name__}")
+            _models(target, N)
+
+    @property
+    def units(self) -> int:
+        target = self.target
+        return len(target.profiles) * (1 if isinstance(target, Ridge) else len(target.weights))
+
+    @property
+    def outputs(self) -> int:
+        return len(self.target.constants) if isinstance(self.target, Ridge) else self.units
+
+    def profile(self, unit: int) -> str:
+        require(0 <= unit < self.units, f"there is no unit {unit}")
+        return self.target.profiles[unit % len(self.target.profiles)]
+
+    def argument(self, unit: int) -> Affine:
+        target = self.target
+        if isinstance(target, Ridge):
+            return _row(target.arguments[unit], float(target.shifts[unit]))
+        token, d = unit // len(target.profiles), target.weights.shape[1]
+        return Affine(list(range(token * d, (token + 1) * d)), target.weights[token], float(target.shifts[token]))
+
+    def output(self, index: int) -> Affine:
+        target = self.target
+        if isinstance(target, Ridge):
+            return _row(target.outputs[index], float(target.constants[index]))
+        return Affine([target.weights.size + index], np.ones(1), 0.0)
+
+
+def _row(weights: Floats, constant: float) -> Affine:
+    used = np.flatnonzero(weights)
+    return Affine(used.tolist(), weights[used], constant)
+
+
+def _ridge(ridge: Ridge, N: int) -> None:
+    K = len(ridge.profiles)
+    shapes = ridge.arguments.shape == (K, N + K) and ridge.shifts.shape == (K,)
+    shapes = shapes and ridge.constants.ndim == 1 and ridge.outputs.shape == (len(ridge.constants), N + K)
+    require(shapes, "the target's arrays do not fit together")
+    _finite(ridge.arguments, ridge.shifts, ridge.outputs, ridge.constants)
+    require(not np.triu(ridge.arguments[:, N:]).any(), "a unit's argument takes a later unit")
+
+
+def _models(models: Models, N: int) -> None:
+    fits = models.weights.ndim == 2 and models.weights.size == N and models.shifts.shape == (len(models.weights),)
+    require(fits and len(models.profiles) > 0, "the target's arrays do not fit together")
+    _finite(models.weights, models.shifts)
+
+
+def _finite(*arrays: Floats) -> None:
+    require(all(np.isfinite(array).all() for array in arrays), "the target has numbers that are not finite")
+
+
+#: A profile's range over an interval is enclosed on so many parts of it.
+PARTS_OF_A_RANGE = 16
+#: A part on which nothing can be said is halved so many times.
+HALVINGS = 8
+
+
+class Units(Protocol):
+    """What the walk asks about a target."""
+
+    basis: Basis
+
+    @property
+    def count(self) -> int:
+        """Units are numbered below this."""
+
+    def profile(self, unit: int) -> str: ...
+
+    def id(self, unit: int) -> int:
+        """The basis function of a unit whose argument is known."""
+
+    def argument_range(self, unit: int, held: Row) -> tuple[float, float]:
+        """An interval for the argument of a unit; held: what the coordinate holds that should be it."""
+
+    def apart(self, held: Row, unit: int) -> Floats:
+        """(3,): how far what a coordinate holds is from the argument of a unit."""
+
+    def output_apart(self, held: Row, token: int, column: int, shape: tuple[int, int]) -> Floats:
+        """(3,): how far what an output holds is from its target. shape: (tokens, outputs)."""
+
+    def waits(self, unit: int) -> bool:
+        """Whether errors of this unit's argument are left to the products that take it."""
+
+    def wait(self, unit: int, errors: Floats) -> None:
+        """They are (3,) at most."""
+
+
+class DeclaredUnits:
+    """Of a ridge or of models."""
+
+    def __init__(self, target: Ridge | Models, basis: Basis, shape: tuple[int, int]) -> None:
+        self.basis, self.N = basis, shape[0] * shape[1]
+        self.declared = Declared(target, self.N)
+        if isinstance(target, Models):
+            require(target.weights.shape == shape, f"the target has other tokens than {shape}")
+        self._ids: dict[int, int] = {}  # units whose basis function is known
+
+    @property
+    def count(self) -> int:
+        return self.declared.units
+
+    def profile(self, unit: int) -> str:
+        return self.declared.profile(unit)
+
+    def id(self, unit: int) -> int:
+        if unit not in self._ids:
+            lo, hi = (float(end[0]) for end in self._form(self.declared.argument(unit)).range(self.basis))
+            profile = parsed(self.declared.profile(unit), ("x",), "a profile")
+            self._ids[unit] = self.basis.add(*profile_range(profile, lo, hi))
+        return self._ids[unit]
+
+    def argument_range(self, unit: int, held: Row) -> tuple[float, float]:
+        return one_range(held, self.basis)
+
+    def apart(self, held: Row, unit: int) -> Floats:
+        return difference(held, self._form(self.declared.argument(unit)), self.basis)
+
+    def output_apart(self, held: Row, token: int, column: int, shape: tuple[int, int]) -> Floats:
+        count, target = shape[0] * shape[1], self.declared.target
+        require(self.declared.outputs == count, f"the target has {self.declared.outputs} outputs, not {count}")
+        if isinstance(target, Models):
+            require(shape[1] == len(target.profiles), f"the target has {len(target.profiles)} rows, not {shape[1]}")
+        return difference(held, self._form(self.declared.output(token * shape[1] + column)), self.basis)
+
+    def waits(self, unit: int) -> bool:
+        return False
+
+    def wait(self, unit: int, errors: Floats) -> None:
+        raise AssertionError("no unit of a ridge waits")
+
+    def _form(self, affine: Affine) -> Row:
+        """An affine combination of inputs and units that are known by now."""
+        late = [i - self.N for i in affine.places if i >= self.N and i - self.N not in self._ids]
+        require(not late, f"units {late} are used before they are computed")
+        ids = [0, *(i + 1 if i < self.N else self._ids[i - self.N] for i in affine.places)]
+        order = np.argsort(ids)
+        values = np.array([affine.constant, *affine.weights])
+        return Row(tuple(ids[i] for i in order), Balls.exact(values[order][:, None]))
+
+
+def one_range(row: Row, basis: Basis) -> tuple[float, float]:
+    """The range of a row of one coordinate."""
+    lo, hi = row.range(basis)
+    return float(lo[0]), float(hi[0])
+
+
+def difference(held: Row, declared: Row, basis: Basis) -> Floats:
+    """(3,): how far two forms of one coordinate are apart at most; counts as rounding."""
+    lo, hi = one_range(held.plus(Row(declared.ids, Balls(-declared.forms.mid, declared.forms.rad))), basis)
+    apart = np.zeros(3)
+    apart[ROUNDING] = np.maximum(abs(lo), abs(hi))
+    require(bool(np.isfinite(apart).all()), "how far a form is from the declared one is not bounded")
+    return apart
+
+
+def profile_range(profile: Expression, lo: float, hi: float) -> tuple[float, float]:
+    """An interval that holds the profile over [lo, hi]. Where its slope has one sign, the ends say it all."""
+    if to_text(profile) == SQUARE:
+        least = 0.0 if lo <= 0 <= hi else math.nextafter(min(lo * lo, hi * hi), -math.inf)
+        return least, math.nextafter(max(lo * lo, hi * hi), math.inf)
+    edges = np.linspace(lo, hi, PARTS_OF_A_RANGE + 1)
+    edges[0], edges[-1] = lo, hi
+    over = [_over(profile, arb(a), arb(b)) for a, b in pairwise(edges.tolist())]
+    ends = [float(x.lower()) for x in over], [float(x.upper()) for x in over]
+    require(all(map(math.isfinite, (*ends[0], *ends[1]))), f"a profile is unbounded on [{lo!r}, {hi!r}]")
+    return math.nextafter(min(ends[0]), -math.inf), math.nextafter(max(ends[1]), math.inf)
+
+
+def _over(profile: Expression, a: arb, b: arb, halvings: int = HALVINGS) -> arb:
+    """A ball that holds the profile over [a, b]; halves are looked at where the whole says nothing."""
+    value, slope = series(profile, a.union(b), 1)
+    if not value.is_finite() and halvings:
+        middle = ((a + b) / 2).mid()
+        return _over(profile, a, middle, halvings - 1).union(_over(profile, middle, b, halvings - 1))
+    if slope > 0 or slope < 0:
+        value = series(profile, a, 0)[0].union(series(profile, b, 0)[0])
+    return value

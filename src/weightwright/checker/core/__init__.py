@@ -1,0 +1,1 @@
+"""What every rule of the checker uses: refusals and the rounding model."""

@@ -1,0 +1,210 @@
+"""The checker's rules for the heads of one layer: the claim covers the queries, and every term of it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from weightwright.checker.core.complaints import LARGEST, LEAST, require, short
+from weightwright.checker.core.rounding import StoredHead
+from weightwright.checker.one_layer.head import Found, examine
+from weightwright.checker.one_layer.nearest import examine_nearest
+from weightwright.checker.one_layer.samples import Piece
+from weightwright.checker.one_layer.stored import OneLayer, in_window
+from weightwright.claims.leaf import LayerClaim
+from weightwright.enclosures.balls.series import series
+from weightwright.expressions import Expression
+from weightwright.network.laws import PRECISION
+
+MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
+
+Hole = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the layer computes between lo and hi: a formula of s, or a polynomial with its uncertainty."""
+
+    formula: Expression
+    lo: Fraction | None = None
+    hi: Fraction | None = None
+    piece: Piece | None = None
+
+    def within(self, found: Found, a: float, b: float) -> Found:
+        """What was found about the polynomial, as what is known about the function."""
+        if self.piece is None:
+            return found
+        unknown = self.piece.uncertainty(arb(a).union(arb(b)))
+        slope = found.lipschitz + self.piece.slope_uncertainty()
+        return dataclasses.replace(found, approximation=found.approximation + unknown, lipschitz=slope)
+
+
+def covers(claim: LayerClaim, stored: OneLayer, lo: float, hi: float, holes: Sequence[Hole], dtype: str) -> None:
+    """The claim covers every query that an input between lo and hi can lead to, and the boxes cover the claim but for
+    the holes."""
+    first, last = reach(Fraction(lo), Fraction(hi), stored, dtype)
+    require(
+        claim.lo <= first and last <= claim.hi,
+        f"queries range over [{float(first)!r}, {float(last)!r}], the claim covers [{claim.lo!r}, {claim.hi!r}]",
+    )
+    sizes = stored.sizes(max(abs(lo), abs(hi)), max(abs(claim.lo), abs(claim.hi)))
+    require(all(size < LARGEST[dtype] for size in sizes), f"a number may overflow {dtype}")
+    boxes = claim.boxes
+    require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
+    require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
+    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+    covered = np.maximum.accumulate(boxes[:, 1])
+    start, end = float(boxes[0, 0]), float(covered[-1])
+
+    def left_out(lo: float, hi: float) -> bool:
+        return any(hole[0] <= lo and hi <= hole[1] for hole in holes)
+
+    for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
+        gap = float(covered[i]), float(boxes[i + 1, 0])
+        require(left_out(*gap), f"no box covers what follows [{gap[0]!r}]")
+    # zones are open: where one begins or ends exactly at an end of the domain, that end is claimed
+    first_covered = start <= claim.lo or any(hole[0] < claim.lo and start <= hole[1] for hole in holes)
+    last_covered = claim.hi <= end or any(hole[0] <= end and claim.hi < hole[1] for hole in holes)
+    require(
+        first_covered and last_covered,
+        f"the boxes cover [{start!r}, {end!r}], not [{claim.lo!r}, {claim.hi!r}]",
+    )
+
+
+def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int = 1) -> tuple[Fraction, Fraction]:
+    """The queries that inputs between lo and hi can lead to; with outward = -1 those that only they can lead to."""
+    first, last = sorted((x - Fraction(stored.centre)) * Fraction(stored.scale) for x in (lo, hi))
+    if stored.exact_query:
+        return first, last
+    # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
+    slip, least = (Fraction(2) ** e for e in (1 - PRECISION[dtype][0], LEAST[dtype]))
+    return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
+
+
+def layer_holds(
+    stored: OneLayer, claim: LayerClaim, targets: list[Target], slopes: bool, holes: Sequence[Hole]
+) -> None:
+    """Every term of the claim, and the slope of the formula if it is needed: where a query is not exact."""
+    if claim.rule == "nearest":
+        formula = targets[0].formula
+        require(stored.slope == 0, "the rule 'nearest' is for heads alone")
+        found = examine_nearest(
+            stored.heads, formula, arb(claim.lo), arb(claim.hi), [(_ball(a), _ball(b)) for a, b in holes]
+        )
+        _compare(found, claim, "the whole domain")
+        if slopes:
+            _slopes(formula, claim)
+        return
+    require(claim.rule == "taylor", f"no rule {claim.rule!r}")
+    slope = arb(stored.slope) / arb(stored.scale)
+    boxes = [(heads, target, a, b, MAX_HALVINGS) for heads, target, a, b in _cut(_seen(stored, claim), targets)]
+    while boxes:
+        heads, target, a, b, halvings = boxes.pop()
+        found = target.within(examine(heads, slope, target.formula, arb(a), arb(b)), a, b)
+        middle = a / 2 + b / 2
+        if halvings and a < middle < b and not _holds(found, claim, not slopes):
+            boxes += [(heads, target, a, middle, halvings - 1), (heads, target, middle, b, halvings - 1)]
+            continue
+        _compare(found, claim, f"[{a!r}, {b!r}]")
+        if slopes:
+            _slope(found.lipschitz, claim, a, b)
+
+
+def _seen(stored: OneLayer, claim: LayerClaim) -> Iterator[tuple[list[StoredHead], float, float]]:
+    """The boxes, with the keys that the heads see there. A box is cut where the nearest anchor of a window changes; a
+    query half way between two anchors may round to either, so both count."""
+    if all(head.window is None for head in stored.heads):
+        yield from ((stored.heads, a, b) for a, b in claim.boxes.tolist())
+        return
+    for a, b in claim.boxes.tolist():
+        for i in range(math.ceil(a - 0.5), math.floor(b + 0.5) + 1):
+            left, right = max(a, i - 0.5), min(b, i + 0.5)
+            if left <= right:
+                yield [in_window(head, i) for head in stored.heads], left, right
+
+
+def _cut(
+    boxes: Iterator[tuple[list[StoredHead], float, float]], targets: list[Target]
+) -> Iterator[tuple[list[StoredHead], Target, float, float]]:
+    """The boxes, each cut where one target ends and the next begins, rounded outward to floats."""
+    if len(targets) == 1:
+        yield from ((heads, targets[0], a, b) for heads, a, b in boxes)
+        return
+    starts = [target.lo for target in targets[1:] if target.lo is not None]
+    for heads, a, b in boxes:
+        reached = a
+        for target in targets[bisect_left(starts, Fraction(a)) : bisect_right(starts, Fraction(b)) + 1]:
+            left = a if target.lo is None or target.lo <= a else _float_below(target.lo)
+            right = b if target.hi is None or b <= target.hi else -_float_below(-target.hi)
+            if left <= right:
+                require(left <= reached, f"no piece covers what follows [{reached!r}]")
+                reached = max(reached, right)
+                yield heads, target, max(a, left), min(b, right)
+        require(reached >= b, f"no piece covers what follows [{reached!r}]")
+
+
+def _ball(x: Fraction) -> arb:
+    return arb(x.numerator) / arb(x.denominator)
+
+
+def _float_below(x: Fraction) -> float:
+    nearest = float(x)
+    return nearest if Fraction(nearest) <= x else math.nextafter(nearest, -math.inf)
+
+
+def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:
+    terms = dataclasses.asdict(claim.terms).items()
+    return all(bool(getattr(found, name) <= limit) for name, limit in terms) and (
+        exact_query or bool(found.lipschitz <= claim.lipschitz)
+    )
+
+
+def _compare(found: Found, claim: LayerClaim, where: str) -> None:
+    for name, limit in dataclasses.asdict(claim.terms).items():
+        shown = getattr(found, name)
+        require(shown <= limit, f"{name} on {where}: {short(shown)} could be shown, {limit:.6g} is claimed")
+
+
+def _slopes(formula: Expression, claim: LayerClaim) -> None:
+    """The slope on every box; where its enclosure is too wide, on the halves."""
+    boxes = [(a, b, MAX_HALVINGS) for a, b in claim.boxes.tolist()]
+    while boxes:
+        a, b, halvings = boxes.pop()
+        found, middle = series(formula, arb(a).union(arb(b)), 1)[1], a / 2 + b / 2
+        if halvings and a < middle < b and not abs(found) <= claim.lipschitz:
+            boxes += [(a, middle, halvings - 1), (middle, b, halvings - 1)]
+        else:
+            _slope(found, claim, a, b)
+
+
+def _slope(found: arb, claim: LayerClaim, a: float, b: float) -> None:
+    shown = abs(found)
+    require(
+        shown <= claim.lipschitz,
+        f"slope on [{a!r}, {b!r}]: {short(shown)} could be shown, {claim.lipschitz:.6g} is claimed",
+    )
+
+
+def adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) -> arb:
+    """slope x + mean + weighted heads: every term goes through all additions, and through its own products."""
+    starts = bool(stored.slope or stored.mean)
+    additions = len(stored.heads) + starts - 1
+    start = additions + (not exact_factor(arb(stored.slope))) + bool(stored.slope and stored.mean)
+    total = start * (abs(arb(stored.slope)) * s / stored.scale + abs(arb(stored.mean)))
+    counts = [additions + (not exact_factor(head.weight)) for head in stored.heads]
+    for head, count in zip(stored.heads, counts, strict=True):
+        total += count * (abs(head.weight) * stored.largest_value(head, s) + spent)
+    lost = (2 * len(stored.heads) + 2) * smallest  # also a power of two may lead below the normal range
+    return u * total * (1 + 8 * (len(stored.heads) + 2) * u) + lost
+
+
+def exact_factor(factor: arb) -> bool:
+    """Whether products with it are exact: 0 or a power of two."""
+    return bool(factor == 0) or abs(math.frexp(float(factor))[0]) == 0.5

@@ -1,0 +1,260 @@
+"""The checker's rules for networks that run an algorithm on their prompt: one pass against the exact one.
+
+The network is compared with what it must be, number by number (`prompt_layers`); the tables are examined
+(`prompt_tables`); here the errors of f go through the sum over the samples, the middle and the mixing of the states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from weightwright.checker.composite.mixing import GATE
+from weightwright.checker.core.complaints import LARGEST, require, terms_hold
+from weightwright.checker.core.rounding import SMALLEST, UNIT, underflow
+from weightwright.checker.one_layer.layer import exact_factor
+from weightwright.checker.prompt.prompt_layers import Read, read_prompted
+from weightwright.checker.prompt.prompt_tables import (
+    Reach,
+    Tables,
+    float_above,
+    largest_size,
+    summand_holds,
+    tables_cost,
+    tables_of,
+)
+from weightwright.claims.certificate import EXP_ULPS, Certificate, Terms
+from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, Prompted, prompted_in_words
+from weightwright.claims.target import MASKED
+from weightwright.enclosures.balls.series import largest
+from weightwright.network import Network
+from weightwright.network.layers import Floats
+
+
+def agree_prompted(network: Network, certificate: Certificate, prompted: Prompted) -> None:
+    """Refuse (CertificateError) unless every pass is within the certificate's bound of the exact one."""
+    found = _Errors(network, certificate, prompted)
+    for tables in found.summands:
+        summand_holds(tables)
+    terms = found.terms()
+    terms_hold(dataclasses.replace(terms, rounding=0.0), arb(terms.rounding), certificate)
+
+
+def prompted_errors(network: Network, certificate: Certificate, prompted: Prompted) -> Terms:
+    """What the terms come to if every claim about the tables holds. For finding out what to claim: a check examines
+    the claims too."""
+    return _Errors(network, certificate, prompted).terms()
+
+
+def with_costs(network: Network, certificate: Certificate, prompted: Prompted) -> Prompted:
+    """The same with claims that say what leakage and rounding of the tables come to in this network."""
+    found = _Errors(network, certificate, prompted)
+    summands = []
+    for tables in found.summands:
+        claim = dataclasses.replace(tables.summand.claim, terms=tables_cost(tables))
+        summands.append(dataclasses.replace(tables.summand, claim=claim))
+    return dataclasses.replace(prompted, summands=tuple(summands))
+
+
+@dataclass(frozen=True)
+class _Off:
+    """A number of at most this size in the exact pass, and what the computed one is off by, by cause."""
+
+    size: arb
+    approximation: arb
+    leakage: arb
+    rounding: arb
+
+    @property
+    def largest(self) -> arb:
+        """What the computed number can be."""
+        return self.size + self.approximation + self.leakage + self.rounding
+
+    def rounded(self, by: arb) -> _Off:
+        return dataclasses.replace(self, rounding=(self.rounding + by).upper())
+
+
+class _Errors:
+    """Reads the network and composes the errors of one pass."""
+
+    def __init__(self, network: Network, certificate: Certificate, prompted: Prompted) -> None:
+        _well_formed(prompted)
+        _stated(certificate, prompted)
+        box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
+        require(box.lo.shape in (shape, shape[1:]), f"the domain {box} is no box of {shape[1]} features")
+        require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
+        lo, hi = (np.broadcast_to(end, shape) for end in (box.lo, box.hi))
+        self.read, self.prompted, self.n = read_prompted(network, prompted), prompted, shape[0]
+        if prompted.has("threshold"):  # the last inputs
+            require(bool((lo[:, -prompted.features :] >= 0).all()), "a threshold may be negative")
+        self.reach = Reach.of(prompted, lo, hi)
+        self.dtype, self.u, self.tiny = network.dtype, UNIT[network.dtype], SMALLEST[network.dtype]
+        self.summands = list(self._summands(self.read))
+        for size in self._sizes():
+            self._fits(size)
+
+    def _summands(self, read: Read) -> Iterator[Tables]:
+        start = 0
+        for summand in self.prompted.summands:
+            tables = read.tables[start : start + summand.tables]
+            start += summand.tables
+            yield tables_of(summand, tables, self.reach, self.prompted.features, self.dtype)
+
+    def terms(self) -> Terms:
+        """The largest of any pass, or of f u itself."""
+        if not self.prompted.passes:
+            return _as_terms([self._gradient(self.reach.u, 1)])
+        betas = iter(self.read.gate_betas)
+        z_of = self._gradient(self.reach.sum_u, self.n)
+        return _as_terms([row for step in self.prompted.passes for row in self._pass(step, z_of, betas)])
+
+    def _gradient(self, values: arb, samples: int) -> _Off:
+        """f u of so many samples, added up exactly; values: the sum of their largest |u|."""
+        u = self.u
+        size = approximation = leakage = rounding = lost = held = adding = arb(0)
+        for of in self.summands:
+            claimed = of.summand.claim.terms
+            approximation += claimed.approximation
+            leakage += claimed.leakage
+            rounding += claimed.rounding
+            size += largest_size(of)
+            for table in of.tables:
+                weight, mean, largest_value = abs(arb(table.weight)), abs(arb(table.mean)), _largest_value(table.v)
+                head = weight * largest_value + claimed.rounding
+                product = arb(0) if exact_factor(weight) else u * head
+                adding += product
+                if held > 0:  # g is 0 before the first table
+                    adding += u * (held + head + adding)
+                held += head
+                if table.mean:
+                    adding += (arb(0) if exact_factor(mean) else u * mean) + u * (held + mean * (1 + u) + adding)
+                    held += mean
+                lost += 2 * (weight + 1) * underflow(len(table.v), largest_value * self.reach.u, self.dtype)
+                self._fits(held * self.reach.u * (1 + len(table.v)) * 2)
+        rounding = (rounding + adding) * values + samples * lost
+        return _Off(size * values, approximation * values, leakage * values, rounding)
+
+    def _pass(self, step: Pass, gradient: _Off, betas: Iterator[float]) -> list[_Off]:
+        """The new states."""
+        u, tiny, reach = self.u, self.tiny, self.reach
+        alphas = [abs(arb(factor)) for factor in np.ravel(step.alpha).tolist()]
+        own, total = largest(alphas) * reach.w, gradient.largest
+        inexact = largest([arb(0), *(alpha for alpha in alphas if not exact_factor(alpha))]) * reach.w
+        # every sample's g goes through at most n - 1 additions, then alpha w is added
+        z = gradient.rounded(((1 + u) ** (self.n - 1) - 1) * total + u * inexact + tiny)
+        z = dataclasses.replace(z.rounded(u * (own * (1 + u) + z.largest)), size=z.size + own)
+        q = self._middle(step, z, betas)
+        self._fits(z.largest)
+        self._fits(q.largest)
+        return [self._mixed([arb(c) for c in row], z, q, step) for row in step.method.tolist()]
+
+    def _middle(self, step: Pass, z: _Off, betas: Iterator[float]) -> _Off:
+        """q, and what it is off by beyond what z is: z's own error enters with a factor between 0 and 1."""
+        u, tiny, reach, nothing = self.u, self.tiny, self.reach, arb(0)
+        if step.middle == "none":
+            return _Off(nothing, nothing, nothing, nothing)
+        exp_off = 2 * EXP_ULPS[self.dtype] * u
+        # two exponentials, their sum, normalising, and the product with the value
+        weight = (1 + exp_off) / (1 - exp_off) / (1 - u) * (1 + u) ** 3 - 1
+        if step.middle == "clock":
+            value = (z.largest + reach.p) * (1 + u)
+            return _Off(z.largest + reach.p, nothing, nothing, (u + weight) * value + 8 * tiny * (1 + value))
+        beta = next(betas)
+        require(
+            math.frexp(beta)[0] == 0.5 and 1 <= beta < math.inf,
+            f"beta = {beta!r} of a gate is no power of two from 1 on",
+        )
+        value = (z.largest + reach.tau) * (1 + u)
+        self._fits(beta * value)
+        gate = arb(GATE) / beta
+        # of the two gates one at most is open, and a closed one passes on no more than `gate`
+        rounding = (
+            u * z.largest + weight * (z.largest * (1 + u) + 2 * gate) + u * (z.largest + 2 * gate) * (1 + 2 * weight)
+        )
+        return _Off(z.largest, gate, nothing, rounding + 16 * tiny * (1 + value))
+
+    def _mixed(self, row: list[arb], z: _Off, q: _Off, step: Pass) -> _Off:
+        """A state: up to four products, added up."""
+        c_z, c_q, c_p, c_w = row
+        through = abs(c_z) if step.middle == "none" else abs(c_z).max(abs(c_z + c_q))
+        computed = [abs(c_z) * z.largest, abs(c_q) * q.largest, abs(c_p) * self.reach.p, abs(c_w) * self.reach.w]
+        used = [i for i, factor in enumerate(row) if factor != 0]
+        roundings = max(len(used) - 1, 0) + any(not exact_factor(row[i]) for i in used)
+        total = sum(computed, arb(0))
+        rounding = through * z.rounding + abs(c_q) * q.rounding + ((1 + self.u) ** roundings - 1) * total
+        new = _Off(
+            total,
+            through * z.approximation + abs(c_q) * q.approximation,
+            through * z.leakage,
+            rounding + 8 * self.tiny,
+        )
+        self._fits(new.largest)
+        return new
+
+    def _sizes(self) -> Iterator[arb]:
+        """Inputs, keys, queries, scores and values, also those that nobody reads."""
+        reach = self.reach
+        yield from (reach.x, reach.y, reach.w, reach.p, reach.tau, reach.u, reach.sum_u)
+        for table in self.read.tables:
+            beta = arb(table.beta)
+            kappa, lam, c, v = (arb(_largest_value(part)) for part in (table.kappa, table.lam, table.c, table.v))
+            yield from (kappa * reach.x, lam * reach.y, beta * (reach.w + 1))
+            yield 2 * beta * (kappa * reach.products + lam * reach.y + c)
+            yield 2 * len(table.v) * v * reach.u
+        ticks = zip(self.read.times, self.prompted.passes, strict=False)
+        yield sum((times * abs(arb(step.tick)) for times, step in ticks), abs(arb(self.prompted.clock)))
+
+    def _fits(self, size: arb) -> None:
+        require(bool(size < LARGEST[self.dtype]), f"a number may overflow {self.dtype}")
+
+
+def _stated(certificate: Certificate, prompted: Prompted) -> None:
+    """Kernel, formula and assumptions are what they must be, and nothing else is claimed."""
+    require(certificate.kernel == "dot", "networks with a prompt run in kernel 'dot'")
+    nothing = certificate.layers == () and certificate.dead_zones == () and certificate.samples is None
+    require(nothing, "a claim about one layer does not go with one about a prompt")
+    words = prompted_in_words(prompted)
+    require(certificate.formula == words, f"the network computes {words!r}")
+    require({ARGUMENTS, STATES, MASKED} <= set(certificate.assumptions), "the certificate hides an assumption")
+
+
+def _well_formed(prompted: Prompted) -> None:
+    whole = (prompted.features, *(summand.tables for summand in prompted.summands))
+    require(all(type(x) is int and x > 0 for x in whole) and len(whole) > 1, f"features and tables are {whole}")
+    require(type(prompted.own_values) is bool, f"own_values = {prompted.own_values!r}")
+    answers = "wp"[: prompted.states] if prompted.passes else ("gradients",)
+    require(prompted.answer in tuple(answers), f"the answer is {prompted.answer!r}")
+    clocked = prompted.has("clock")
+    alphas = tuple(step.alpha for step in prompted.passes)
+    numbers = (prompted.clock, *(step.tick for step in prompted.passes))
+    # a whole number of more bits than a float has would be another one in the layers
+    fine = all(isinstance(x, float) or float(x) == x for x in numbers)
+    fine = fine and all(isinstance(alpha, np.ndarray) and alpha.dtype == np.float64 for alpha in alphas)
+    require(fine, f"alpha, ticks and clock must be floats, not {numbers + alphas}")
+    for step in prompted.passes:
+        shapes = ((), (prompted.features,))
+        require(step.alpha.shape in shapes, f"alpha has the shape {step.alpha.shape}, not one of {shapes}")
+        require(step.method.shape == (prompted.states, 4) and prompted.states in (1, 2), "a method of another shape")
+        require(step.middle in ("none", "threshold", "clock"), f"no rule for the middle {step.middle!r}")
+        require(step.middle != "clock" or prompted.states == 2, "a clock goes with two states")
+        require(step.middle != "none" or not step.method[:, 1].any(), "nothing is in the middle of a pass")
+        require(prompted.states == 2 or not step.method[:, 2].any(), "there is no second state")
+        require(bool(np.isfinite(step.method).all() and np.isfinite(step.alpha).all()), "a pass with no number")
+        require(math.isfinite(step.tick) and (clocked or step.tick == 0), "a tick without a clock")
+    require(math.isfinite(prompted.clock) and (clocked or prompted.clock == 0), "there is no clock")
+
+
+def _as_terms(outputs: list[_Off]) -> Terms:
+    kinds = ("approximation", "leakage", "rounding")
+    worst = [largest(getattr(output, kind) for output in outputs) for kind in kinds]
+    require(all(x.is_finite() for x in worst), "an error is not bounded")
+    return Terms(*(float_above(x) for x in worst))
+
+
+def _largest_value(values: Floats) -> float:
+    return float(np.abs(values).max())

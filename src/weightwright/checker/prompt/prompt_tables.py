@@ -1,0 +1,244 @@
+"""The tables of a network with a prompt: what they compute of w.x and y, and what their roundings cost.
+
+Keys and values are products with what the token holds, so scores round more than those of keys on registers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from weightwright.checker.core.complaints import must, parsed, require
+from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.checker.one_layer.head import examine
+from weightwright.checker.one_layer.layer import Target, covers, layer_holds
+from weightwright.checker.one_layer.nearest import examine_nearest
+from weightwright.checker.one_layer.stored import OneLayer
+from weightwright.checker.one_layer.stored_vector import VectorHead
+from weightwright.checker.one_layer.vector import Examiner, claims_a_box, head_holds
+from weightwright.checker.prompt.prompt_layers import Table
+from weightwright.claims.certificate import local_formula, vector_formula
+from weightwright.claims.leaf import LayerClaim, Terms, VectorClaim
+from weightwright.claims.prompt import Prompted, Summand
+from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.balls.midrad import LOST, above
+from weightwright.enclosures.balls.series import largest, series_along
+from weightwright.expressions import Expression, to_text
+from weightwright.network.layers import Floats
+
+#: Boxes are halved so often at most to find out what rounding comes to, and where points are better by this factor.
+HALVINGS, WORTHWHILE = 200, 1.25
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How large what a prompt holds can be: the largest of each kind, and sums over features or samples."""
+
+    x: arb
+    y: arb
+    w: arb
+    p: arb
+    tau: arb
+    u: arb
+    products: arb  # sum over the features of |w x|, for any sample
+    sum_x: arb  # sum over the features of |x|
+    sum_w: arb
+    sum_u: arb  # sum over the samples of the largest |u| of each
+
+    @classmethod
+    def of(cls, prompted: Prompted, lo: Floats, hi: Floats) -> Reach:
+        """lo, hi: (samples, inputs), in the order of the inputs."""
+        sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompted.features, 0
+
+        def take(width: int) -> Floats:
+            nonlocal at
+            at += width
+            return sizes[:, at - width : at]
+
+        x = take(d)
+        u = take(d) if prompted.own_values else x
+        y, w = take(1), take(d)
+        p = take(d) if prompted.states == 2 else np.zeros((1, 1))
+        tau = take(d) if prompted.has("threshold") else np.zeros((1, 1))
+        require(at == sizes.shape[1], f"the domain has {sizes.shape[1]} features, the prompt {at}")
+        sums = [(w * x).sum(axis=1).max(), x.sum(axis=1).max(), w.sum(axis=1).max(), u.max(axis=1).sum()]
+        roundings = d + len(sizes) + 2
+        sums_of = (arb(float(above(s, roundings))) + LOST for s in sums)
+        most = (arb(float(part.max())) for part in (x, y, w, p, tau, u))
+        return cls(*most, *sums_of)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one summand, as heads of its query."""
+
+    summand: Summand
+    tables: Sequence[Table]
+    heads: list[StoredHead]
+    slopes: list[list[arb]]  # for each axis of a VectorClaim
+
+    @property
+    def mean(self) -> Fraction:
+        return sum((Fraction(table.mean) for table in self.tables), Fraction(0))
+
+    @property
+    def formula(self) -> Expression:
+        """What the heads must compute of their query."""
+        scale, along = self.summand.scale, self.summand.along
+        if along is None:
+            whole = parsed(self.summand.formula, ("x", "y"), "formula")
+            return vector_formula(whole, (0.0, 0.0), (scale, scale), self.mean)
+        return local_formula(parsed(self.summand.formula, ("x",), "formula"), 0.0, scale, self.mean)
+
+
+def tables_of(summand: Summand, tables: Sequence[Table], reach: Reach, features: int, dtype: str) -> Tables:
+    """Refuse (CertificateError) tables whose scores do not depend on the summand's argument alone."""
+    _well_formed(summand)
+    along, scale = summand.along, arb(summand.scale)
+    heads = []
+    for table in tables:
+        must(_power_of_two(table.beta) and table.beta > 0, f"beta = {table.beta!r} must be a power of two")
+        keys = table.kappa
+        if along is not None:
+            a, b = along
+            keys = table.kappa * a if a else table.lam * b
+            fits = bool((table.kappa == a * keys).all() and (table.lam == b * keys).all())
+            must(fits, f"the scores of a table are not along {along}")
+        beta, off = arb(table.beta), _score_errors(table, reach, features, dtype)
+        zeros = [arb(0)] * len(keys)
+        slopes, offsets = [beta * k / scale for k in keys.tolist()], [beta * c for c in table.c.tolist()]
+        values, nothing = [arb(v) for v in table.v.tolist()], (arb(0), arb(0))
+        weight = arb(table.weight)
+        heads.append(StoredHead(slopes, offsets, values, zeros, False, nothing, None, weight, dtype, off=off))
+    axes = [[arb(table.beta) * k / scale for k in column] for table in tables for column in (table.kappa, table.lam)]
+    return Tables(summand, tables, heads, axes)
+
+
+def _well_formed(summand: Summand) -> None:
+    along, claim = summand.along, summand.claim
+    fits = along is None or (len(along) == 2 and set(along) <= {-1.0, 0.0, 1.0} and any(along))
+    require(fits, f"along = {along!r} is no direction")
+    require(_power_of_two(summand.scale) and summand.scale > 0, f"scale = {summand.scale!r} is no power of two")
+    require(isinstance(claim, VectorClaim if along is None else LayerClaim), "a claim of another number of variables")
+    require(claim.layer == 0, f"the claim is about layer {claim.layer}")
+    numbers = [*dataclasses.astuple(claim.terms), *np.atleast_1d(claim.lipschitz).tolist()]
+    fine = all(isinstance(x, float) and math.isfinite(x) and x >= 0 for x in numbers)
+    require(fine, "a claim has a term that is no finite number at or above zero")
+
+
+def _score_errors(table: Table, reach: Reach, features: int, dtype: str) -> list[arb]:
+    """beta (sum of (w_r)(kappa_j x_r) + lam_j y + c_j): a key rounds, its product with w, and up to d + 1 additions."""
+    u, tiny, beta = UNIT[dtype], SMALLEST[dtype], arb(table.beta)
+    grown = (1 + u) ** (features + 3) - 1
+    out = []
+    for kappa, lam, c in zip(table.kappa.tolist(), table.lam.tolist(), table.c.tolist(), strict=True):
+        size = beta * (abs(arb(kappa)) * reach.products + abs(arb(lam)) * reach.y + abs(arb(c)))
+        # keys, queries times beta and products may underflow, each by less than the smallest normal number
+        lost = beta * (reach.sum_w + 1) + abs(arb(kappa)) * reach.sum_x + features + 2
+        out.append((grown * size + 2 * (1 + grown) * tiny * lost).upper())
+    return out
+
+
+def summand_holds(of: Tables) -> None:
+    """Every term of the claim, the slope of the formula, and that the boxes cover what is claimed."""
+    claim, expected = of.summand.claim, to_text(of.formula)
+    require(claim.formula == expected, f"the tables must compute {expected!r}, but the claim is {claim.formula!r}")
+    covers_itself(of)
+    if isinstance(claim, VectorClaim):
+        require(claim.rule == "taylor", f"no rule {claim.rule!r}")
+        head_holds(_examiner(of, claim), claim)
+        return
+    layer_holds(_layer(of), claim, [Target(parsed(claim.formula, ("s",), "a claim's formula"))], True, ())
+
+
+def covers_itself(of: Tables) -> None:
+    """The boxes of a claim cover all that it is about, and nothing of the tables overflows there."""
+    claim, dtype = of.summand.claim, of.heads[0].dtype
+    if isinstance(claim, VectorClaim):
+        claims_a_box(claim, 2)
+        require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
+        return
+    require(math.isfinite(claim.lo) and math.isfinite(claim.hi) and claim.lo < claim.hi, "the claim has no interval")
+    covers(claim, _layer(of), claim.lo, claim.hi, (), dtype)
+
+
+def tables_cost(of: Tables) -> Terms:
+    """What a claim about the tables may say: its approximation, and what leakage and rounding come to on its boxes. The
+    rule "nearest" has no boxes to halve, so its approximation is what can be shown too."""
+    claim, formula = of.summand.claim, of.formula
+    covers_itself(of)
+    leakage = rounding = arb(0)
+    approximation = claim.terms.approximation
+    if isinstance(claim, VectorClaim):
+        examiner = _examiner(of, claim)
+        rounding = largest(examiner.examine(a, b).terms["rounding"] for a, b in claim.boxes.tolist())
+    elif claim.rule == "nearest":
+        found = examine_nearest(of.heads, formula, arb(claim.lo), arb(claim.hi))
+        leakage, rounding = found.leakage, found.rounding
+        require(
+            found.approximation.is_finite(), f"the anchors for {of.summand.formula!r} are too soft to be the nearest"
+        )
+        approximation = float_above(found.approximation)
+    else:
+        rounding = _worst_rounding(of, claim)
+    finite = leakage.is_finite() and rounding.is_finite()
+    require(finite, f"nothing can be shown about the rounding of the tables for {of.summand.formula!r}")
+    return Terms(approximation, float_above(leakage), float_above(rounding))
+
+
+def _worst_rounding(of: Tables, claim: LayerClaim) -> arb:
+    """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
+
+    def found(a: float, b: float) -> arb:
+        shown = examine(of.heads, arb(0), of.formula, arb(a), arb(b)).rounding
+        return shown if shown.is_finite() else arb.pos_inf()
+
+    boxes = [(found(a, b), a, b) for a, b in claim.boxes.tolist()]
+    for _ in range(HALVINGS):
+        boxes.sort(key=lambda box: float(box[0]))
+        worst, a, b = boxes[-1]
+        middle = a / 2 + b / 2
+        if not a < middle < b or worst <= WORTHWHILE * largest(found(x, x) for x in (a, middle, b)):
+            break
+        boxes[-1:] = [(found(a, middle), a, middle), (found(middle, b), middle, b)]
+    return largest(shown for shown, _, _ in boxes)
+
+
+def largest_size(of: Tables) -> arb:
+    """A bound on |formula| where the claim is about it: by its range, or by the tables' values."""
+    claim, formula, mean = of.summand.claim, of.formula, arb(0)
+    mean += arb(of.mean.numerator) / arb(of.mean.denominator)
+    by_values = arb(claim.terms.approximation) + claim.terms.leakage
+    for table in of.tables:
+        by_values += abs(arb(table.weight)) * float(np.abs(table.v).max()) + abs(arb(table.mean))
+    names = ("s0", "s1") if isinstance(claim, VectorClaim) else ("s",)
+    by_range = arb(0)
+    for a, b in claim.boxes.reshape(len(claim.boxes), 2, -1).tolist():
+        lines = {name: (arb(x).union(arb(y)), arb(0)) for name, x, y in zip(names, a, b, strict=True)}
+        by_range = by_range.max(abs(series_along(formula, lines, 1)[0] + mean))
+    return (by_range.min(by_values) if by_range.is_finite() else by_values).upper()
+
+
+def _layer(of: Tables) -> OneLayer:
+    return OneLayer(of.heads, [table.beta for table in of.tables], 0.0, 1.0, 0.0, 0.0)
+
+
+def _examiner(of: Tables, claim: VectorClaim) -> Examiner:
+    table = of.tables[0]
+    must(len(of.tables) == 1 and table.weight == 1, "two variables go with one table of weight 1")
+    stored = VectorHead(of.slopes, of.heads[0], [0.0, 0.0], [1.0, 1.0], 0.0, table.beta)
+    return Examiner(stored, parsed(claim.formula, ("s0", "s1"), "a claim's formula"), ("s0", "s1"), claim, (True, True))
+
+
+def float_above(x: arb) -> float:
+    return 0.0 if x.is_zero() else math.nextafter(float(x.upper()), math.inf)
+
+
+def _power_of_two(x: float) -> bool:
+    return math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5

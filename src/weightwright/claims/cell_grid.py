@@ -1,0 +1,55 @@
+"""What is claimed about networks that look values up on a grid of cells, as data. Nothing is computed here.
+
+[-B, B]^N, N = tokens * features, falls into g^N cells of half width B/g around the grid points
+v_k = -B + (2k + 1) B/g; the core of a cell has the half width (1 - delta) B/g, the rest is its shell.
+Cells are numbered row by row: the last feature of the last token moves fastest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from weightwright.claims.leaf import LayerClaim
+from weightwright.network.layers import Floats, Frozen
+
+Kind = Literal["bumps", "lookup", "softmax"]
+
+
+@dataclass(frozen=True, eq=False)
+class GridClaim(Frozen):
+    """For every cell: how far its stored values are from the formulas on its core, and the network on its shell.
+
+    For every real x of the domain, rounded to the dtype and run: the k-th output is within
+    core[k, v] + leakage + rounding of formula k where x is in the core of cell v, and within
+    shell[k, v] + rounding where x is in the rest of it.
+
+    kind: "bumps" (feed-forward layers), "lookup" (a layer of bump heads, a layer of heads that pick the largest bump)
+    or "softmax" (a layer of bump heads and a softmax).
+    """
+
+    kind: Kind
+    tokens: int
+    features: int
+    g: int
+    delta: float
+    B: float
+    formulas: tuple[str, ...]  # in x0, x1, ..., token by token; one for every output
+    core: Floats  # (outputs, g^N)
+    shell: Floats  # (outputs, g^N)
+    leakage: float
+    rounding: float
+    exceptional: float  # the volume of all shells together, at most
+    head: LayerClaim | None = None  # what a bump head computes of its query: clip(s, 0, 1); none for "bumps"
+    lipschitz: float | None = None  # of functions that are no formulas, in the infinity norm, as the caller states
+    accuracy: float = 0.0  # how far their stored values may be off at the grid points
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What a proof about functions that are no formulas leans on, in words."""
+        if self.lipschitz is None:
+            return ()
+        return (
+            f"f changes by at most {self.lipschitz!r} times the largest change of an input, as the caller states",
+            f"the values of f that are stored are those at the grid points within {self.accuracy!r}, as is taken for"
+            " granted",
+        )

@@ -1,0 +1,186 @@
+"""What a certificate says, as data. Nothing is computed here.
+
+A layer's claim is a leaf: *for every number s of the dtype in [lo, hi], the heads of this layer, run by this kernel,
+add up to F(s) within approximation + leakage + rounding.* The certificate composes the leaves to a claim
+about the whole network and its formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Literal
+
+from weightwright.box import Box
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.leaf import LayerClaim as LayerClaim
+from weightwright.claims.leaf import Samples as Samples
+from weightwright.claims.leaf import Terms as Terms
+from weightwright.claims.leaf import VectorClaim as VectorClaim
+from weightwright.claims.prompt import OnePass, Prompted
+from weightwright.claims.target import Composite
+from weightwright.expressions import Apply, Expression, Number, Variable, substitute
+
+#: How the name of a function that is no formula begins.
+OPAQUE = "opaque "
+
+Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
+
+#: Units in the last place that exp may be off by. float32: torch's quick one in flash attention; bfloat16: computed
+#: in float32 and rounded.
+EXP_ULPS = {"float64": 4, "float32": 20, "bfloat16": 1}
+#: The same in kernel "anchor", whose one exponential has a small argument.
+WINDOW_EXP_ULPS = {"float64": 4, "float32": 4, "bfloat16": 1}
+#: Units in the last place that a division may be off by in kernel "anchor".
+DIVISION_ULPS = 2
+#: What the features of an input are called in a formula.
+VARIABLES = ("x", "y", "z")
+#: Keys are at most this large, so that a query that underflows moves a score by no more than this times the loss.
+LARGEST_KEY = 2.0**60
+#: Anchors of a window stand below this, and its beta is at most 2: whole numbers and exponentials stay small.
+LARGEST_ANCHOR, LARGEST_WINDOW_BETA = 2**30, 2.0
+#: Data tokens that a plain Transformer may see beside the anchors; enters the leakage.
+MAX_TOKENS = 2**20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The largest error that a search found: no bound, whatever was searched."""
+
+    error: float
+    inputs: int  # how many were tried
+    how: str  # where they came from, and against what
+    reason: str = ""  # why there is no proof
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
+
+    With a finite norm p it bounds the L_p norm over the domain instead: (integral of the sum over the outputs of
+    |network(x) - formula(x)|^p)^(1/p), the network being run on x rounded to the dtype.
+    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
+    checking; MEASURED where nothing is claimed: no layer has a claim, the bound is infinite, `measured` says what was
+    found.
+    """
+
+    formula: str  # in x
+    domain: Box
+    dtype: str
+    kernel: str
+    bound: float
+    terms: Terms
+    layers: tuple[LayerClaim | VectorClaim, ...]
+    network: str  # digest of the network that this is about
+    assumptions: tuple[str, ...]
+    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
+    samples: Samples | None = None  # of a function that is no formula; then `formula` is only its name
+    composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
+    grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
+    norm: float = math.inf  # p of the L_p norm that the bound is in
+    prompted: Prompted | None = None  # of a network that runs an algorithm on its prompt; then `layers` is empty
+    parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
+    one_pass: OnePass | None = None  # of a network that runs a rule in a loop; then `composite` is about one pass
+    measured: Measured | None = None
+    status: Status = field(default="UNCHECKED", compare=False)
+
+    def __repr__(self) -> str:
+        if self.measured is not None:
+            return f"Certificate({self.status}, {self.formula}, largest error found {self.measured.error:.3g})"
+        return f"Certificate({self.status}, {self.formula}, bound {bound_in_words(self)})"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several networks that stand side by side in one layer: its size there, and a certificate of its own.
+
+    It takes all numbers of a sequence as features of one token. Its certificate is about the network that is left when
+    the coordinates, registers and heads of the others are taken away.
+    """
+
+    certificate: Certificate
+    width: int  # coordinates
+    registers: int
+    heads: int
+
+
+def bound_in_words(certificate: Certificate) -> str:
+    """The bound in few digits, and what it bounds.
+
+    A bound in an L_p norm says nothing about a single input.
+    """
+    if certificate.prompted is not None and certificate.prompted.passes:
+        return f"{rounded_up(certificate.bound)} on every state after one pass, against the exact pass"
+    if certificate.one_pass is not None:
+        return f"{rounded_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
+    what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
+    return f"{rounded_up(certificate.bound)} on {what}"
+
+
+def measured_certificate(
+    formula: str, domain: Box, dtype: str, kernel: str, network: str, measured: Measured
+) -> Certificate:
+    """A certificate that claims nothing and says what was measured."""
+    nothing = Terms(math.inf, math.inf, math.inf)
+    return Certificate(
+        formula, domain, dtype, kernel, math.inf, nothing, (), network, (), measured=measured, status="MEASURED"
+    )
+
+
+def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:
+    """What the rounding model takes for granted; every certificate that uses it says so."""
+    arithmetic = "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest"
+    if kernel == "dot":
+        return f"exp is computed within {EXP_ULPS[dtype]} units in the last place", arithmetic
+    return (
+        f"exp is computed within {WINDOW_EXP_ULPS[dtype]} units in the last place, division within {DIVISION_ULPS}",
+        arithmetic,
+    )
+
+
+def local_formula(formula: Expression, centre: float, scale: float, mean: float | Fraction) -> Expression:
+    """What a head must compute of its query s = (x - centre) * scale: formula(centre + s / scale) - mean."""
+    x: Expression = Variable("s")
+    if scale != 1:
+        x = Apply("mul", (x, constant(1 / Fraction(scale))))
+    if centre:
+        x = Apply("add", (constant(Fraction(centre)), x))
+    local = substitute(formula, "x", x)
+    return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
+
+
+def vector_formula(
+    formula: Expression, centres: Sequence[float], scales: Sequence[float], mean: float | Fraction
+) -> Expression:
+    """The same for several variables: x, y, z become centre + s0 / scale, and so on."""
+    local = formula
+    for index, (name, centre, scale) in enumerate(zip(VARIABLES, centres, scales, strict=False)):
+        axis: Expression = Variable(f"s{index}")
+        if scale != 1:
+            axis = Apply("mul", (axis, constant(1 / Fraction(scale))))
+        if centre:
+            axis = Apply("add", (constant(Fraction(centre)), axis))
+        local = substitute(local, name, axis)
+    return Apply("sub", (local, constant(Fraction(mean)))) if mean else local
+
+
+def constant(value: Fraction) -> Expression:
+    """A number as the parser would read it: the sign is an operation."""
+    return Apply("neg", (Number(-value),)) if value < 0 else Number(value)
+
+
+def rounded_up(bound: float, digits: int = 3) -> str:
+    """A bound in few digits that is still a bound.
+
+    >>> rounded_up(1.132231889107435e-09)
+    '1.14e-09'
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    short = context.create_decimal(Decimal(bound)).normalize()
+    if not short.is_finite() or -5 < short.adjusted() < digits:
+        return f"{short:f}"
+    mantissa, _, exponent = f"{short:e}".partition("e")
+    return f"{mantissa}e{int(exponent):+03d}"  # as floats are written

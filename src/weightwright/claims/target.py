@@ -1,0 +1,139 @@
+"""What is claimed about networks of several layers, tokens or outputs, as data. Nothing is computed here.
+
+The target of such a network is a `Ridge`: units, each a function of one number that is affine in the inputs and in
+earlier units, and outputs that are affine in both. A `PartClaim` says which heads compute which units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from weightwright.claims.graph import Fused, Graph, ProductClaim, SoftmaxClaim
+from weightwright.claims.leaf import LayerClaim
+from weightwright.network.layers import Floats, Frozen
+
+NO_ZONES = np.zeros((0, 2))
+UNREAD, IDENTITY = -1, -2
+#: What a certificate leans on where a head neither sees a key nor hides it by its score.
+MASKED = "keys that a head does not see are not computed, as in this module; a plain Transformer would need a mask"
+NO_WAVES, NO_POLYNOMIALS = np.zeros((0, 0)), np.zeros((0, 0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge(Frozen):
+    """u_k = profiles_k(arguments_k . (x, u) + shifts_k) in order, then output = outputs (x, u) + constants.
+
+    x: the N inputs, token by token. A unit's argument takes earlier units only. Every stored number is meant exactly.
+    """
+
+    profiles: tuple[str, ...]  # K formulas in x, each continuous
+    arguments: Floats  # (K, N + K)
+    shifts: Floats  # (K,)
+    outputs: Floats  # (number of outputs, N + K), token by token
+    constants: Floats  # (number of outputs,)
+
+
+@dataclass(frozen=True, eq=False)
+class Models(Frozen):
+    """The same target for every token: output (i, r) is unit i * rows + r, profiles_r(weights_i . x_i + shifts_i)."""
+
+    profiles: tuple[str, ...]  # one for each row
+    weights: Floats  # (n, d)
+    shifts: Floats  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class PartClaim(Frozen):
+    """Heads of one layer that read one coordinate s and add up to profile(s) - mean - slope s, written to another.
+
+    units: for every token the unit that it computes; IDENTITY where the profile is x and the result stands for s
+    itself, UNREAD where nobody reads it.
+    claim: what the heads compute of their query, as in a network of one layer.
+    zones: open intervals of s where nothing is claimed.
+    spread: the result, times the weights of one row of W_O that all the heads share, goes to several coordinates.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    column: int  # of the heads' values
+    units: tuple[int, ...]
+    mean: float
+    slope: float
+    claim: LayerClaim
+    zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class GateClaim:
+    """A head that sees every token and one register of value 0, and computes relu(s) of a coordinate s that all tokens
+    hold alike: unit `unit`."""
+
+    layer: int
+    head: int
+    unit: int
+
+
+@dataclass(frozen=True, eq=False)
+class TargetClaim(Frozen):
+    """The ridge's outputs are within `error` of these formulas of x0, x1, ..., one for each output.
+
+    All units are relu(x) of affine functions of x.
+    rule "exact": the formulas are piecewise linear with the same kinks; error is 0, or what coefficients that are no
+    floats lose.
+    rule "taylor": every unit runs along a wave, t_w = waves_w . (x, 1): its argument has the wave's factors. The units
+    along w add up to nearly the polynomial sum_j polynomials[m, w, j] t_w^j for output m; these polynomials and the
+    part of the output that is affine in x add up to nearly the formula, on each of the boxes.
+    """
+
+    formulas: tuple[str, ...]
+    rule: Literal["exact", "taylor"]
+    boxes: Floats  # (number of boxes, 2, N): together they cover the domain; none for "exact"
+    error: float
+    waves: Floats = field(default_factory=lambda: NO_WAVES)  # (number of waves, N + 1)
+    polynomials: Floats = field(default_factory=lambda: NO_POLYNOMIALS)  # (outputs, number of waves, degree + 1)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A target, which heads compute which of its units, and the formulas that it stands for, if any.
+
+    Heads that no claim names have constant scores and mix tokens, or pick one key on the whole domain.
+    With a graph a unit is a column on a token: see `graphs.units`, `graphs.square_units`.
+    splits: where ranges of columns are found part by part, the number of equal parts along each input of a token.
+    """
+
+    ridge: Ridge | Models | Graph
+    parts: tuple[PartClaim, ...]
+    gates: tuple[GateClaim, ...] = ()
+    target: TargetClaim | None = None
+    fused: tuple[Fused, ...] = ()
+    products: tuple[ProductClaim, ...] = ()
+    softmaxes: tuple[SoftmaxClaim, ...] = ()
+    splits: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Composite({in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
+
+
+def in_words(composite: Composite) -> str:
+    """What the network computes: the formulas, or what kind of target there is."""
+    if composite.target is not None:
+        return ", ".join(composite.target.formulas)
+    ridge = composite.ridge
+    if isinstance(ridge, Graph):
+        return ridge.name
+    if isinstance(ridge, Models):
+        return f"{', '.join(ridge.profiles)} of w_i . x_i + t_i for each of {len(ridge.weights)} tokens"
+    kinds = ", ".join(f"{ridge.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(ridge.profiles))
+    units = f"{len(ridge.profiles)} units ({kinds})" if kinds else "no unit"
+    return f"{len(ridge.constants)} outputs affine in the inputs and {units}"
+
+
+def assumed(composite: Composite) -> tuple[str, ...]:
+    """What is left out, in words: every certificate with dead zones says so."""
+    zones = dict.fromkeys((float(lo), float(hi)) for part in composite.parts for lo, hi in part.zones)
+    return tuple(f"nothing is claimed where the argument of a unit lies between {lo!r} and {hi!r}" for lo, hi in zones)

@@ -1,0 +1,139 @@
+"""`weightwright run`, `check` and `info`: what can be done with a saved network."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import weightwright as ww
+from weightwright.cli.app import Draw, Json, Net, Plot, apart, progress_shown, show
+
+
+def run(
+    path: Net,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="VALUES", help="Numbers; from standard input if there are none.")
+    ] = None,
+    on_domain: Annotated[
+        Literal["raise", "clamp", "ignore"], typer.Option(help="What to do with values outside the domain.")
+    ] = "raise",
+    json: Json = False,
+) -> None:
+    """Check the network, run it, and print x, network(x) and the proven bound, a line each.
+
+    A network of several inputs takes as many values at a time; one of sequences all numbers of a sequence, token by
+    token, and prints a line for each token. The bound is - where nothing is proven: outside the domain, in a dead zone,
+    and where it was only measured or bounds a norm.
+    """
+    with progress_shown("checking the certificate"):
+        import torch
+
+        from weightwright import report
+        from weightwright.adversary.sequences import excepted
+
+        net = ww.load(_file(path), on_domain=on_domain)
+    tokens, features = net.network.tokens, len(net.network.inputs)
+    sequences = tokens not in (None, 1) or len(net.network.outputs) > 1
+    count = (tokens or 1) * features
+    numbers = _numbers(values or _from_stdin())
+    if len(numbers) % count:
+        what = f" ({tokens} tokens of {features})" if sequences else ""
+        raise ValueError(f"the network takes {count} numbers at a time{what}, and {len(numbers)} were given")
+    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, tokens or 1, features)  # shown as the network takes them
+    with torch.no_grad():
+        y = net(x)
+    if sequences:
+        rows = report.value_facts(net, x.tolist(), y.tolist(), excepted(net, x))
+    else:
+        rows = report.value_facts(net, x[:, 0].tolist(), y[:, 0, 0].tolist(), excepted(net, x))
+    if json:
+        said = net.certificate
+        typer.echo(report.to_json({"file": str(path), "status": said.status if said else None, "values": rows}))
+    else:
+        typer.echo("\n".join(report.value_lines(net, rows, heading=sys.stdout.isatty())))
+
+
+def check(
+    path: Net,
+    search: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Also look so long for an input that exceeds the bound.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees."""
+    with progress_shown("checking the certificate") as progress:
+        from weightwright import report
+
+        start = time.perf_counter()
+        certificate = ww.check(_file(path))
+        seconds = time.perf_counter() - start
+        facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}
+        worst, unsearched = None, None
+        if search is not None:
+            progress("looking for the worst input")
+            try:
+                worst = ww.search(ww.load(path, verify=False), search)
+                facts["search"] = dataclasses.asdict(worst)
+            except ww.WeightwrightError as error:  # what was checked is shown all the same
+                unsearched = error
+    show(facts, json)
+    if unsearched is not None:
+        raise unsearched
+    if worst is not None and worst.violated:
+        raise ww.CertificateError(f"at x = {worst.x!r} the error is {worst.error!r}, above the bound {worst.bound!r}")
+
+
+def info(path: Net, plot: Plot = None, draw: Draw = None, json: Json = False) -> None:
+    """Show what is in the file, as claimed. Nothing is proven or checked.
+
+    --plot is for functions of one or two variables: the function and the error. --draw shows any network's layers.
+    """
+    apart(plot=plot, draw=draw)
+    with progress_shown("reading") as progress:
+        from weightwright import report
+
+        for picture in (plot, draw):
+            if picture is not None:
+                report.check_plottable(picture)
+        net = ww.load(_file(path), verify=False)
+        facts = {"file": str(path), **report.network_facts(net, f"weightwright check {shlex.quote(str(path))}")}
+        if plot is not None:
+            progress("drawing")
+            report.plot_network(net, plot)
+            facts["plot"] = str(plot)
+        if draw is not None:
+            progress("drawing")
+            report.draw_network(net, draw)
+            facts["drawing"] = str(draw)
+    show(facts, json)
+
+
+def _numbers(texts: list[str]) -> list[float]:
+    def number(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number") from None
+
+    return [number(text) for text in texts]
+
+
+def _from_stdin() -> list[str]:
+    if sys.stdin.isatty():
+        typer.echo("reading values; end with Ctrl-D", err=True)
+    texts = sys.stdin.buffer.read().decode(errors="replace").split()
+    if not texts:
+        raise ValueError("no values: give them after the file, or on standard input")
+    return texts
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a saved network")
+    return path

@@ -1,0 +1,197 @@
+"""A network that runs a rule in a loop: one pass compiled like any function, then once more with its own result.
+
+Passes are joined by two linear maps. The first takes the examples, which the stream has kept, and copies the first
+token's new state to every token: exactly, whatever rounding has made of the others. The second is the embedding.
+
+An update rule in PyTorch as a graph of columns: (examples, state) to the new state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import weightwright.tracing  # noqa: F401  (registers all operations)
+from weightwright.approximation.task import outward
+from weightwright.box import Box
+from weightwright.certify import certified_one_pass
+from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
+from weightwright.claims.prompt import OnePass
+from weightwright.claims.target import UNREAD, Composite, PartClaim
+from weightwright.compiler.compile import proven, without_jumps
+from weightwright.compiler.lowering.lower import Lowered
+from weightwright.errors import FormulaError, ToleranceError, UnsupportedOperation
+from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
+from weightwright.network.layers import Bools
+from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.module import OnDomain
+from weightwright.tracing.operands import as_traced
+from weightwright.tracing.repeated import graphs_differ, repeated
+from weightwright.tracing.sheet import Sheet
+from weightwright.tracing.symbolic import Traced
+from weightwright.tracing.user_source import boundary
+
+
+def traced_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
+    """The columns of rule(examples (samples, features), state (states,)), on a token for every example.
+
+    The inputs of a token are its example's features, then the state, the same on every token. The outputs are all
+    inputs, as they are, then the new state.
+
+    >>> traced_rule(lambda x, w: w - (x * w).mean(dim=0), samples=3, features=2, states=2, name="r").outputs[:4]
+    (0, 1, 2, 3)
+    """
+    return repeated(lambda: _trace(rule, Sheet(samples, free=False), features, states, name), graphs_differ, name)
+
+
+def the_rule(graph: Graph, states: int) -> Graph:
+    """The same columns with the new state alone for outputs."""
+    return dataclasses.replace(graph, outputs=graph.outputs[-states:])
+
+
+@boundary
+def _trace(rule: Callable[..., Any], sheet: Sheet, features: int, states: int, name: str) -> Graph:
+    examples = sheet.input(features)  # (samples, features)
+    inputs = [sheet.columns.input(place) for place in range(features + states)]
+    state = np.array(inputs[features:]) * (sheet.n + 1)  # codes of columns that hold the same on every token
+    result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
+    graph = sheet.columns.graph(name, [*inputs, *_new_state(sheet, result, states, name)])
+    return dataclasses.replace(graph, nodes=tuple(_named(node, features) for node in graph.nodes))
+
+
+def _named(node: Node, features: int) -> Node:
+    if node.op != INPUT or node.index < features:
+        return node
+    return dataclasses.replace(node, label=f"state[{node.index - features}]")
+
+
+def _new_state(sheet: Sheet, result: Any, states: int, name: str) -> list[int]:
+    if isinstance(result, torch.Tensor):
+        result = as_traced(sheet, result)
+    if not isinstance(result, Traced):
+        raise UnsupportedOperation(f"{name} returns {type(result).__name__}, not the new state as a tensor")
+    if tuple(result.shape) != (states,):
+        raise UnsupportedOperation(
+            f"{name} returns shape {tuple(result.shape)} for a state of shape ({states},); return the new state,"
+            f" {states} numbers (means over the examples are taken along dim=0)"
+        )
+    with sheet.operation(f"what {name} returns"):
+        return sheet.settled(result.codes, None)
+
+
+#: What to do where a pass cannot be proven.
+UNPROVEN = "or run(..., proof='measured'), which proves nothing"
+LARGER = (
+    "What may help: clamp what is divided by or add a constant to it, smaller boxes of examples and state, a larger tol"
+)
+
+
+def compile_rule(
+    rule: Callable[..., Any],
+    name: str,
+    steps: int,
+    samples: int,
+    examples: Box,
+    state: Box,
+    tol: float,
+    on_domain: OnDomain = "raise",
+    progress: Callable[[str], None] = lambda message: None,
+) -> AttentionNetwork:
+    """The rule, `steps` times in a loop, on (samples, features + states): an example and the first state a token.
+
+    examples: (features,) or (samples, features); state: (states,). From any examples and any state of these boxes one
+    pass is within the certificate's bound, at most tol, of the rule. Every token returns the last state.
+    """
+    start = time.perf_counter()
+    claim = OnePass(examples.lo.shape[-1], state.lo.shape[-1])
+    box = outward(side_by_side(examples, state), "float64")
+    progress("tracing")
+    graph = traced_rule(rule, samples, claim.features, claim.states, name)
+    without_jumps(graph)
+    progress(f"lowering {len(graph.nodes)} columns")
+
+    def certify(lowered: Lowered) -> AttentionNetwork:
+        network, composite = looped(lowered, graph, claim, steps)
+        return certified_one_pass(network, composite, box, claim)
+
+    try:
+        return proven(graph, box, tol, "float64", on_domain, progress, start, certify, f"{LARGER}; {UNPROVEN}")
+    except ToleranceError as error:
+        if str(error).endswith(UNPROVEN):
+            raise
+        raise ToleranceError(f"{error}. {LARGER}; {UNPROVEN}", error.best) from error
+    except FormulaError as error:
+        raise type(error)(f"{error}; {UNPROVEN}") from error
+
+
+def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[Network, Composite]:
+    """The loop around one pass, and what is claimed about the pass: its outputs are all inputs, then the new state."""
+    e, s = claim.features, claim.states
+    one = _renamed(lowered.network, e, s)
+    n, width, places = one.tokens, len(one.embed.coordinates), one.read.terms[0].A.argmax(axis=0)
+    assert n is not None
+    pick = np.eye(width)[:, places]  # (width, inputs and new state)
+    stays, new, first = np.zeros((width, e + s)), np.zeros((width, e + s)), np.zeros((n, n))
+    stays[:, :e], new[:, e:], first[:, 0] = pick[:, :e], pick[:, e + s :], 1.0
+    gather = Linear(one.inputs, (Term(stays), Term(new, first)), np.zeros((1, e + s)))
+    read = Linear(one.inputs[e:], (Term(pick[:, e : e + s]),), np.zeros((1, s)))
+    network = dataclasses.replace(one, layers=(Loop((*one.layers, gather, one.embed), steps),), read=read)
+    rule = the_rule(graph, s)
+    needed = tokens_read(rule)
+    parts = tuple(dataclasses.replace(part, units=_read(part, rule, needed)) for part in lowered.composite.parts)
+    return network, dataclasses.replace(lowered.composite, ridge=rule, parts=parts)
+
+
+def tokens_read(graph: Graph) -> Bools:
+    """(columns, tokens): where a column's number has a part in the outputs of the first token. A softmax counts on all
+    tokens, since a claim about its head is about all of them."""
+    read = np.zeros((len(graph.nodes), graph.tokens or 1), dtype=bool)
+    read[list(graph.outputs), 0] = True
+    for place in reversed(range(len(graph.nodes))):
+        node = graph.nodes[place]
+        if node.op == SOFTMAX:
+            read[place] = True
+        for k in node.of:
+            read[k] |= (graph.matrices[node.index][read[place]] != 0).any(axis=0) if node.op == MIX else read[place]
+    return read
+
+
+def _read(part: PartClaim, graph: Graph, read: Bools) -> tuple[int, ...]:
+    """The part's units, where anybody reads them."""
+    n, K = graph.tokens or 1, len(graph.nodes)
+
+    def column(unit: int) -> int:
+        return unit // n if unit // n < K else (unit // n - K) // 2
+
+    return tuple(unit if read[column(unit), token] else UNREAD for token, unit in enumerate(part.units))
+
+
+def _renamed(network: Network, e: int, s: int) -> Network:
+    """Inputs and outputs by what they are."""
+    inputs = tuple(f"x[{c}]" for c in range(e)) + tuple(f"state[{j}]" for j in range(s))
+    outputs = [f"kept {name}" for name in inputs] + [f"new state[{j}]" for j in range(s)]
+    new = dict(zip((f"out[{m}]" for m in range(len(outputs))), outputs, strict=True))
+
+    def named(layer: Layer) -> Any:
+        assert isinstance(layer, Linear | Attention)
+        return dataclasses.replace(layer, coordinates=tuple(new.get(name, name) for name in layer.coordinates))
+
+    layers = tuple(named(layer) for layer in network.layers)
+    return dataclasses.replace(
+        network, inputs=inputs, embed=named(network.embed), layers=layers, read=named(network.read)
+    )
+
+
+def side_by_side(examples: Box, state: Box) -> Box:
+    """(features + states,), or (samples, features + states)."""
+    rows = examples.lo.shape[:-1]
+    ends = [
+        np.concatenate([a, np.broadcast_to(b, (*rows, len(b)))], axis=-1)
+        for a, b in ((examples.lo, state.lo), (examples.hi, state.hi))
+    ]
+    return Box(*ends)

@@ -1,0 +1,172 @@
+"""Where errors come from and how much each costs: sensitivities of the outputs, tolerances, and errors on the way.
+
+Everything here is a plain float and an estimate; the checker decides.
+
+How a product of two columns becomes the difference of two squares, balanced and scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.claims.graph import MIX, PRODUCT, SOFTMAX, ProductClaim
+from weightwright.compiler.lowering.ranges import PARTS, Ranges, enclosed
+from weightwright.network.layers import Floats
+from weightwright.prover.rounding import UNIT
+
+#: Bits of the middles that are taken off the factors.
+BITS = 20
+#: A factor counts as reaching at least so much of how far the other does.
+LEAST = 2.0**-40
+
+
+def product_claim(unit: int, ranges: Ranges, off: tuple[float, float], lemma: int) -> ProductClaim:
+    """How a product becomes two squares of numbers in [-1, 1]; off: what the two factors may be off by."""
+    of = ranges.forms.graph.nodes[unit].of
+    ends = [(float(lo.min()), float(hi.max())) for lo, hi in (ranges.of(c) for c in of)]
+    (x, a), (y, b) = (_middle(*interval) for interval in ends)
+    a, b = a + off[0], b + off[1]
+    a, b = max(a, LEAST * b), max(b, LEAST * a)  # a factor that hardly moves
+    balance = 2.0 ** round(math.log2(b / a) / 2) if a > 0 and b > 0 else 1.0
+    reach = (balance * a + b / balance) * (1 + 2.0**-20)
+    scale = 2.0 ** math.floor(-math.log2(reach)) if reach > 0 else 1.0
+    return ProductClaim(unit, balance, scale, x, y, lemma)
+
+
+def _middle(lo: float, hi: float) -> tuple[float, float]:
+    """The middle in few bits, or 0 if that costs little; and how far the interval reaches from it."""
+    middle = lo / 2 + hi / 2
+    if abs(middle) <= (hi - lo) / 32:
+        return 0.0, max(abs(lo), abs(hi))
+    mantissa, exponent = math.frexp(middle)
+    few = math.ldexp(round(mantissa * 2**BITS), exponent - BITS)
+    return few, max(hi - few, few - lo)
+
+
+#: The share of the tolerance that functions may use; the rest is left to rounding.
+SHARE = 0.6
+#: A softmax moves by at most this times the largest move of its arguments.
+SOFTMAX_SLOPE = 0.5
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Bounds on how much a unit moves when its arguments do, token by token."""
+
+    functions: dict[int, Floats]  # unit -> (tokens,)
+    factors: dict[int, tuple[float, float]]  # product -> for each of its two factors
+
+    @classmethod
+    def over(cls, ranges: Ranges) -> Slopes:
+        forms = ranges.forms
+        functions, factors = {}, {}
+        for unit in forms.plan.units:
+            function = forms.plan.functions.get(unit)
+            if function is not None:
+                lo, hi = ranges.of(function.base)
+                slope = enclosed(function.formula, lo, hi, order=1, parts=4 * PARTS)
+                functions[unit] = np.maximum(abs(slope[0]), abs(slope[1]))
+            elif forms.graph.nodes[unit].op == PRODUCT:
+                # two squares of numbers in [-1, 1], of slope at most 2; and what is added to their difference
+                claim = product_claim(unit, ranges, (0.0, 0.0), -1)
+                squares = claim.balance / claim.scale, 1 / (claim.balance * claim.scale)
+                factors[unit] = squares[0] + abs(claim.y), squares[1] + abs(claim.x)
+        return cls(functions, factors)
+
+
+def sensitivities(ranges: Ranges, slopes: Slopes) -> tuple[dict[int, float], int]:
+    """For every unit what an error of 1 in it, on all tokens, moves an output by at most; and how many heads can err
+    on the way to one output."""
+    forms = ranges.forms
+    graph, n = forms.graph, forms.n
+    O = n * len(graph.outputs)  # noqa: E741  (outputs, token by token)
+    own, through = np.zeros((2, forms.size, O, n))
+
+    def reaches(column: int, moved: Floats, *totals: Floats) -> None:
+        for total in totals:
+            weights = abs(forms[column].weights)
+            used = np.flatnonzero(weights)
+            total[used] += weights[used, None, None] * moved
+
+    for m, column in enumerate(graph.outputs):
+        moved = np.zeros((len(graph.outputs), n, n))
+        moved[m] = np.eye(n)
+        reaches(column, moved.reshape(O, n), own, through)
+    for unit in reversed(forms.plan.units):
+        node, moved = graph.nodes[unit], through[forms.place[unit]]
+        if unit in forms.plan.functions:
+            reaches(forms.plan.functions[unit].base, slopes.functions[unit] * moved, own, through)
+        elif node.op == MIX:
+            reaches(node.of[0], moved @ abs(graph.matrices[node.index]), own, through)
+        elif node.op == SOFTMAX:
+            for column in node.of:
+                reaches(column, SOFTMAX_SLOPE * moved, own, through)
+        else:
+            lemma, factors = ranges.lemmas.get(unit), slopes.factors[unit]
+            for index, column in enumerate(node.of):
+                if lemma is not None and lemma.index == index:
+                    reaches(column, factors[index] * moved, own)
+                    reaches(forms.plan.functions[column].base, lemma.slope * moved, own, through)
+                else:
+                    reaches(column, factors[index] * moved, own, through)
+    heads = np.zeros(O)
+    found = {}
+    for unit in forms.plan.units:
+        if graph.nodes[unit].op not in (MIX, SOFTMAX):
+            moved = own[forms.place[unit]]
+            found[unit] = float(moved.sum(axis=1).max())
+            heads += moved.any(axis=1) * (1 if unit in forms.plan.functions else 2)
+    return found, max(1, int(heads.max()))
+
+
+def shares(tol: float, sensitivity: dict[int, float], heads: int) -> dict[int, float]:
+    """What every unit's own error may be, for outputs within SHARE tol: each head costs an output the same."""
+    return {unit: SHARE * tol / (heads * max(s, 1e-300)) for unit, s in sensitivity.items()}
+
+
+class Errors:
+    """What every column may be off by, from what every unit's own heads are off by."""
+
+    def __init__(self, ranges: Ranges, slopes: Slopes, own: dict[int, float], dtype: str) -> None:
+        self.ranges, self.unit = ranges, UNIT[dtype]
+        forms, self.basis = ranges.forms, np.zeros_like(ranges.lo)  # (tokens, d + units)
+        self.size = np.maximum(abs(ranges.lo), abs(ranges.hi))
+        for unit in forms.plan.units:
+            node, place = forms.graph.nodes[unit], forms.place[unit]
+            incoming = [self.of(c) for c in forms.arguments(unit)]
+            if unit in forms.plan.functions:
+                moved = slopes.functions[unit] * incoming[0] + own[unit]
+            elif node.op == MIX:
+                A = abs(forms.graph.matrices[node.index])
+                lo, hi = ranges.of(node.of[0])
+                moved = A @ (incoming[0] + 64 * self.unit * np.maximum(abs(lo), abs(hi)))
+                self.size[:, place] = A @ np.maximum(abs(lo), abs(hi))
+            elif node.op == SOFTMAX:
+                moved = SOFTMAX_SLOPE * np.max(incoming, axis=0) + 64 * self.unit
+            else:
+                moved = self._product(unit, slopes, incoming) + own[unit]
+            self.basis[:, place] = moved
+
+    def of(self, column: int) -> Floats:
+        """Token by token."""
+        form = self.ranges.forms[column]
+        w = abs(form.weights)
+        rounding = (np.count_nonzero(w) + 4) * self.unit * (self.size @ w + abs(form.constants))
+        return self.basis @ w + (0.0 if np.count_nonzero(w) == 1 and not form.constants.any() else rounding)
+
+    def _product(self, unit: int, slopes: Slopes, incoming: list[Floats]) -> Floats:
+        lemma, factors = self.ranges.lemmas.get(unit), slopes.factors[unit]
+        total = incoming[0] * incoming[1]
+        for index in (0, 1):
+            if lemma is not None and lemma.index == index:
+                forms = self.ranges.forms
+                g = forms.graph.nodes[unit].of[index]
+                V = self.of(forms.plan.functions[g].base)
+                own = np.maximum(incoming[index] - slopes.functions[g] * V, 0.0)
+                total = total + lemma.slope * V + factors[index] * own
+            else:
+                total = total + factors[index] * incoming[index]
+        return total

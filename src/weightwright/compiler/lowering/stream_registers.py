@@ -1,0 +1,204 @@
+"""The coordinates of a compiled network and its registers: tables of functions, choices of softmaxes, padding.
+
+The stream has these coordinates, in this order, each only where it is needed:
+
+    one                  1 on data tokens, 0 on registers
+    pos[i]               1 on data token i
+    register, table      1 on every register; 1 on every register but the first
+    padding              1 on the first register, which has no value: it takes the rest of a row
+    key, offset, value   of a table, on its registers; the offset hides all other registers
+    choice[j], offset    one-hot on the registers of a softmax
+    the cells            0 on registers
+
+Where tokens are mixed, a head takes what cells hold, and registers must go on holding 0 there, also in a plain
+Transformer, which runs every head on them: their queries have an entry of their own, 0 on data tokens, that hides
+everything from them but what has no value.
+
+Constant matrices on the tokens as heads with constant scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.approximation.table import Part
+from weightwright.heads.registers import HIDDEN, Table
+from weightwright.network import Head, Sees
+from weightwright.network.layers import Floats
+
+#: Row sums that differ by less than this count as equal: what is left is rounding.
+EQUAL = 1e-14
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """One head: softmax of scores_ij over the tokens j, times factor; `padding` are scores of a key of value 0."""
+
+    factor: float
+    scores: Floats  # (n, n)
+    padding: Floats | None = None  # (n,)
+
+
+def mixings(A: Floats) -> tuple[Mixing, ...]:
+    """Heads that add up to the matrix: one if its entries have one sign, else two.
+
+    The weights of a head add up to 1, so the rows of its matrix have one sum. Where those of A differ, a register of
+    value 0 takes the rest.
+    """
+    if not A.any():
+        return ()
+    plus, minus = np.maximum(A, 0.0), np.maximum(-A, 0.0)
+    return tuple(_one(part, sign) for part, sign in ((plus, 1.0), (minus, -1.0)) if part.any())
+
+
+def _one(A: Floats, sign: float) -> Mixing:
+    sums = A.sum(axis=1)
+    D = float(sums.max())
+    padded = bool(np.ptp(sums) > EQUAL * D)
+    used = A != 0
+    # equal entries share the weight evenly, and exactly, if their scores are 0
+    entries = A[used]
+    even = bool((entries == entries[0]).all()) and not padded
+    scores = np.where(used, 0.0 if even else np.log(np.where(used, A, 1.0) / D), HIDDEN)
+    if even:
+        D = float(entries[0]) * int(used.sum(axis=1)[0])
+    rest = np.maximum(1 - sums / D, 0.0)
+    rest = np.where(rest > EQUAL, rest, 0.0)
+    padding = np.where(rest > 0, np.log(np.where(rest > 0, rest, 1.0)), HIDDEN) if padded else None
+    return Mixing(sign * D, scores, padding)
+
+
+class Registers:
+    """Which coordinate is which, what registers hold, and the heads that read them."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        softmaxes: Sequence[int],  # sizes
+        tokens: int,  # 0 where none are mixed
+        cells: Sequence[str],
+        farthest: float,
+    ) -> None:
+        names = _Names()
+        self.one = names.add("one")
+        start = len(names.all)
+        for i in range(tokens):
+            names.add(f"pos[{i}]")
+        self.positions = slice(start, start + tokens)
+        self.mixes = tokens > 0
+        if self.mixes:
+            self.register, self.table, self.padding = (names.add(name) for name in ("register", "table", "padding"))
+        self._columns: dict[tuple[int, int], int] = {}
+        self._rows: dict[tuple[int, int], tuple[int, int]] = {}
+        self._tables: dict[tuple[int, int], Table] = {}
+        self.padding_rows = (0, 1)
+        row = int(self.mixes)
+        for part in parts:
+            for index, table in enumerate(part.tables):
+                assert (table.weight, table.own, table.window) == (1.0, None, None)  # as `spectral_part` makes them
+                key = id(part), index
+                self._columns[key] = names.add(f"key of {part.profile}")
+                names.add(f"offset of {part.profile}")
+                names.add(f"value of {part.profile}")
+                self._tables[key], self._rows[key] = table, (row, row + len(table.keys))
+                row += len(table.keys)
+        self.hidden = HIDDEN
+        while self.hidden > HIDDEN - farthest:  # a power of two, and below every argument of a softmax
+            self.hidden *= 2
+        self._choices: dict[int, int] = {}
+        self._choice_rows: dict[int, tuple[int, int]] = {}
+        for k in softmaxes:
+            self._choices[k], self._choice_rows[k] = len(names.all), (row, row + k)
+            for j in range(k):
+                names.add(f"choice[{j}] of {k}")
+            names.add(f"offset of choices of {k}")
+            row += k
+        self._count = row
+        self._first_cell = len(names.all)
+        for name in cells:
+            names.add(name)
+        self.names, self.width = tuple(names.all), len(names.all)
+
+    def cell(self, index: int) -> int:
+        return self._first_cell + index
+
+    def registers(self) -> Floats:
+        """(registers, coordinates)."""
+        held = np.zeros((self._count, self.width))
+        for key, table in self._tables.items():
+            rows, column = slice(*self._rows[key]), self._columns[key]
+            held[:, column + 1] = HIDDEN / table.beta
+            held[rows, column], held[rows, column + 1], held[rows, column + 2] = table.keys, table.offsets, table.values
+        for k, first in self._choices.items():
+            rows = slice(*self._choice_rows[k])
+            held[:, first + k] = self.hidden
+            held[rows, first : first + k], held[rows, first + k] = np.eye(k), 0.0
+        if self.mixes:
+            held[:, self.register], held[1:, self.table], held[0, self.padding] = 1.0, 1.0, 1.0
+        return held
+
+    def part_head(self, part: Part, index: int, source: int, row: Floats, role: str) -> Head:
+        """The head of one of a part's tables, on the cell `source`; its result goes to all coordinates of the row."""
+        key = id(part), index
+        table, column = self._tables[key], self._columns[key]
+        W_Q, W_K, W_V = np.zeros((self.width, 2)), np.zeros((self.width, 2)), np.zeros((self.width, 1))
+        W_Q[source, 0], W_Q[self.one, 1] = part.query.scale, 1.0
+        W_Q[self.one, 0] = -part.query.centre * part.query.scale
+        W_K[column, 0], W_K[column + 1, 1], W_K[self.one, 1] = 1.0, 1.0, HIDDEN / table.beta
+        W_V[column + 2, 0] = 1.0
+        W_Q, W_K = self._sparing_registers(W_Q, W_K, HIDDEN / table.beta)
+        return Head(role, W_Q, W_K, W_V, row[None], table.beta, Sees(self._rows[key], "none"))
+
+    def softmax_head(self, sources: Sequence[int], W_O: Floats, role: str) -> Head:
+        """The head whose scores are the cells `sources` and whose weights are its result."""
+        k = len(sources)
+        first = self._choices[k]
+        W_Q, W_K, W_V = np.zeros((self.width, k + 1)), np.zeros((self.width, k + 1)), np.zeros((self.width, k))
+        W_Q[list(sources), range(k)] = 1.0
+        W_Q[self.one, k] = 1.0
+        W_K[first : first + k, :k], W_K[first + k, k], W_K[self.one, k] = np.eye(k), 1.0, self.hidden
+        W_V[first : first + k] = np.eye(k)
+        W_Q, W_K = self._sparing_registers(W_Q, W_K, self.hidden)
+        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(self._choice_rows[k], "none"))
+
+    def _sparing_registers(self, W_Q: Floats, W_K: Floats, hidden: float) -> tuple[Floats, Floats]:
+        """One more entry of query and key, for registers only: they see none that has a value."""
+        if not self.mixes:
+            return W_Q, W_K
+        W_Q, W_K = (np.pad(W, ((0, 0), (0, 1))) for W in (W_Q, W_K))
+        W_Q[self.register, -1], W_K[self.table, -1] = 1.0, hidden
+        return W_Q, W_K
+
+    def mixing_head(self, mixing: Mixing, W_V: Floats, W_O: Floats, role: str) -> Head:
+        """A head with constant scores. Data tokens see data tokens, and the padding where it has scores; registers see
+        registers, whose cells hold 0."""
+        n = len(mixing.scores)
+        W_Q, W_K = np.zeros((self.width, n + 2)), np.zeros((self.width, n + 2))
+        W_Q[self.positions, :n], W_Q[self.one, n], W_Q[self.register, n + 1] = np.eye(n), 1.0, 1.0
+        W_K[self.positions, :n], W_K[self.one, n + 1] = mixing.scores.T, HIDDEN
+        W_K[self.register if mixing.padding is None else self.table, n] = HIDDEN
+        if mixing.padding is not None:
+            W_K[self.padding, :n] = mixing.padding
+        seen = (0, 0) if mixing.padding is None else self.padding_rows
+        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "all"))
+
+
+class _Names:
+    """Different names for everything: a name that comes again is numbered."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._seen: set[str] = set()
+
+    def add(self, name: str) -> int:
+        """The number of the coordinate."""
+        different, number = name, 1
+        while different in self._seen:
+            number += 1
+            different = f"{name} ({number})"
+        self._seen.add(different)
+        self.all.append(different)
+        return len(self.all) - 1

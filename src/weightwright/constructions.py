@@ -1,0 +1,98 @@
+"""The papers' constructions, one file each, and a registry by id (`registry.THEOREMS`, `weightwright theorems`).
+
+Every function returns a network with its certificate, and says more about itself in `net.about`. Names are loaded on
+first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weightwright.theorems.descent.gradients import in_context_gradients, per_sample_gradients
+    from weightwright.theorems.descent.pairs import in_context_step_of_pairs, logistic_step
+    from weightwright.theorems.descent.steps import in_context_step
+    from weightwright.theorems.descent.truncated import in_context_truncated_linear, in_context_truncated_linear_heads
+    from weightwright.theorems.grids.bumps import bumps
+    from weightwright.theorems.grids.grid_lookup import (
+        sequence_to_scalar,
+        sequence_to_scalar_softmax,
+        sequence_to_sequence,
+        sequence_to_sequence_softmax,
+    )
+    from weightwright.theorems.hopfield.hopfield_layer import hopfield_function
+    from weightwright.theorems.hopfield.hopfield_prompt import hopfield_gradients
+    from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
+    from weightwright.theorems.linear.hardmax import nearly_hardmax
+    from weightwright.theorems.linear.literal import literal_truncated_linear
+    from weightwright.theorems.linear.one_head import truncated_linear
+    from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+    from weightwright.theorems.relu.emulated import relu_network
+    from weightwright.theorems.relu.native import native_relu
+    from weightwright.theorems.relu.token_mixing import token_mixing
+
+__all__ = [
+    "bumps",
+    "clipped_relu",
+    "hard_tanh",
+    "hopfield_function",
+    "hopfield_gradients",
+    "in_context_gradients",
+    "in_context_step",
+    "in_context_step_of_pairs",
+    "in_context_truncated_linear",
+    "in_context_truncated_linear_heads",
+    "literal_truncated_linear",
+    "logistic_step",
+    "native_relu",
+    "nearly_hardmax",
+    "per_sample_gradients",
+    "relu",
+    "relu_network",
+    "sequence_to_scalar",
+    "sequence_to_scalar_softmax",
+    "sequence_to_sequence",
+    "sequence_to_sequence_softmax",
+    "token_mixing",
+    "truncated_linear",
+    "truncated_linear_heads",
+]
+
+#: Where each function stands, below `weightwright.theorems`.
+_HOMES = {
+    "in_context_gradients": "descent.gradients",
+    "per_sample_gradients": "descent.gradients",
+    "in_context_step_of_pairs": "descent.pairs",
+    "logistic_step": "descent.pairs",
+    "in_context_step": "descent.steps",
+    "in_context_truncated_linear": "descent.truncated",
+    "in_context_truncated_linear_heads": "descent.truncated",
+    "bumps": "grids.bumps",
+    "sequence_to_scalar": "grids.grid_lookup",
+    "sequence_to_scalar_softmax": "grids.grid_lookup",
+    "sequence_to_sequence": "grids.grid_lookup",
+    "sequence_to_sequence_softmax": "grids.grid_lookup",
+    "hopfield_function": "hopfield.hopfield_layer",
+    "hopfield_gradients": "hopfield.hopfield_prompt",
+    "clipped_relu": "linear.activations",
+    "hard_tanh": "linear.activations",
+    "relu": "linear.activations",
+    "nearly_hardmax": "linear.hardmax",
+    "literal_truncated_linear": "linear.literal",
+    "truncated_linear": "linear.one_head",
+    "truncated_linear_heads": "linear.shared_anchors",
+    "relu_network": "relu.emulated",
+    "native_relu": "relu.native",
+    "token_mixing": "relu.token_mixing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weightwright.constructions' has no attribute {name!r}")
+    return getattr(import_module(f"weightwright.theorems.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Interval and ball arithmetic that anyone may use: the prover takes intervals, the checker takes balls."""

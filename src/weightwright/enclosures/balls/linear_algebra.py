@@ -1,0 +1,170 @@
+"""Numbers in balls for whole lists at once: formulas, products with matrices, and floats on the safe side.
+
+Linear systems and weighted sums of rows in balls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from flint import arb, arb_mat, fmpq
+
+from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.network.layers import Floats
+
+Balls = list[arb]
+
+
+def evaluate(expression: Expression, at: Mapping[str, Balls]) -> Balls:
+    """The expression at every place of the lists; NaN where it is undefined. Sharp for narrow balls only."""
+    count = len(next(iter(at.values())))
+
+    def leaf(node: Number | Variable) -> Balls:
+        if isinstance(node, Variable):
+            return at[node.name]
+        return [arb(fmpq(node.value.numerator, node.value.denominator))] * count
+
+    def node(op: str, args: Sequence[Balls]) -> Balls:
+        rule = _RULES[op]
+        return [rule(*items) for items in zip(*args, strict=True)] if args else [rule()] * count
+
+    return fold(expression, leaf, node)
+
+
+def balls(array: Floats | Iterable[float]) -> Balls:
+    """Floats, exactly."""
+    return [arb(float(x)) for x in array]
+
+
+def matrix(array: Floats) -> arb_mat:
+    return arb_mat(np.asarray(array, dtype=np.float64).tolist())
+
+
+def product(A: arb_mat, x: Balls) -> Balls:
+    """A x, entry by entry."""
+    column: Balls = (A * arb_mat([[entry] for entry in x])).entries()
+    return column
+
+
+def norm(x: Iterable[arb]) -> arb:
+    """The Euclidean length."""
+    return sum((entry * entry for entry in x), arb(0)).nonnegative_part().sqrt()
+
+
+def float_above(x: arb) -> float:
+    """A float that is not below any number of the ball; infinity where nothing is known."""
+    if x.is_nan():
+        return math.inf
+    top = x.upper()
+    nearest = float(top)
+    return nearest if math.isinf(nearest) or arb(nearest) >= top else math.nextafter(nearest, math.inf)
+
+
+def float_below(x: arb) -> float:
+    return -float_above(-x)
+
+
+def _quotient(a: arb, b: arb) -> arb:
+    return arb.nan() if b.contains(0) else a / b
+
+
+def _sigmoid(a: arb) -> arb:
+    return 1 / (1 + (-a).exp())
+
+
+def _sign(a: arb) -> arb:
+    """Any value between where the sign is not known."""
+    if a > 0:
+        return arb(1)
+    if a < 0:
+        return arb(-1)
+    return arb.nan() if a.is_nan() else arb(0, 1)
+
+
+_RULES: dict[str, Callable[..., arb]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _quotient,
+    "pow": lambda a, b: a**b,
+    "neg": lambda a: -a,
+    "pi": arb.pi,
+    "e": arb.const_e,
+    "exp": arb.exp,
+    "log": arb.log,
+    "sqrt": arb.sqrt,
+    "sin": arb.sin,
+    "cos": arb.cos,
+    "tan": arb.tan,
+    "atan": arb.atan,
+    "tanh": arb.tanh,
+    "sigmoid": _sigmoid,
+    "softplus": lambda a: a.exp().log1p(),
+    "gelu": lambda a: a * (1 + (a / arb(2).sqrt()).erf()) / 2,
+    "silu": lambda a: a * _sigmoid(a),
+    "erf": arb.erf,
+    "abs": abs,
+    "relu": lambda a: a.max(arb(0)),
+    "sign": _sign,
+    "step": lambda a: (1 + _sign(a)) / 2,
+    "max": lambda a, b: a.max(b),
+    "min": lambda a, b: a.min(b),
+    "clip": lambda a, lo, hi: a.max(lo).min(hi),
+}
+
+
+def solved(G: arb_mat, b: Balls) -> Balls | None:
+    """G^-1 b; None where G is not proven to be nonsingular."""
+    try:
+        found: Balls = G.solve(arb_mat([[entry] for entry in b])).entries()
+    except ZeroDivisionError:
+        return None
+    return found if all(entry.is_finite() for entry in found) else None
+
+
+def inverse(G: arb_mat) -> arb_mat | None:
+    """G^-1; None where G is not proven to be nonsingular."""
+    try:
+        found = G.inv()
+    except ZeroDivisionError:
+        return None
+    return found if all(entry.is_finite() for entry in found.entries()) else None
+
+
+def diagonal(entries: Balls) -> arb_mat:
+    return arb_mat([[entry if i == j else arb(0) for j in range(len(entries))] for i, entry in enumerate(entries)])
+
+
+def weighted_rows(rows: arb_mat, weights: Balls) -> arb_mat:
+    """Every row times its weight."""
+    return arb_mat([[s * a for a in row] for s, row in zip(weights, rows.table(), strict=True)])
+
+
+def dot(a: Balls, b: Balls) -> arb:
+    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
+
+
+def root(x: arb) -> arb:
+    """Of a number that is known not to be negative."""
+    return x.nonnegative_part().sqrt()
+
+
+def length(x: Balls, inverted: arb_mat) -> arb:
+    """|x|_{M^-1}, where the inverse of M is given."""
+    return root(dot(x, product(inverted, x)))
+
+
+def row_lengths(rows: arb_mat, inverted: arb_mat) -> Balls:
+    """|a|_{M^-1} of every row a."""
+    pulled = (rows * inverted).table()
+    return [root(dot(row, other)) for row, other in zip(rows.table(), pulled, strict=True)]
+
+
+def box_around(centre: Balls, inverted: arb_mat, radius: arb) -> Balls:
+    """In every coordinate what is within the radius of the centre in the norm |.|_M: at most that times the root of
+    (M^-1)_jj."""
+    diagonals = [row[j] for j, row in enumerate(inverted.table())]
+    widths = [(radius * root(entry)).upper() for entry in diagonals]
+    return [x + arb(0, 1) * width for x, width in zip(centre, widths, strict=True)]

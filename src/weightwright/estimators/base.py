@@ -1,0 +1,250 @@
+"""What the estimators share: reading the input as scikit-learn does, fitting, and what is known of a fit afterwards."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from flint import arb
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from weightwright.enclosures.balls.linear_algebra import float_above, norm
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.estimators.heads_picture.picture import heads_picture
+from weightwright.estimators.predictor import predicted, prediction_bounds
+from weightwright.estimators.solving.contexts import SMALL
+from weightwright.estimators.solving.solve import Data, Penalties, Settings, Solved, plan_of, solved
+from weightwright.incontext.descent import dtype_name
+from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.optimum.sharp_distance import Objective, distance
+from weightwright.incontext.problem.loss import loss
+from weightwright.network.layers import Floats
+
+#: A proven distance above this share of the coefficients is worth a warning.
+FAR = {"float64": 1e-5, "float32": 1e-2}
+
+#: Sizes of features and targets that can be scaled back and forth.
+LEAST, MOST = 1e-100, 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """One data set as it was given: columns of Y are problems of their own. one: Y was a vector."""
+
+    X: Floats
+    Y: Floats
+    weights: Floats
+    one: bool
+
+    def problems(self) -> list[Data]:
+        """Samples of weight 0 are left out."""
+        used = self.weights > 0
+        return [Data(self.X[used], y[used], self.weights[used]) for y in self.Y.T]
+
+
+class InContextModel(BaseEstimator):
+    """A linear model whose coefficients a network finds in its prompt."""
+
+    _loss: ClassVar[str]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "head_tol": [Interval(Real, 0, 1, closed="neither"), None],
+        "dtype": [StrOptions({"float64", "float32"}), torch.dtype],
+    }
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_steps = max_steps
+        self.head_tol = head_tol
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Write the examples into a prompt, run the network to its fixed point, read the coefficients off its state.
+
+        ConvergenceWarning, before the run where more than max_steps steps are needed, and after it where the
+        coefficients are not proven to be near the optimum.
+        """
+        self._validate_params()
+        data = self._read(X, y, sample_weight)
+        self._accept(data, self._solved([data]), 0)
+        return self
+
+    def fit_many(self, Xs: Sequence[Any], ys: Sequence[Any], sample_weights: Sequence[Any] | None = None) -> list[Self]:
+        """One estimator for each data set, all of them fitted by one call of one network.
+
+        Their coefficients are those of single fits within the `bound_` of both.
+        """
+        self._validate_params()
+        if len(Xs) != len(ys) or len(Xs) == 0:
+            raise ValueError(f"Xs and ys must be of one length of at least 1, not {len(Xs)} and {len(ys)}")
+        given = [None] * len(Xs) if sample_weights is None else list(sample_weights)
+        if len(given) != len(Xs):
+            raise ValueError(f"sample_weights has {len(given)} entries for {len(Xs)} data sets")
+        models = [clone(self) for _ in Xs]
+        data = [m._read(X, y, w) for m, X, y, w in zip(models, Xs, ys, given, strict=True)]
+        widths = sorted({one.X.shape[1] for one in data})
+        if len(widths) > 1:
+            raise ValueError(f"Xs: all data sets need the same number of features, not {widths}")
+        answer, first = self._solved(data), 0
+        for model, one in zip(models, data, strict=True):
+            model._accept(one, answer, first)
+            first += one.Y.shape[1]
+        return models
+
+    def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
+        """About how many steps a fit on these data takes; nothing is fitted."""
+        self._validate_params()
+        return self._needed(clone(self)._read(X, y, sample_weight).problems())
+
+    def _needed(self, problems: list[Data]) -> int:
+        return plan_of(problems, self._loss, self._penalties(), self._settings())[2].needed
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Read:
+        X, y = self._validated(X, y)
+        weights = np.ones(len(X))
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        Y = self._columns(y)
+        _of_fair_size("X", X)
+        _of_fair_size("y", Y)
+        return Read(X, Y, self._weighted(y, weights), self._is_one(y))
+
+    def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _columns(self, y: Any) -> Floats:
+        """(n, problems): the targets of each problem."""
+        return y.reshape(len(y), -1)
+
+    def _is_one(self, y: Any) -> bool:
+        """Whether coef_ is a vector."""
+        return bool(y.ndim == 1)
+
+    def _weighted(self, y: Any, weights: Floats) -> Floats:
+        return weights
+
+    def _penalties(self) -> Penalties:
+        return Penalties()
+
+    def _settings(self) -> Settings:
+        dtype = self.dtype if isinstance(self.dtype, str) else dtype_name(self.dtype)
+        return Settings(self.fit_intercept, float(self.tol), int(self.max_steps), self.head_tol, dtype)
+
+    def _solved(self, data: Sequence[Read]) -> Solved:
+        problems = [problem for one in data for problem in one.problems()]
+        return solved(problems, self._loss, self._penalties(), self._settings())
+
+    def _accept(self, data: Read, answer: Solved, first: int) -> None:
+        """Set the fitted attributes from the problems of this data set, which start at `first`."""
+        mine = slice(first, first + data.Y.shape[1])
+        coef, intercept = answer.coef[mine], answer.intercept[mine]
+        self.coef_ = coef[0] if data.one else coef
+        self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
+        self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
+        self.network_ = answer.network
+        shown = answer.shown
+        self.prompt_: Any = None if shown is None else shown.prompts[first].clone()
+        self.scaling_: Any = None if shown is None else shown.scalings[first]
+        self._accept_more(data, answer, mine)
+        found = self._distances(data.problems(), answer, mine)
+        with working_precision():
+            self.bound_ = float_above(norm(arb(one.bound) for one in found))
+        size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
+        far, units = FAR[self._settings().dtype], answer.units[mine]
+        worth = far * max(size, SMALL * float(np.linalg.norm(units, axis=1).max()))
+        left = min(float(answer.remaining[mine].max()), self.bound_ / (SMALL * float(units.min())))
+        if not (self.bound_ <= worth and left <= far):
+            why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
+            self._warn(size, why, left)
+
+    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
+        """Set what an estimator has beside coefficients."""
+
+    def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
+        """What is proven about each of these problems, whose answers stand there."""
+        return [
+            distance(self._objective(problem), w, float(c))
+            for problem, w, c in zip(problems, answer.coef[mine], answer.intercept[mine], strict=True)
+        ]
+
+    def _warn(self, size: float, why: str, left: float) -> None:
+        early = self.n_iter_ >= self.max_steps
+        advice = "raise max_steps" if early else "further steps came no nearer: take a smaller head_tol in float64"
+        warnings.warn(
+            f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
+            f" within {self.bound_:.3g} of the optimum ({why}); in scaled units about {left:.2g} of them is missing."
+            f" About {self.steps_needed_} steps were expected to be needed; {advice}, take a stronger penalty, or scale"
+            " the data",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _objective(self, problem: Data) -> Objective:
+        """scikit-learn's objective, times what makes the weights of the samples theirs."""
+        ridge, l1 = self._penalties().exact(problem.weights)
+        return Objective(problem.X, problem.y, loss(self._loss), problem.weights, ridge, l1, self.fit_intercept)
+
+    def _linear_predictor(self, X: Any) -> Floats:
+        """w.x + c for every row, by a forward pass: (n,) or (n, outputs)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        answers = predicted(X, *self._models())
+        return answers[:, 0] if np.ndim(self.coef_) == 1 else answers
+
+    def prediction_bound(self, X: Any) -> Floats:
+        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row, alone and
+        beside others, differ by twice that at most."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        bounds = prediction_bounds(X, *self._models())
+        return bounds[:, 0] if np.ndim(self.coef_) == 1 else bounds
+
+    def plot_heads(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib figure, or a
+        file (.png, .svg or .pdf)."""
+        check_is_fitted(self)
+        if self.prompt_ is None:
+            raise ValueError(f"{self!r} found its coefficients with several prompts; none of them stands for the run")
+        return heads_picture(self, path)
+
+    def _read_off(self, state: Floats) -> Floats:
+        """The coefficients and the intercept, of the first output, that a state of the network begins with."""
+        coef, intercept = self.scaling_.coefficients(state[: self.n_features_in_ + self.fit_intercept])
+        return np.append(coef, intercept)
+
+    def _models(self) -> tuple[Floats, Floats]:
+        coef = np.atleast_2d(self.coef_)
+        return coef, np.broadcast_to(np.atleast_1d(self.intercept_), (len(coef),))
+
+
+def _of_fair_size(name: str, columns: Floats) -> None:
+    """Squares of what is much larger or smaller are no floats."""
+    largest = np.abs(columns).max(axis=0)
+    for number, size in enumerate(largest.tolist()):
+        if size != 0 and not LEAST <= size <= MOST:
+            raise ValueError(
+                f"{name}: the largest entry of column {number} is {size!r} in size; from {LEAST:g} to {MOST:g} it can"
+                " be fitted: scale the column"
+            )

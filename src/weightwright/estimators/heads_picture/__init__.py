@@ -1,0 +1,1 @@
+"""The picture of what the heads of a fit do."""

@@ -1,0 +1,195 @@
+"""Least squares with and without penalties: LinearRegression, Ridge, Lasso, ElasticNet.
+
+Counts: PoissonRegressor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from weightwright.estimators.base import InContextModel
+from weightwright.estimators.solving.solve import Penalties, Settings
+from weightwright.network.layers import Floats
+
+ALPHA = [Interval(Real, 0, None, closed="left")]
+
+
+class _LeastSquares(MultiOutputMixin, RegressorMixin, InContextModel):
+    _loss = "squared"
+
+    def predict(self, X: Any) -> Floats:
+        """w.x + c for every row, by a forward pass."""
+        return self._linear_predictor(X)
+
+
+class _ByEitherMethod(_LeastSquares):
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InContextModel._parameter_constraints,
+        "method": [StrOptions({"gradient", "newton-schulz"})],
+    }
+
+    def _settings(self) -> Settings:
+        return replace(super()._settings(), method=self.method)
+
+
+class LinearRegression(_ByEitherMethod):
+    """Ordinary least squares, in context; of minimum norm where the solution is not unique.
+
+    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition number; or
+    "newton-schulz", the normal equations by matrix products, about as many passes as its logarithm, for up to 64
+    coefficients.
+
+    >>> from weightwright.incontext import LinearRegression
+    >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> bool(abs(model.coef_[0] - 2) <= model.bound_ < 1e-8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        method: str = "gradient",
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        self.method = method
+
+
+class Ridge(_ByEitherMethod):
+    """Least squares with alpha |w|^2, as scikit-learn's Ridge: |y - X w|^2 + alpha |w|^2.
+
+    method: as for LinearRegression.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**_ByEitherMethod._parameter_constraints, "alpha": ALPHA}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        method: str = "gradient",
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        self.alpha = alpha
+        self.method = method
+
+    def _penalties(self) -> Penalties:
+        return Penalties(ridge=Fraction(self.alpha))
+
+
+class Lasso(_LeastSquares):
+    """Least squares with an l1 penalty, as scikit-learn's Lasso: |y - X w|^2 / (2 n) + alpha |w|_1."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        self.alpha = alpha
+
+    def _penalties(self) -> Penalties:
+        return Penalties(l1=Fraction(self.alpha), relative=True)
+
+
+class ElasticNet(_LeastSquares):
+    """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InContextModel._parameter_constraints,
+        "alpha": ALPHA,
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+
+    def _penalties(self) -> Penalties:
+        share = Fraction(self.l1_ratio)
+        return Penalties(Fraction(self.alpha) * (1 - share), Fraction(self.alpha) * share, relative=True)
+
+
+class PoissonRegressor(RegressorMixin, InContextModel):
+    """Counts with mean exp(w.x + c), as scikit-learn's PoissonRegressor: the mean of exp(z) - y z, and alpha/2 |w|^2.
+
+    The network has exp as a table; `predict` takes the exponential of what a forward pass returns.
+    """
+
+    _loss = "poisson"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_steps: int = 5000,
+        head_tol: float | None = None,
+        dtype: Any = "float64",
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        self.alpha = alpha
+
+    def predict(self, X: Any) -> Floats:
+        """exp(w.x + c) for every row."""
+        return np.exp(self._linear_predictor(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        if (y < 0).any():
+            raise ValueError(
+                "Some value(s) of y are out of the valid range of the loss 'HalfPoissonLoss':"
+                f" y[{int(np.argmax(y < 0))}] is {float(y[y < 0][0])!r}, and counts are not negative."
+            )
+        return X, y
+
+    def _penalties(self) -> Penalties:
+        return Penalties(ridge=Fraction(self.alpha), relative=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

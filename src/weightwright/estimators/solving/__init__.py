@@ -1,0 +1,1 @@
+"""From data to a fit: scaling, plans, networks, runs to the fixed point."""

@@ -1,0 +1,76 @@
+"""Networks that run an algorithm on the examples in their prompt, with certificates: AE-1 to AE-7, UA-12.
+
+Statement: for examples (x_i, y_i) and a state w in the prompt, attention computes f(w . x_i - y_i) x_i for every i,
+any continuously differentiable f; with f the slope of a loss that is a step of gradient descent, and the same layer
+again and again is the algorithm.
+
+Source: AE Theorem 3.1 (D.2), Corollaries 3.1.1 to 3.1.4, Example 2; UA Theorem 4.2 (D.4).
+Deviations: a sample sees its own block of keys alone, instead of all keys behind a one-hot code times a large C; the
+state is carried by the residual stream; the step size stands in the prompt as u = step x / n (nothing in the paper
+puts w into the output). For losses that are no function of w . x - y the anchors have two dimensions.
+Hypotheses, checked: |x|, |u|, |y|, |w| within the stated ranges, and every argument of f within `reach`.
+Cost: three layers for each table of f, one head each, n P scores a step for P keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.box import Box
+from weightwright.certify import certified_prompted
+from weightwright.claims.prompt import Prompted
+from weightwright.incontext.networks.passes import Algorithm
+from weightwright.incontext.networks.prompted import prompted_network
+from weightwright.incontext.networks.slopes import Slope
+from weightwright.network.laws import rounded
+from weightwright.runtime import AttentionNetwork
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """How large the numbers of a prompt, and the states, may be. value: of u, where it is an input of its own."""
+
+    x: float
+    y: float
+    w: float
+    value: float = 0.0
+    tau: float = 0.0
+
+
+def gradients_network(
+    slope: Slope, n: int, d: int, ranges: Ranges, dtype: str = "float64", own_values: bool = False
+) -> AttentionNetwork:
+    """f(w . x_i, y_i) x_i for each of the n tokens (x_i, y_i, w): AE-1, AE-2. own_values: tokens (x_i, u_i, y_i, w) and
+    f(w . x_i, y_i) u_i, AE-8, UA-11."""
+    network = prompted_network(n, d, slope.tables, (), None, "gradients", own_values, dtype)
+    claim = Prompted(d, own_values, "gradients", slope.summands)
+    return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+
+
+def descent_network(
+    slope: Slope,
+    algorithm: Algorithm,
+    n: int,
+    d: int,
+    steps: int,
+    ranges: Ranges,
+    dtype: str = "float64",
+    looped: bool = True,
+) -> AttentionNetwork:
+    """`steps` steps of the algorithm on n tokens (x_i, u_i, y_i, w, ...): AE-3 to AE-7, UA-12. `bound` is about one
+    step. looped: the same weights again; else every step has layers of its own."""
+    passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped)
+    network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
+    claim = Prompted(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
+    return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+
+
+def _domain(inputs: tuple[str, ...], ranges: Ranges, dtype: str) -> Box:
+    """Every input between minus and plus its range, thresholds from 0 on."""
+    sizes = {"x": ranges.x, "u": ranges.value, "y": ranges.y, "w": ranges.w, "p": ranges.w, "tau": ranges.tau}
+    hi = np.array([sizes[name.split("[")[0]] for name in inputs])
+    hi = rounded(hi, dtype)
+    lo = np.where([name.startswith("tau") for name in inputs], 0.0, -hi)
+    return Box(lo, hi)

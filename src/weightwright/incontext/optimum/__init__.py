@@ -1,0 +1,1 @@
+"""Enclosures of the optimum of scikit-learn's objectives."""

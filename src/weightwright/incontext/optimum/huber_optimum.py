@@ -1,0 +1,288 @@
+"""The distance to the optimum of scikit-learn's HuberRegressor, which fits a scale beside the coefficients.
+
+It minimises sum_i s_i (sigma + h(z_i) sigma) + alpha |w|^2 over (w, c, sigma), where z_i = (w.x_i + c - y_i) / sigma
+and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond. That is convex with a continuous gradient for
+sigma > 0. An inlier's Hessian is (2 s_i / sigma) u u^T with u = (x_i, 1, -z_i), an outlier's is zero.
+
+How much the Hessian changes within r of a point, relative to the model M = sum over inliers + 2 alpha: write the
+inliers' part as B^T B with a row for each. If the rows change by e_i, then B^T B changes by at most 2 eta + eta^2 with
+eta^2 = sum |e_i|^2_{M^-1}, since |B|_{M^-1} <= 1. A sample that may be on both sides of the kink counts as a whole.
+
+Where scikit-learn's Huber objective is smallest at scale 0, since every sample can be fitted exactly.
+
+With phi(r, sigma) = sigma + h(r / sigma) sigma = max over |psi| <= epsilon of 2 psi r + (1 - psi^2) sigma, what is
+minimised is sum_i s_i phi(r_i, sigma) + alpha |w|^2 for sigma > 0, and for sigma = 0 its limit. At r = 0, sigma = 0
+every slope (2 psi, 1 - psi^2) is a subgradient of phi. So (w, c, 0) with all r_i = 0 is a minimum if there are psi_i
+with |psi_i| <= epsilon,
+
+    sum_i s_i psi_i (x_i, 1) + alpha (w, 0) = 0   and   sum_i s_i (1 - psi_i^2) >= 0.
+
+It is the only one if alpha > 0: w is unique by convexity, and phi vanishes at (0, 0) only. If alpha = 0, all exact fits
+are minima. All of this is computed in fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb, arb_mat, fmpq, fmpq_mat
+from scipy.linalg import qr
+
+from weightwright.enclosures.balls.linear_algebra import (
+    Balls,
+    balls,
+    diagonal,
+    float_above,
+    norm,
+    product,
+    root,
+    row_lengths,
+    weighted_rows,
+)
+from weightwright.enclosures.balls.series import working_precision
+from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.optimum.enclosure import BITS, far_side, fitted_numbers, nowhere, sharpest
+from weightwright.incontext.optimum.least_squares import enclosed_least_squares
+from weightwright.incontext.optimum.newton import Place, enclosed_minimum
+from weightwright.incontext.optimum.objective import Objective, exact_penalty, rational
+from weightwright.incontext.problem.loss import loss
+from weightwright.network.layers import Floats
+
+
+def exact_fit(
+    X: Floats, y: Floats, weights: Floats, epsilon: Fraction, alpha: Fraction, intercept: bool
+) -> list[fmpq] | None:
+    """(w, c) of the only minimum, w alone without an intercept, if it is proven to be at scale 0. weights: positive.
+
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> exact_fit(X, y, np.ones(3), Fraction(2), Fraction(0), intercept=True)
+    [2, 1]
+    """
+    rows = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
+    chosen = _independent(rows)
+    if not alpha and len(chosen) < rows.shape[1]:
+        return None
+    fit, multipliers = [fmpq(0)] * rows.shape[1], list[fmpq]()
+    if chosen:
+        found = _shortest(_exact(X[chosen]), [_fraction(t) for t in y[chosen].tolist()], intercept)
+        if found is None:
+            return None
+        fit, multipliers = found
+    if not all(_fits(row, target, fit) for row, target in zip(rows.tolist(), y.tolist(), strict=True)):
+        return None
+    penalty = fmpq(alpha.numerator, alpha.denominator)
+    total = sum(map(_fraction, weights.tolist()), fmpq(0))
+    for s, multiplier in zip(weights[chosen].tolist(), multipliers, strict=True):
+        pull = penalty * multiplier  # -s psi
+        if abs(pull) > _fraction(s) * fmpq(epsilon.numerator, epsilon.denominator):
+            return None
+        total -= pull * pull / _fraction(s)
+    return fit if total >= 0 else None
+
+
+def _independent(rows: Floats) -> list[int]:
+    """As many rows as are independent, by floats: if they are not, the system is singular."""
+    rank = int(np.linalg.matrix_rank(rows))
+    _, order = qr(rows.T, mode="r", pivoting=True)
+    return [int(i) for i in order[:rank]]
+
+
+def _shortest(X: list[list[fmpq]], y: list[fmpq], intercept: bool) -> tuple[list[fmpq], list[fmpq]] | None:
+    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i x_i and,
+    with an intercept, sum_i l_i = 0."""
+    n = len(X)
+    points = fmpq_mat(X)
+    gram = (points * points.transpose()).table()
+    system = [[*row, *[fmpq(1)] * intercept] for row in gram] + [[fmpq(1)] * n + [fmpq(0)]] * intercept
+    try:
+        found = fmpq_mat(system).solve(fmpq_mat([[t] for t in [*y, *[fmpq(0)] * intercept]])).entries()
+    except ZeroDivisionError:
+        return None
+    w = (points.transpose() * fmpq_mat([[entry] for entry in found[:n]])).entries()
+    return [*w, *found[n:]], found[:n]
+
+
+def _fits(row: Sequence[float], target: float, fit: Sequence[fmpq]) -> bool:
+    return bool(sum((_fraction(x) * a for x, a in zip(row, fit, strict=True)), fmpq(0)) == _fraction(target))
+
+
+def _exact(X: Floats) -> list[list[fmpq]]:
+    return [[_fraction(x) for x in row] for row in X.tolist()]
+
+
+def _fraction(x: float) -> fmpq:
+    return fmpq(*float(x).as_integer_ratio())
+
+
+@dataclass(frozen=True)
+class HuberDistance(Distance):
+    """scale: |scale - optimal scale| is not above it. The other fields are about coefficients and intercept."""
+
+    scale: float = math.inf
+
+
+def huber_distance(
+    X: Floats,
+    y: Floats,
+    weights: Floats,
+    epsilon: float | Fraction,
+    alpha: float | Fraction,
+    intercept: bool,
+    coef: Floats,
+    c: float,
+    scale: float,
+) -> HuberDistance:
+    """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance; infinite,
+    and why, where none can be proven. All numbers are meant exactly. The best scale is 0 where all samples can be
+    fitted exactly and the penalty is not strong.
+
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0]
+    >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.5], -0.5, 0.75)
+    >>> round(found.bound, 4), round(found.scale, 4)
+    (0.0886, 0.0892)
+    """
+    objective = Objective(X, y, loss("squared"), weights, 2 * exact_penalty("alpha", alpha), intercept=intercept)
+    kink = _epsilon(epsilon)
+    w, sigma = fitted_numbers("coef", coef, (objective.d,)), fitted_numbers("scale", scale, ())
+    given = np.concatenate([w, fitted_numbers("c", c, ()), sigma] if intercept else [w, sigma])
+    if not np.isfinite(given).all():
+        return _unknown("the coefficients are not finite")
+    if not len(objective.counted):
+        return _unknown("all weights are zero; give one sample a weight")
+    used = objective.counted
+    fit = exact_fit(objective.X[used], objective.y[used], objective.weights[used], kink, objective.ridge / 2, intercept)
+    if fit is not None:
+        why = "all samples can be fitted exactly, so the best scale is 0"
+        return HuberDistance(_to_fit(given[:-1], fit), 0.0, 0.0, math.inf, math.inf, why, abs(float(sigma[0])))
+    landscape = HuberLandscape(objective, kink)
+    found = sharpest(
+        lambda start, is_sharp: enclosed_minimum(landscape, _starts(landscape, start), is_sharp),
+        given,
+        objective.size,
+    )
+    if found.box is None:
+        return _unknown(f"{found.why}. The best scale may be zero, where most samples can be fitted exactly")
+    with working_precision(BITS[0]):
+        place = landscape.at(balls(given))
+        gradient = float_above(norm(place.gradient)) if place else math.inf
+    bounds = far_side(given[:-1], found.box[:-1]), far_side(given[-1:], found.box[-1:])
+    return HuberDistance(bounds[0], 0.0, 0.0, gradient, math.inf, found.why, bounds[1])
+
+
+def _to_fit(given: Floats, fit: list[fmpq]) -> float:
+    with working_precision(BITS[0]):
+        return far_side(given, [arb(entry) for entry in fit])
+
+
+def _epsilon(given: float | Fraction) -> Fraction:
+    epsilon = exact_penalty("epsilon", given)
+    if epsilon < 1:
+        raise ValueError(f"epsilon={given!r}: samples within epsilon scales are inliers; it must be at least 1")
+    return epsilon
+
+
+def _unknown(why: str) -> HuberDistance:
+    nothing = nowhere(why)
+    return HuberDistance(**vars(nothing))
+
+
+def _starts(landscape: HuberLandscape, given: Balls) -> Iterator[Balls]:
+    """The given numbers; and least squares with a scale at which every sample is an inlier."""
+    yield given
+    squares, _ = enclosed_least_squares(landscape.objective)
+    if squares is not None:
+        middle = [entry.mid() for entry in squares]
+        widest = max((abs(r) for r in landscape.objective.arguments(middle)["x"]), key=float)
+        yield [*middle, widest / rational(landscape.epsilon)]
+
+
+@dataclass(frozen=True)
+class HuberLandscape:
+    """What is minimised over (w, c, sigma). objective: the squared loss of the same data, with ridge 2 alpha."""
+
+    objective: Objective
+    epsilon: Fraction
+
+    def at(self, v: Balls) -> Place | None:
+        if not v[-1] > 0:
+            return None
+        z = [r / v[-1] for r in self.objective.arguments(v[:-1])["x"]]
+        return _HuberPlace(self, v, z) if all(entry.is_finite() for entry in z) else None
+
+    def value(self, v: Balls) -> arb:
+        sigma, epsilon = v[-1], rational(self.epsilon)
+        if not sigma > 0:
+            return arb.nan()
+        total = sum((r * w * w for r, w in zip(self.objective.penalties(), v[:-1], strict=True)), arb(0)) / 2
+        for s, r in zip(self.objective.sample_weights, self.objective.arguments(v[:-1])["x"], strict=True):
+            z = r / sigma
+            clipped = z.max(-epsilon).min(epsilon)
+            total += s * sigma * (1 + clipped * (2 * z - clipped))
+        return total
+
+
+@dataclass(frozen=True)
+class _HuberPlace:
+    landscape: HuberLandscape
+    v: Balls
+    z: Balls  # of every counted sample
+
+    @cached_property
+    def is_inlier(self) -> list[bool]:
+        """Whether the model counts the sample; the change says whether rightly so."""
+        epsilon = rational(self.landscape.epsilon)
+        return [bool(abs(entry.mid()) <= epsilon) for entry in self.z]
+
+    @cached_property
+    def directions(self) -> arb_mat:
+        """u = (x_i, 1, -z_i), with the exact middle of z_i."""
+        rows = self.landscape.objective.matrix.table()
+        return arb_mat([[*row, -entry.mid()] for row, entry in zip(rows, self.z, strict=True)])
+
+    @cached_property
+    def gradient(self) -> Balls:
+        objective, epsilon = self.landscape.objective, rational(self.landscape.epsilon)
+        clipped = [entry.max(-epsilon).min(epsilon) for entry in self.z]
+        pulls = [2 * s * psi for s, psi in zip(objective.sample_weights, clipped, strict=True)]
+        pulled = product(objective.transposed, pulls)
+        ridges = [r * w for r, w in zip(objective.penalties(), self.v[:-1], strict=True)]
+        scale = sum((s * (1 - psi * psi) for s, psi in zip(objective.sample_weights, clipped, strict=True)), arb(0))
+        return [*(a + b for a, b in zip(pulled, ridges, strict=True)), scale]
+
+    @property
+    def factors(self) -> Balls:
+        """2 s_i / sigma."""
+        return [2 * s / self.v[-1] for s in self.landscape.objective.sample_weights]
+
+    @property
+    def model(self) -> arb_mat:
+        counted = [f if inside else arb(0) for f, inside in zip(self.factors, self.is_inlier, strict=True)]
+        ridges = diagonal([*self.landscape.objective.penalties(), arb(0)])
+        return self.directions.transpose() * weighted_rows(self.directions, counted) + ridges
+
+    def change(self, inverse: arb_mat, radius: arb) -> arb:
+        epsilon, around = rational(self.landscape.epsilon), arb(0, 1) * radius.upper()
+        rows = self.landscape.objective.matrix.table()
+        arguments = row_lengths(arb_mat([[*row, arb(0)] for row in rows]), inverse)
+        lengths = row_lengths(self.directions, inverse)
+        unit = root(inverse.table()[-1][-1])  # |(0, 0, 1)|_{M^-1}
+        sigma = self.v[-1] + around * unit
+        if not sigma > 0:
+            return arb.pos_inf()
+        shrunk = root(self.v[-1] / sigma)
+        squares, whole = arb(0), arb(0)
+        for z, inside, f, a, u in zip(self.z, self.is_inlier, self.factors, arguments, lengths, strict=True):
+            there = (z * self.v[-1] + around * a) / sigma
+            turned = abs(there - z.mid()).upper() * unit
+            if inside and abs(there) <= epsilon:
+                change = abs(shrunk - 1).upper() * u + shrunk.upper() * turned
+                squares += f * change * change
+            elif inside or not abs(there) >= epsilon:
+                whole += (f * shrunk * shrunk).upper() * (u + turned) * (u + turned)
+        eta = root(squares)
+        return (2 * eta + eta * eta + whole).upper()

@@ -1,0 +1,100 @@
+"""An algorithm on a problem: its passes, with the examples times the step, and the thresholds.
+
+`constructions.passes` has the coefficients; here they meet the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from weightwright.claims.prompt import Pass
+from weightwright.incontext.networks import passes
+from weightwright.incontext.networks.passes import Algorithm
+from weightwright.incontext.problem.problem import Problem, penalty_in_words
+from weightwright.network.layers import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """values: the u_i, (n, d), each a sample times the step and its weight. thresholds: tau, (d,). Floats are meant
+    exactly."""
+
+    algorithm: Algorithm
+    values: Floats
+    thresholds: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.thresholds is None and any(one.middle == "threshold" for one in self.passes):
+            raise ValueError("thresholds=None: an algorithm with a soft threshold needs one for every feature")
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The different ones, in order."""
+        return (*self.algorithm.first, *self.algorithm.cycle)
+
+    @property
+    def states(self) -> int:
+        return len(self.passes[0].method)
+
+    @property
+    def clock(self) -> float:
+        return self.algorithm.clock
+
+    @property
+    def answer(self) -> Literal["w", "p"]:
+        return self.algorithm.answer
+
+    def at(self, step: int) -> Pass:
+        return self.algorithm.step(step)
+
+
+def gradient_descent(problem: Problem, step: float, momentum: float = 0.0) -> Method:
+    """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with the soft
+    threshold (ISTA)."""
+    if problem.has_l1 and momentum:
+        raise ValueError(f"momentum={momentum!r}: with l1 use nesterov, which is FISTA there")
+    shrink = _shrink(problem, step)
+    if problem.has_l1:
+        return method(problem, passes.proximal(shrink), step)
+    return method(problem, passes.heavy_ball(momentum, shrink) if momentum else passes.gradient_descent(shrink), step)
+
+
+def nesterov(problem: Problem, step: float, momentum: float) -> Method:
+    """Nesterov's acceleration with a fixed momentum; with an l1 penalty every step ends with the soft threshold."""
+    make = passes.proximal_nesterov if problem.has_l1 else passes.nesterov
+    return method(problem, make(momentum, _shrink(problem, step)), step)
+
+
+def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
+    """Chebyshev's semi-iteration for a quadratic F whose Hessian has its eigenvalues in [smallest, largest].
+
+    After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest + smallest)/(largest -
+    smallest).
+    """
+    if problem.loss.name != "squared" or problem.has_l1:
+        l1 = penalty_in_words(problem.l1)
+        raise ValueError(f"Chebyshev steps need a quadratic: the loss is {problem.loss.name} and l1={l1}")
+    step = 2 / (largest + smallest)
+    return method(problem, passes.chebyshev(smallest, largest, _shrink(problem, step)), step)
+
+
+def method(problem: Problem, algorithm: Algorithm, step: float) -> Method:
+    """The algorithm on this problem with this step."""
+    thresholds = step * problem.l1s if problem.has_l1 else None
+    return Method(algorithm, scaled_examples(problem, step), thresholds)
+
+
+def scaled_examples(problem: Problem, step: float) -> Floats:
+    """(n, d): every example times the step and its weight, 1/n unless weights are given."""
+    weights = np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
+    return step * weights[:, None] * problem.rows
+
+
+def _shrink(problem: Problem, step: float) -> float | Floats:
+    if not (math.isfinite(step) and step > 0):
+        raise ValueError(f"step={step!r}: a positive finite number is needed")
+    return step * problem.ridge

@@ -1,0 +1,1 @@
+"""Facts about networks as plain dictionaries, and tables of them."""

@@ -1,0 +1,1 @@
+"""The papers' theorems: what each says, its construction, a small instance. `ww.constructions` has them by name."""

@@ -1,0 +1,1 @@
+"""A small instance of each theorem, built, measured, counted and drawn."""

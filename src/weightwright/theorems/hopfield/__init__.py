@@ -1,0 +1,1 @@
+"""AE-13, AE-14: Hopfield layers."""

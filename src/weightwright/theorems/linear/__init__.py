@@ -1,0 +1,1 @@
+"""UA-1 to UA-3, UA-13: hardmax, truncated linear models, activations."""

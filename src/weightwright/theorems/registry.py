@@ -1,0 +1,22 @@
+"""Every theorem by its id, in the order in which they are listed. A new row is one entry in the table.
+
+`show` builds the small instance of one; nothing heavy is imported before that.
+"""
+
+from __future__ import annotations
+
+from weightwright.errors import WeightwrightError
+from weightwright.theorems.algorithm_emulation import EMULATION, HOPFIELD
+from weightwright.theorems.theorem import Theorem
+from weightwright.theorems.universal_approximation import SUMMARY, UNIVERSAL
+
+#: By id. Later papers add their rows here.
+THEOREMS: dict[str, Theorem] = {row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *HOPFIELD)}
+
+
+def find(id: str) -> Theorem:
+    """The theorem of this id, in any case; an error that names the known ones."""
+    theorem = THEOREMS.get(id.upper())
+    if theorem is None:
+        raise WeightwrightError(f"there is no theorem {id!r}; known are {', '.join(THEOREMS)}")
+    return theorem

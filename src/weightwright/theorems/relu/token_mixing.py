@@ -1,0 +1,50 @@
+"""UA-9: attention computes X -> R X A exactly, up to rounding.
+
+Source: universal approximation paper, Lemma I.1; the network and its deviations are those of `heads.mix`. Here the
+rounding is proven.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from weightwright.box import Box
+from weightwright.certify import certified
+from weightwright.claims.target import Composite, Ridge
+from weightwright.heads.mix import finite_matrix, mix
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.arguments import token_box
+from weightwright.theorems.constructed import About
+
+
+def token_mixing(
+    R: npt.ArrayLike, A: npt.ArrayLike, domain: Box | tuple[float, float], tol: float | None = None
+) -> AttentionNetwork:
+    """X (n, d_in) -> R X A (n, d_out), for any real R (n, n) and A (d_in, d_out); the paper's B is R^T, its A is A^T.
+
+    Error: rounding only. Cost: 1 layer, 2 heads, 1 register.
+
+    >>> net = token_mixing([[1, -2], [0, 3]], [[1], [10]], (-1, 1))
+    >>> net.certificate.status, net.certificate.bound < 1e-11, net.network.native
+    ('PROVEN', True, True)
+    """
+    R, A = finite_matrix("R", R), finite_matrix("A", A)
+    network = mix(R, A)
+    (n, d), outputs = (len(R), len(A)), A.shape[1]
+    box = token_box(domain, n, d)
+    ridge = Ridge(
+        (), np.zeros((0, n * d)), np.zeros(0), np.asarray(np.kron(R, A.T), dtype=np.float64), np.zeros(n * outputs)
+    )
+    net = certified(network, Composite(ridge, ()), box, tol)
+    assert net.certificate is not None
+
+    def probes(rng: np.random.Generator, count: int) -> Floats:
+        x = rng.uniform(box.lo, box.hi, (count, n, d))
+        x[::2] = np.where(rng.random(x[::2].shape) < 0.5, box.lo, box.hi)
+        return x
+
+    bounds = {"everywhere": net.certificate.bound}
+    net.about = About("UA-9", "faithful", {"H": 2.0}, {"H": 2.0}, bounds, lambda x: R @ x @ A, probes)
+    return net

@@ -1,0 +1,1 @@
+"""How errors move with the parameters of a construction."""

@@ -1,0 +1,77 @@
+"""SU-3: a thousand and ten thousand tokens: error, seconds and memory.
+
+The head of UA-2 for Range(x_i) on [-1, 1], the same model for every token, with anchors on registers: n tokens and
+at least n + 1 anchors (the paper needs p > n), so n p scores; and ours, whose anchors do not grow with n. Then UA-3
+with one head, every token with a shift of its own: n tokens are its n keys, so n^2 scores.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from weightwright.approximation.approximate import approximate
+from weightwright.network.layers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.constructed import About, Method
+from weightwright.theorems.exhibits.instance import Check, Instance, Outcome
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+from weightwright.theorems.studies.rates import Series, Study, lengths
+
+_TOKENS = (1_000, 10_000)
+
+
+def small() -> Instance:
+    """Both lengths, one sequence each; UA-3 with a thousand tokens, since ten thousand take a minute to prove."""
+    study, shared = _study(_TOKENS), _shared((1_000,))
+    return Instance(checks=tuple(_check(series) for series in (*study.series, *shared.series)), studies=(study, shared))
+
+
+def studies() -> tuple[Study, ...]:
+    """The same, with lengths between; UA-3 up to ten thousand tokens."""
+    return _study((1_000, 3_000, 10_000)), _shared((100, 1_000, 10_000))
+
+
+def _shared(tokens: tuple[int, ...]) -> Study:
+    series = (lengths("UA-3, H = 1", _tokens_as_keys, tokens, -1.0),)
+    return Study("UA-3 with one head: n tokens are its keys", "n, tokens", series)
+
+
+def _tokens_as_keys(n: float) -> AttentionNetwork:
+    shifts = np.random.default_rng(3).uniform(-0.5, 0.5, int(n))
+    return truncated_linear_heads([1.0], shifts, -1.0, 1.0, (-1, 1), H=1)
+
+
+def for_tokens(method: Method, n: float) -> AttentionNetwork:
+    """A proven network for sequences of n tokens."""
+    tol = 4 * 2.0 / (n + 1) if method == "faithful" else 1e-6  # the faithful head has 2 (b - a) / tol anchors
+    net: AttentionNetwork = approximate("clip(x, -1, 1)", (-2, 2), tol, method, max_anchors=10**6)
+    net.about = About("SU-3", method, {"tokens": n}, {}, {}, lambda X: np.clip(X, -1, 1), partial(_probes, int(n)))
+    return net
+
+
+def _study(tokens: tuple[int, ...]) -> Study:
+    series = (
+        lengths("faithful", partial(for_tokens, "faithful"), tokens, -1.0),
+        lengths("spectral", partial(for_tokens, "spectral"), tokens),
+    )
+    return Study("n tokens; faithful with p = n + 1 anchors", "n, tokens", series)
+
+
+def _check(series: Series) -> Check:
+    """The longest sequence."""
+    last = series.points[-1]
+    fine = last.bound is not None and last.measured <= last.bound
+    cost = {name: value for name, value in last.extras.items() if name in ("anchors", "peak bytes")}
+    notes = (f"{last.value:,.0f} tokens in {last.extras['seconds']:.2f} s",)
+    reason = None if fine else f"error {last.measured!r}, bound {last.bound!r}"
+    status: Outcome = "PROVEN" if fine else "FAILED"
+    return Check(series.name, status, last.bound, last.measured, inputs=1, cost=cost, notes=notes, reason=reason)
+
+
+def _probes(n: int, rng: np.random.Generator, count: int) -> Floats:
+    """Sequences with ends, middles between anchors and random numbers; (count, n, 1)."""
+    X = rng.uniform(-2, 2, (count, n, 1))
+    X[:, :4, 0] = (-2.0, -1.0, 1.0, 2.0)[: min(n, 4)]
+    return X

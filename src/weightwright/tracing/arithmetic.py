@@ -1,0 +1,244 @@
+"""Torch's operations on elements: functions of one number, + - * / **, the larger and the smaller of two."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+
+from weightwright.errors import FormulaError
+from weightwright.expressions import Apply, Expression, Variable, parse
+from weightwright.tracing.elementary import ELEMENTARY, clamped, number
+from weightwright.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
+from weightwright.tracing.sheet import Sheet
+from weightwright.tracing.symbolic import OPERATIONS, Traced, Unusable, operation
+from weightwright.tracing.user_source import COMPARED, refuse
+
+_X = Variable("x")
+_POWERS = {-1.0: "1/x", -0.5: "1/sqrt(x)", 0.5: "sqrt(x)", 1.0: "x"}
+
+
+def formula(expression: Expression | str, x: Traced) -> Traced:
+    """A function of one number, of every element."""
+    parsed = parse(expression, ("x",)) if isinstance(expression, str) else expression
+    return elementwise(lambda sheet, column: sheet.columns.apply(parsed, column, sheet.label), x)
+
+
+def _elementary(name: str) -> Any:
+    def handler(input: Any, *args: Any, **kwargs: Any) -> Traced:
+        return formula(ELEMENTARY[name](_X, *args, **kwargs), input)
+
+    return handler
+
+
+OPERATIONS.update({name: _elementary(name) for name in ELEMENTARY})
+
+
+@operation("neg", "negative")
+def neg(input: Any) -> Traced:
+    return weighted([input], [-1.0])
+
+
+@operation("add")
+def add(input: Any, other: Any, alpha: float = 1) -> Traced:
+    return weighted([input, other], [1.0, alpha])
+
+
+@operation("sub")
+def sub(input: Any, other: Any, alpha: float = 1) -> Traced:
+    return weighted([input, other], [1.0, -alpha])
+
+
+@operation("radd")
+def radd(input: Any, other: Any) -> Traced:
+    return add(other, input)
+
+
+@operation("rsub")
+def rsub(input: Any, other: Any, alpha: float = 1) -> Traced:
+    return sub(other, input, alpha)
+
+
+@operation("mul", "rmul")
+def mul(input: Any, other: Any) -> Traced:
+    return elementwise(product, input, other)
+
+
+@operation("div")
+def div(input: Any, other: Any, rounding_mode: str | None = None) -> Traced:
+    if rounding_mode is not None:
+        raise refuse(f"div with rounding_mode={rounding_mode!r} cannot be traced", "divide without rounding")
+    return elementwise(_quotient, input, other)
+
+
+@operation("rdiv")
+def rdiv(input: Any, other: Any) -> Traced:
+    return div(other, input)
+
+
+@operation("pow")
+def power(input: Any, exponent: Any) -> Traced:
+    return elementwise(_power, input, exponent)
+
+
+@operation("rpow")
+def rpower(input: Any, other: Any) -> Traced:
+    return power(other, input)
+
+
+@operation("addcmul")
+def addcmul(input: Any, tensor1: Any, tensor2: Any, value: float = 1) -> Traced:
+    return weighted([input, tensor1 * tensor2], [1.0, value])
+
+
+@operation("lerp")
+def lerp(input: Any, end: Any, weight: Any) -> Traced:
+    return add(input, mul(sub(end, input), weight))
+
+
+@operation("hypot")
+def hypot(input: Any, other: Any) -> Traced:
+    return formula("sqrt(x)", add(power(input, 2), power(other, 2)))
+
+
+@operation("maximum", "fmax")
+def maximum(input: Any, other: Any) -> Traced:
+    return elementwise(larger, input, other)
+
+
+@operation("minimum", "fmin")
+def minimum(input: Any, other: Any) -> Traced:
+    return elementwise(smaller, input, other)
+
+
+@operation("logaddexp")
+def logaddexp(input: Any, other: Any) -> Traced:
+    return elementwise(log_of_sum, input, other)
+
+
+@operation("clamp")
+def clamp(input: Any, min: Any = None, max: Any = None) -> Traced:
+    ends = [end for end in (min, max) if end is not None]
+    if any(isinstance(end, Traced | torch.Tensor) for end in ends):
+        low = input if min is None else maximum(input, min)
+        return low if max is None else minimum(low, max)
+    if min == 0 and max is None:
+        return formula("relu(x)", input)
+    low_end, high_end = (None if end is None else number(end, "an end of clamp") for end in (min, max))
+    return formula(clamped(_X, low_end, high_end), input)
+
+
+@operation("where")
+def where(condition: Any, input: Any = None, other: Any = None) -> Traced:
+    if isinstance(condition, Traced) or input is None:
+        raise refuse("torch.where with a condition that depends on the input cannot be traced", COMPARED)
+    mask = constant(condition)
+    return add(
+        mul(as_traced(sheet_of(input, other), input), mask), mul(as_traced(sheet_of(input, other), other), 1 - mask)
+    )
+
+
+@operation("masked_fill")
+def masked_fill(input: Any, mask: Any, value: Any) -> Traced:
+    if not isinstance(value, Traced) and not np.isfinite(float(value)):
+        raise refuse(
+            f"masked_fill with {float(value)} cannot be traced",
+            "leave the masked entries out of the softmax (index them away), or fill with a finite number such as -30",
+        )
+    return where(mask, value, input)
+
+
+@operation("lt", "le", "gt", "ge", "eq", "ne", "less", "greater", "less_equal", "greater_equal", "not_equal")
+def compared(input: Any, other: Any) -> Unusable:
+    return Unusable("the function decides by the value of its input (an if, a while, a mask)", COMPARED)
+
+
+@operation("zeros_like")
+def zeros_like(input: Traced, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Traced:
+    return full_like(input, 0.0)
+
+
+@operation("ones_like")
+def ones_like(input: Traced, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Traced:
+    return full_like(input, 1.0)
+
+
+@operation("full_like")
+def full_like(input: Traced, fill_value: float, dtype: Any = None, device: Any = None) -> Traced:
+    values = np.full(tuple(input.shape), float(fill_value))
+    return Traced(input.sheet, input.sheet.constants(values), input.token_axis)
+
+
+def product(sheet: Sheet, a: int, b: int) -> int:
+    return sheet.columns.product(a, b, sheet.label)
+
+
+def _quotient(sheet: Sheet, a: int, b: int) -> int:
+    divisor = sheet.columns.constant_of(b)
+    if divisor is None:
+        return product(sheet, a, sheet.columns.apply("1/x", b, sheet.label))
+    if not divisor.all():
+        raise FormulaError("a division by the constant 0")
+    return product(sheet, a, sheet.columns.constant(1 / divisor))
+
+
+def _power(sheet: Sheet, base: int, exponent: int) -> int:
+    """A constant exponent or base gives a function of one number; otherwise exp(exponent log(base))."""
+    columns, bases, exponents = sheet.columns, sheet.columns.constant_of(base), sheet.columns.constant_of(exponent)
+    if exponents is not None and len(exponents) == 1:
+        p = float(exponents[0])
+        if p == 0:
+            return columns.constant(1.0)
+        fixed = parse(_POWERS[p]) if p in _POWERS else Apply("pow", (_X, _exactly(p)))
+        return columns.apply(fixed, base, sheet.label)
+    if bases is not None and not (bases > 0).all():
+        raise FormulaError(f"a power of the constant {bases.min()} with an exponent that depends on the input")
+    if bases is not None and len(bases) == 1:
+        return columns.apply(Apply("pow", (_exactly(float(bases[0])), _X)), exponent, sheet.label)
+    logarithm = columns.apply("log(x)", base, sheet.label)
+    return columns.apply("exp(x)", product(sheet, exponent, logarithm), sheet.label)
+
+
+def _exactly(value: float) -> Expression:
+    return number(value, "a constant")
+
+
+def larger(sheet: Sheet, a: int, b: int) -> int:
+    """max(x, c) beside a constant c, b + relu(a - b) otherwise."""
+    for one, other in ((a, b), (b, a)):
+        known = sheet.columns.constant_of(other)
+        if known is not None and len(known) == 1:
+            text = parse("relu(x)") if known[0] == 0 else Apply("max", (_X, _exactly(float(known[0]))))
+            return sheet.columns.apply(text, one, sheet.label)
+    above = sheet.columns.apply("relu(x)", _difference(sheet, a, b), sheet.label)
+    return sheet.columns.combined([b, above], [1.0, 1.0], label=sheet.label)
+
+
+def smaller(sheet: Sheet, a: int, b: int) -> int:
+    """min(x, c) beside a constant c, a - relu(a - b) otherwise."""
+    for one, other in ((a, b), (b, a)):
+        known = sheet.columns.constant_of(other)
+        if known is not None and len(known) == 1:
+            return sheet.columns.apply(Apply("min", (_X, _exactly(float(known[0])))), one, sheet.label)
+    above = sheet.columns.apply("relu(x)", _difference(sheet, a, b), sheet.label)
+    return sheet.columns.combined([a, above], [1.0, -1.0], label=sheet.label)
+
+
+def log_of_sum(sheet: Sheet, a: int, b: int) -> int:
+    """log(e^a + e^b) = b + softplus(a - b): no error grows on the way, as it would in the logarithm of a sum."""
+    soft = sheet.columns.apply("softplus(x)", _difference(sheet, a, b), sheet.label)
+    return sheet.columns.combined([b, soft], [1.0, 1.0], label=sheet.label)
+
+
+def _difference(sheet: Sheet, a: int, b: int) -> int:
+    return sheet.columns.combined([a, b], [1.0, -1.0], label=sheet.label)
+
+
+def tree(make: Any, sheet: Sheet, columns: list[int]) -> int:
+    """An associative operation on many columns, in as few steps one after the other as possible."""
+    while len(columns) > 1:
+        pairs = [columns[i : i + 2] for i in range(0, len(columns), 2)]
+        columns = [reduce(lambda a, b: int(make(sheet, a, b)), pair) for pair in pairs]
+    return columns[0]

@@ -1,0 +1,140 @@
+"""Where in the user's source an operation stands, and errors that say so.
+
+What to write instead of an operation that has no counterpart.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from weightwright.errors import UnsupportedOperation
+
+COMPARED = (
+    "fixed weights compute one formula on all inputs, so nothing can depend on a comparison: write torch.relu,"
+    " torch.maximum, torch.minimum, torch.clamp or torch.abs, or a smooth switch"
+    " s = torch.sigmoid(k * (x - c)) and s * a + (1 - s) * b"
+)
+_GENERAL = (
+    "write it with + - * / **, torch.exp, log, sqrt, tanh, sigmoid and the other functions of one number, maximum,"
+    " clamp, sum, mean, var, softmax, matmul, einsum, reshape, indexing, torch.stack and torch.cat"
+)
+_IN_PLACE = "write y = y + 1 in place of y.add_(1), and build tensors with torch.stack and torch.cat"
+_NUMBER = "keep to torch functions of the tensor itself (torch.sin in place of math.sin): its numbers are not known yet"
+_ORDER = "the order of values has no counterpart: use torch.amax, torch.amin, torch.maximum, torch.minimum or softmax"
+_ROUNDED = "a staircase has no counterpart: keep the number as it is, or add up steep torch.sigmoid(k * (x - c))"
+_RANDOM = "a compiled function is the same at every call: leave randomness out"
+_SOLVE = "write the few steps of the method out (Newton's, Gauss's) with + - * /"
+_ATTENTION = (
+    "write it with nn.Linear and nn.functional.scaled_dot_product_attention, or softmax(q @ k.T / d**0.5, -1) @ v"
+)
+
+_ADVICE = {
+    **dict.fromkeys(("item", "tolist", "numpy", "tensor", "as_tensor"), _NUMBER),
+    **dict.fromkeys(("sort", "argsort", "topk", "kthvalue", "median", "argmax", "argmin", "unique", "mode"), _ORDER),
+    **dict.fromkeys(("cummax", "cummin", "searchsorted", "bucketize", "histc"), _ORDER),
+    **dict.fromkeys(("floor", "ceil", "round", "trunc", "frac", "fmod", "remainder", "mod", "floordiv"), _ROUNDED),
+    **dict.fromkeys(("floor_divide", "int", "long", "heaviside"), _ROUNDED),
+    **dict.fromkeys(("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal"), _RANDOM),
+    **dict.fromkeys(
+        ("inverse", "linalg_inv", "linalg_solve", "linalg_det", "det", "linalg_svd", "linalg_eigh"), _SOLVE
+    ),
+    **dict.fromkeys(("nonzero", "isnan", "isinf", "isfinite", "allclose", "equal", "any", "all", "bool"), COMPARED),
+    "multi_head_attention_forward": _ATTENTION,
+    "setitem": "build the tensor with torch.stack or torch.cat of its parts",
+    "empty_like": "use torch.zeros_like, and build the tensor with torch.stack or torch.cat of its parts",
+    "sign": "a jump has no counterpart: write torch.tanh(k * x) with a large k; ww.approximate has a dead_zone for it",
+    "cumprod": "multiply the factors in a Python loop",
+    "scatter": "build the tensor with torch.stack or torch.cat of its parts",
+}
+
+
+def advice(name: str) -> str:
+    in_place = name.endswith("_") or name in ("iadd", "isub", "imul", "itruediv", "ipow")
+    return _IN_PLACE if in_place else _ADVICE.get(name, _GENERAL)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parents[2])
+_STANDARD = sysconfig.get_path("stdlib")
+_INSTALLED = ("site-packages", "dist-packages")  # inside the standard library's folder, and still the user's
+_LONGEST = 100  # characters of a source line that are shown
+_boundaries: set[CodeType] = set()
+
+
+def boundary(function: F) -> F:
+    """Marks a function that calls the user's: frames outside it are none of the traced function's."""
+    _boundaries.add(function.__code__)
+    return function
+
+
+def refuse(what: str, instead: str = "") -> UnsupportedOperation:
+    """The error for an operation: what it is, the user's line, and what to write instead."""
+    return UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+
+
+def line() -> str:
+    """' (file:line: text; module path)' of the user's innermost line under trace, as far as there is one."""
+    parts, frame, path = [], _user_frame(), _module_path()
+    if frame is not None:
+        name = frame.f_code.co_filename
+        text = linecache.getline(name, frame.f_lineno, frame.f_globals).strip()
+        shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+        parts.append(f"{name}:{frame.f_lineno}" + (f": `{shown}`" if text else ""))
+    if path:
+        parts.append(f"in module {path}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def short_place() -> str:
+    """', file:line' for the label of a column; the path of the module where no line is the user's."""
+    frame = _user_frame()
+    if frame is not None:
+        return f", {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    path = _module_path()
+    return f", module {path}" if path else ""
+
+
+def _frames() -> Iterator[FrameType]:
+    """From the innermost outwards, up to the call of the traced function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in _boundaries:
+        yield frame
+        frame = frame.f_back
+
+
+def _user_frame() -> FrameType | None:
+    return next((frame for frame in _frames() if _is_users(frame.f_code.co_filename)), None)
+
+
+@cache
+def _is_users(filename: str) -> bool:
+    if filename.startswith(("<frozen", "<string", _TORCH, _OURS)):
+        return False
+    return not filename.startswith(_STANDARD) or any(name in filename for name in _INSTALLED)
+
+
+def _module_path() -> str:
+    """The path of the innermost module whose forward runs, from the outermost; its class if that is the same."""
+    modules = [
+        frame.f_locals["self"]
+        for frame in _frames()
+        if frame.f_code.co_name == "forward" and isinstance(frame.f_locals.get("self"), nn.Module)
+    ]
+    if not modules:
+        return ""
+    names = {id(module): name for name, module in modules[-1].named_modules()}
+    kind = type(modules[0]).__name__
+    name = names.get(id(modules[0]), "")
+    return f"{name} ({kind})" if name else kind
