@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from weightwright import incontext
 from weightwright.claims.certificate import rounded_up
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Lines = Iterator[str]
 

@@ -25,8 +25,8 @@ from weightwright.errors import WeightwrightError
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
 from weightwright.incontext.choosing import named_algorithm
 from weightwright.incontext.errors.iterates import exact_iterates
-from weightwright.incontext.run_plots import Point, distances_to_optimum, plot_errors_against
-from weightwright.network.layers import Floats
+from weightwright.incontext.run import Point, distances_to_optimum, plot_errors_against
+from weightwright.numbers import Floats
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 STEPS = 100

@@ -10,7 +10,7 @@ import torch
 from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.lower import Lowered
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns

@@ -22,7 +22,7 @@ from weightwright.claims.prompt import Pass, Prompted, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
 from weightwright.incontext.networks.prompted import PromptTable, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 

@@ -30,7 +30,7 @@ from weightwright.compiler.loop.proven_rules import tokens_read, traced_rule
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext.rules import algorithm
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.composite import evaluate
 from weightwright.report import draw_network
 from weightwright.runtime.watch import passes

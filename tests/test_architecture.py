@@ -1,74 +1,156 @@
-"""Who may import whom: only downwards, and the checker nothing of the prover's."""
+"""Who may import whom: only downwards, sub-packages and imports for type checking included."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
 
-#: From the bottom up. A module may import from its own floor and from floors below.
+#: Folders (and the files beside them) from the bottom up. A module imports from its own folder and from those above it
+#: in this list; nothing else. `checker` stands above its rooms: it holds the rules by kind of claim.
 FLOORS = [
-    ["errors", "box"],
-    ["expressions"],
-    ["network"],
-    ["certificates"],
-    ["runtime"],
-    ["export"],
-    ["heads"],
-    ["compiler", "adversary"],
-    ["constructions"],
-    ["incontext", "memory"],
-    ["report"],
-    ["cli"],
+    "errors",
+    "numbers",
+    "box",
+    "expressions",
+    "network",
+    "claims",
+    "enclosures/intervals",
+    "enclosures/balls",
+    "checker/core",
+    "checker/one_layer",
+    "checker/composite",
+    "checker/grid",
+    "checker/prompt",
+    "checker",
+    "prover",
+    "runtime",
+    "tracing",
+    "certify",
+    "export",
+    "heads",
+    "adversary",
+    "approximation",
+    "memory",
+    "compiler/lowering",
+    "compiler",
+    "compiler/loop",
+    "incontext/networks",
+    "incontext/problem",
+    "incontext/errors",
+    "incontext/optimum",
+    "incontext",
+    "estimators/solving",
+    "estimators/heads_picture",
+    "estimators",
+    "theorems/kit",
+    "theorems/linear",
+    "theorems/grids",
+    "theorems/relu",
+    "theorems/descent",
+    "theorems/hopfield",
+    "theorems/studies",
+    "theorems/exhibits",
+    "theorems",
+    "constructions",
+    "report/facts",
+    "report/drawing",
+    "report/theorems",
+    "report",
+    "cli",
 ]
-#: The one look upwards: `net.to_onnx(path)` is a method of the module, so the module asks for the export when called.
+#: The looks upwards, all of them where something is asked for: `net.to_onnx(path)` is a method of the module, and
+#: `ww.incontext` is the public name of the estimators, which need scikit-learn.
 UPWARDS = {
-    ("runtime/module.py", "weightwright.export.lens"),
-    ("runtime/module.py", "weightwright.export.onnx"),
-    ("runtime/module.py", "weightwright.export.torch_source"),
+    ("runtime/module.py", "export/lens.py"),
+    ("runtime/module.py", "export/onnx.py"),
+    ("runtime/module.py", "export/torch_source.py"),
+    ("incontext/__init__.py", "estimators/huber.py"),
+    ("incontext/__init__.py", "estimators/linear.py"),
+    ("incontext/__init__.py", "estimators/logistic.py"),
 }
-HEIGHT = {name: height for height, floor in enumerate(FLOORS) for name in floor}
+HEIGHT = {name: height for height, name in enumerate(FLOORS)}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
-def imports(path: Path) -> list[str]:
-    names = []
+def named(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def floor(path: Path) -> str:
+    """The folder of a module; of one that stands beside the rooms its own name."""
+    folder = path.relative_to(SOURCE).parent.as_posix()
+    return path.stem if folder == "." else folder
+
+
+def module(dotted: str) -> Path | None:
+    """The file of weightwright.x.y; None if there is none of that name."""
+    place = SOURCE.joinpath(*dotted.split(".")[1:])
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.exists() and place != SOURCE:
+            return path
+    return None
+
+
+def imports(path: Path) -> list[Path]:
+    """Every module of ours that a file imports, wherever it does."""
+    found: list[Path] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names.append(node.module or "")
+            for alias in node.names:
+                if (node.module or "").split(".")[0] == "weightwright":
+                    target = module(f"{node.module}.{alias.name}") or module(node.module or "")
+                    assert target is not None or named(path).startswith("cli/"), f"{path} imports the whole package"
+                    found += [] if target is None else [target]
         elif isinstance(node, ast.Import):
-            names.extend(alias.name for alias in node.names)
-    return [name for name in names if name.split(".")[0] == "weightwright"]
+            found += [target for alias in node.names if (target := module(alias.name)) is not None]
+    return found
 
 
-def floor(dotted: str) -> str:
-    parts = dotted.split(".")
-    return parts[1] if len(parts) > 1 else ""
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", MODULES, ids=named)
 def test_imports_go_downwards(path: Path) -> None:
-    own = path.relative_to(SOURCE).with_suffix("").parts[0]
-    for name in imports(path):
-        if name == "weightwright":
-            assert own == "cli", f"{path}: imports the whole package"
-            continue
-        if (path.relative_to(SOURCE).as_posix(), name) in UPWARDS:
-            continue
-        assert HEIGHT[floor(name)] <= HEIGHT[own], f"{path} imports {name}, which stands above it"
+    for target in imports(path):
+        if (named(path), named(target)) not in UPWARDS:
+            assert HEIGHT[floor(target)] <= HEIGHT[floor(path)], f"{named(path)} imports {named(target)} above it"
+
+
+def test_every_look_upwards_is_there() -> None:
+    found = {(named(path), named(target)) for path in MODULES for target in imports(path)}
+    assert found >= UPWARDS
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    edges = {
+        path: {target for target in imports(path) if (named(path), named(target)) not in UPWARDS} for path in MODULES
+    }
+    while True:
+        leaves = {path for path, targets in edges.items() if not targets - {path}}
+        if not leaves:
+            break
+        edges = {path: targets - leaves for path, targets in edges.items() if path not in leaves}
+    assert not edges, f"import each other: {sorted(map(named, edges))}"
 
 
 @pytest.mark.parametrize(("program", "other"), [("checker", "prover"), ("prover", "checker")])
 def test_prover_and_checker_share_no_code(program: str, other: str) -> None:
-    for path in (SOURCE / "certificates" / program).glob("*.py"):
-        for name in imports(path):
-            assert not name.startswith(f"weightwright.claims.{other}")
-            allowed = {"errors", "box", "expressions", "network", "certificates"}
-            assert floor(name) in allowed
+    arithmetic = {"checker": "enclosures/balls", "prover": "enclosures/intervals"}[program]
+    allowed = {"errors", "numbers", "box", "expressions", "network", "claims", arithmetic}
+    for path in (SOURCE / program).rglob("*.py"):
+        for target in imports(path):
+            assert floor(target).split("/")[0] != other
+            assert floor(target) in allowed or floor(target).split("/")[0] == program, f"{path} imports {target}"
+
+
+def test_balls_and_intervals_share_no_code() -> None:
+    for kind in ("balls", "intervals"):
+        for path in (SOURCE / "enclosures" / kind).glob("*.py"):
+            allowed = {"errors", "numbers", "expressions", f"enclosures/{kind}"}
+            assert {floor(target) for target in imports(path)} <= allowed, path
 
 
 def test_the_network_knows_no_framework() -> None:
@@ -81,3 +163,36 @@ def test_the_network_knows_no_framework() -> None:
 def test_files_are_small() -> None:
     for path in MODULES:
         assert len(path.read_text().splitlines()) <= 400, f"{path} has more than one subject"
+
+
+def test_folders_are_small() -> None:
+    for root in (SOURCE, Path(__file__).parents[1] / "tests"):
+        files = Counter(path.parent for path in root.rglob("*.py") if path.name != "__init__.py")
+        for folder, count in files.items():
+            assert count <= 15, f"{folder} holds {count} files"
+
+
+def test_no_two_files_have_one_name() -> None:
+    """But where the checker does what the prover does, in its own arithmetic."""
+    homes: dict[str, set[str]] = {}
+    for path in MODULES:
+        if path.stem not in ("__init__", "__main__"):
+            homes.setdefault(path.stem, set()).add(floor(path))
+    mirrors = {"checker", "prover", "enclosures"}
+    for name, folders in homes.items():
+        rooms = [folder.split("/")[0] for folder in folders]
+        mirrored = len(folders) == 2 and set(rooms) <= mirrors and (rooms[0] != rooms[1] or rooms[0] == "enclosures")
+        assert len(folders) == 1 or mirrored, f"{name}.py stands in {sorted(folders)}"
+
+
+def test_no_package_hides_a_module_behind_a_function() -> None:
+    for path in MODULES:
+        if path.name == "__init__.py":
+            given = {
+                alias.asname or alias.name
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            hidden = {name for name in given if (path.parent / f"{name}.py").exists()}
+            assert not hidden, f"{named(path)} hides {hidden}"

@@ -21,7 +21,7 @@ from weightwright.claims.files import network_digest, write
 from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, Models, assumed, in_words
 from weightwright.network import Attention, Network
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.measure import outputs, taken
+from weightwright.theorems.kit.measure import outputs, taken
 from weightwright.theorems.linear.one_head import truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 from weightwright.theorems.relu.emulated import relu_network

@@ -19,7 +19,7 @@ from weightwright.claims.target import IDENTITY, MASKED, Composite, GateClaim, M
 from weightwright.constructions import truncated_linear
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Forged = tuple[Network, Certificate]
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))

@@ -25,7 +25,7 @@ from weightwright.theorems.exhibits.counts import (
     counts_token_mixing,
     counts_truncated_linear,
 )
-from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
 from weightwright.theorems.linear.one_head import truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads

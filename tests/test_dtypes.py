@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 import weightwright as ww
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 
 
 def through_sdpa(net: ww.AttentionNetwork, x: Tensor, backend: SDPBackend) -> Tensor:

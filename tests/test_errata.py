@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_constructions import normal
 
-from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.linear.one_head import inverse_temperature, truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 from weightwright.theorems.relu.emulated import relu_network

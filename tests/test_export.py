@@ -24,8 +24,8 @@ from weightwright.export import onnx as onnx_file
 from weightwright.export import torch_source as torch_file
 from weightwright.heads.mix import mix
 from weightwright.network import Attention, Linear, Loop, Network, Sees, Term, selection, token_wise
-from weightwright.network.laws import rounded
 from weightwright.network.storage import NETWORK_TYPES, decode, encode
+from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 
 Run = Callable[[np.ndarray], np.ndarray]

@@ -15,7 +15,7 @@ from weightwright.heads.copy import copy
 from weightwright.heads.lookup import beta_for, lookup, margin, softmax_error
 from weightwright.heads.mix import mix
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork, interpret
 
 many = settings(deadline=None, max_examples=50)

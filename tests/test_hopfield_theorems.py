@@ -13,11 +13,11 @@ import torch
 import weightwright as ww
 from weightwright.memory import Hopfield
 from weightwright.network import Attention, Linear
-from weightwright.theorems.exhibits.measure import measure
-from weightwright.theorems.exhibits.show import show
 from weightwright.theorems.hopfield.hopfield_layer import hopfield_function
 from weightwright.theorems.hopfield.hopfield_prompt import hopfield_gradients, literal_gradients
+from weightwright.theorems.kit.measure import measure
 from weightwright.theorems.registry import find
+from weightwright.theorems.show import show
 
 A, B = [1.0, -0.5], 0.25
 CURVED = ("tanh(5*x)", "exp(2*x)", "gelu(3*x)", "relu(x) - 2*relu(x - 0.3)", "sin(9*x)", "1/(1 + 25*x**2)", "2 + 0*x")

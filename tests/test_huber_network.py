@@ -12,7 +12,7 @@ import torch
 
 from weightwright.errors import DomainError
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states
 

@@ -20,7 +20,7 @@ from weightwright.estimators.solving.solve import Data
 from weightwright.incontext import HuberRegressor
 from weightwright.incontext.networks.huber_network import plain_huber
 from weightwright.incontext.optimum.sharp_distance import huber_distance
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 EPSILON, ALPHA = 1.35, 0.0001
 

@@ -10,7 +10,7 @@ from flint import fmpq
 
 from weightwright.incontext.optimum.huber_optimum import exact_fit
 from weightwright.incontext.optimum.sharp_distance import huber_distance
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 EPSILON, ALPHA = Fraction(27, 20), Fraction(1, 10**4)
 

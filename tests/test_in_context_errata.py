@@ -7,7 +7,7 @@ from test_in_context_theorems import PROBLEMS, made, pairs
 
 from weightwright.theorems.descent.regression import LeastSquares
 from weightwright.theorems.descent.steps import descended, spectral_identity
-from weightwright.theorems.exhibits.measure import outputs
+from weightwright.theorems.kit.measure import outputs
 
 
 def test_the_average_of_the_gradients_forgets_the_state() -> None:

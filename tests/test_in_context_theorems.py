@@ -29,16 +29,16 @@ from weightwright.constructions import (
 )
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import cost
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.descent.regression import LeastSquares
 from weightwright.theorems.descent.steps import anchored_identity, descended, spectral_identity
 from weightwright.theorems.exhibits.counts import Shape, counts_prompted
 from weightwright.theorems.exhibits.gradient_instances import gradients_studies
-from weightwright.theorems.exhibits.measure import measure, outputs
-from weightwright.theorems.exhibits.show import show
+from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.linear.literal import literal_prompt
 from weightwright.theorems.registry import find
+from weightwright.theorems.show import show
 
 IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = Ranges(1.0, 1.0, 1.0)

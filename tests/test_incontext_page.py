@@ -12,7 +12,7 @@ import pytest
 from pages import written_into
 
 from weightwright.incontext import fitting, loss
-from weightwright.incontext.run_plots import Point
+from weightwright.incontext.run import Point
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "incontext.md").read_text()

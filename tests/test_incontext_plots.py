@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weightwright.incontext import Run, fitting, plain_iterates
-from weightwright.incontext.run_plots import Point, distances_to_optimum, errors_figure, plot_errors_against, run_figure
+from weightwright.incontext.run import Point, distances_to_optimum, errors_figure, plot_errors_against, run_figure
 
 STEPS, FEATURES = 20, 3
 

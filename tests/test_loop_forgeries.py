@@ -20,7 +20,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import STATES, OnePass
 from weightwright.claims.target import MASKED, UNREAD
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
 

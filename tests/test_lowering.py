@@ -25,7 +25,7 @@ from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Attention
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns
 

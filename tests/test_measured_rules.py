@@ -24,11 +24,12 @@ from weightwright.compiler.loop.rehearsal import Rehearsal, rehearsed, stays, wi
 from weightwright.compiler.lowering import ranges
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
-from weightwright.compiler.lowering.ranges import Evaluator, enclosed
+from weightwright.compiler.lowering.ranges import Evaluator
+from weightwright.enclosures.intervals.formulas import enclosed
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext import rules as algorithms
 from weightwright.incontext.rules import algorithm
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.composite import column_values
 
 RNG = np.random.default_rng

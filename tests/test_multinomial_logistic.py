@@ -15,7 +15,7 @@ from weightwright.estimators.solving import multinomial_fit as multinomial
 from weightwright.estimators.solving.multinomial_fit import MultinomialContexts
 from weightwright.incontext import LogisticRegression
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def clouds(seed: int, n: int = 30, classes: int = 3, d: int = 2) -> tuple[Floats, np.ndarray]:

@@ -14,7 +14,7 @@ from weightwright.incontext.networks.multinomial_network import (
     multinomial_prompt,
     plain_multinomial,
 )
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime.watch import all_states
 
 STEP = np.array([0.4, 1.0, 2.0, 1.0])

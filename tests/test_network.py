@@ -26,7 +26,7 @@ from weightwright.network import (
     cost,
     selection,
 )
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 
 
 def changed(array: np.ndarray, index: tuple[int, ...], value: float) -> np.ndarray:

@@ -16,7 +16,7 @@ from weightwright.incontext.networks.newton_schulz_network import (
     newton_schulz_steps,
     plain_newton_schulz,
 )
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def system(d: int, condition: float, seed: int = 0) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.estimators.solving import newton_schulz
 from weightwright.incontext import LinearRegression, Ridge
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Model = LinearRegression | Ridge
 

@@ -29,8 +29,8 @@ from weightwright.incontext.networks import passes
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.problem.method import chebyshev, gradient_descent
 from weightwright.network import Loop
-from weightwright.network.laws import rounded
 from weightwright.network.storage import digest
+from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
 
 N, D = 30, 4

@@ -17,7 +17,7 @@ from torch import nn
 import weightwright as ww
 from weightwright.network.costs import cost
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
 from weightwright.theorems.relu.token_mixing import token_mixing

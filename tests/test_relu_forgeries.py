@@ -13,7 +13,7 @@ from ridges import built, measured, names, points
 
 from weightwright.checker.composite import piecewise_linear as kinked
 from weightwright.checker.composite import relu_target as rules
-from weightwright.checker.composite.relu_target import agree_target
+from weightwright.checker.composite.relu_formulas import agree_target
 from weightwright.claims.target import Ridge, TargetClaim
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError

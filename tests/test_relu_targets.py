@@ -14,7 +14,7 @@ from ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outputs, poin
 from torch import nn
 
 from weightwright.box import Box
-from weightwright.checker.composite.relu_target import agree_target
+from weightwright.checker.composite.relu_formulas import agree_target
 from weightwright.claims.target import Ridge, TargetClaim
 from weightwright.errors import (
     BudgetError,

@@ -12,7 +12,7 @@ from zoo import NAMES, ZOO, attending, compiled, random_head
 import weightwright as ww
 from weightwright.claims.files import read, write
 from weightwright.network import Attention, Linear, Sees, Term
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 from weightwright.runtime import interpret, module
 
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 import weightwright as ww
 from weightwright.cli import app
 from weightwright.report.theorems.theorem_plots import plot_theorem
-from weightwright.theorems.exhibits.instance import Line, Matrices
 from weightwright.theorems.exhibits.pictures import Curve, curve, pictures
 from weightwright.theorems.exhibits.relu_instances import mixing, native
+from weightwright.theorems.kit.instance import Line, Matrices
 
 W, T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.125, 0.0, -0.25])
 BUILT = {

@@ -19,18 +19,16 @@ from zoo import ZOO
 import weightwright as ww
 from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.report.theorems.theorem_page import section
 from weightwright.report.theorems.theorem_plots import figure_of, plot_theorem
 from weightwright.runtime import interpret
 from weightwright.theorems import theorem as theorem_module
-from weightwright.theorems.constructed import About
-from weightwright.theorems.exhibits.instance import Check, Count, Instance, Line, counted
-from weightwright.theorems.exhibits.measure import estimate, measure
 from weightwright.theorems.exhibits.pictures import HeatMap, curve, pictures
-from weightwright.theorems.exhibits.show import check, show
-from weightwright.theorems.registry import THEOREMS, find
-from weightwright.theorems.studies.rates import (
+from weightwright.theorems.kit.constructed import About
+from weightwright.theorems.kit.instance import Check, Count, Instance, Line, counted
+from weightwright.theorems.kit.measure import estimate, measure
+from weightwright.theorems.kit.rates import (
     Point,
     Series,
     Study,
@@ -41,6 +39,8 @@ from weightwright.theorems.studies.rates import (
     sweep,
     temperatures,
 )
+from weightwright.theorems.registry import THEOREMS, find
+from weightwright.theorems.show import check, show
 from weightwright.theorems.theorem import Theorem
 
 PAGE = Path(__file__).parents[1] / "docs" / "theorems.md"

@@ -13,8 +13,8 @@ from test_constructions import made, normal
 
 import weightwright as ww
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import arguments_of
-from weightwright.theorems.exhibits.measure import measure, outputs
+from weightwright.theorems.kit.arguments import arguments_of
+from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
 from weightwright.theorems.linear.one_head import truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads

@@ -19,8 +19,8 @@ import weightwright as ww
 from weightwright.claims.files import network_digest
 from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
-from weightwright.network.laws import rounded
 from weightwright.network.storage import NETWORK_TYPES, decode, encode
+from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 from weightwright.runtime.window_kernel import CHUNK, attend, decay
 

@@ -13,7 +13,7 @@ import weightwright as ww
 from weightwright.heads.registers import Design, Query, assemble
 from weightwright.heads.window_anchors import NODES, Designer, Fit, _Cells, _mix, _solve, fit_values, windows
 from weightwright.network import cost
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -11,7 +11,7 @@ from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Grap
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import parse
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.prover.composite import column_values, evaluate
 
 _BISECTIONS = 50

@@ -22,7 +22,7 @@ from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import Expression, parse
 from weightwright.network import Head, Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 _BATCH = 4096

@@ -12,7 +12,7 @@ from weightwright.adversary.points import search_points
 from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.errors import WeightwrightError
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 

@@ -30,7 +30,7 @@ from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import parse
 from weightwright.network import Attention, Network, Term
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
 _COUNT = 512  # inputs of a round

@@ -21,10 +21,8 @@ from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.heads.registers import HIDDEN, Query, Table
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import UNIT, Floats, rounded
 from weightwright.prover import Anchors, Sum, first_edges, prove
-from weightwright.prover.rounding import UNIT
 from weightwright.prover.selection import Lines, propose_nearest
 
 #: Where the anchors that are not nearest would weigh more than this together, the rule "nearest" says nothing useful.

@@ -15,8 +15,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.heads.graded import AnyGrading, Designer, FromMiddle, Grading, places, singularity
 from weightwright.heads.registers import Design, Query
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats
 
 #: A singularity closer than the length of the interval over this is near: a uniform grid would take more keys.
 NEAR = 8.0

@@ -21,8 +21,7 @@ from weightwright.expressions import Expression
 from weightwright.heads.gate import step_keys
 from weightwright.heads.kinks import Kink, kinks, piecewise_linear, slope_at
 from weightwright.heads.registers import Design, Table
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 
 Sees = Literal["registers", "self"]
 

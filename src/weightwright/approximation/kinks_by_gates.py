@@ -13,7 +13,7 @@ from weightwright.heads.gate import choice_gate, relu_gate, sharpness
 from weightwright.heads.kinks import Kink
 from weightwright.heads.registers import Design
 from weightwright.heads.spectral import Designer
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Fractions of the aim that the gates may leave at their kinks.
 SHARES = (0.45, 0.1, 0.02)

@@ -12,7 +12,7 @@ from weightwright.approximation.task import SAMPLES
 from weightwright.heads.one_sided import Fitted, fit_together, one_sided_keys, samples, shapes
 from weightwright.heads.registers import Design
 from weightwright.heads.spectral import soft_keys
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Keys of a head for a kink, and soft anchors beside it for what is smooth, tried one after the other.
 KEYS = (4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 52, 64)

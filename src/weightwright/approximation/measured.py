@@ -15,7 +15,7 @@ from weightwright.claims.certificate import Certificate, Measured, measured_cert
 from weightwright.claims.files import network_digest
 from weightwright.errors import ToleranceError
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 SECONDS = 1.0

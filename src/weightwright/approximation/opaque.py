@@ -15,7 +15,7 @@ import torch
 
 from weightwright.claims.certificate import OPAQUE, Samples
 from weightwright.errors import BudgetError, FormulaError, NotRepeatable, UnsupportedOperation
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.tracing.repeated import THE_SAME
 
 MAX_SAMPLES = 20_000

@@ -25,10 +25,8 @@ from weightwright.heads.graded import graded_square
 from weightwright.heads.one_sided import samples
 from weightwright.heads.registers import Design, assemble
 from weightwright.network import Network
-from weightwright.network.laws import PRECISION
-from weightwright.network.layers import Floats
+from weightwright.numbers import FORMATS, SMALLEST, Floats
 from weightwright.prover import Anchors, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
-from weightwright.prover.rounding import UNDERFLOW
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
@@ -116,7 +114,7 @@ def _holes(task: Task, zones: Floats) -> Floats:
     holes = (zones - task.query.centre) * task.query.scale
     if task.query.exact:
         return holes
-    slip = 2.0 ** (2 - PRECISION[task.dtype][0]) * np.abs(holes) + 2 * UNDERFLOW[task.dtype]
+    slip = 2.0 ** (2 - FORMATS[task.dtype].bits) * np.abs(holes) + 2 * SMALLEST[task.dtype]
     return holes + slip * np.array([1.0, -1.0])
 
 

@@ -25,7 +25,7 @@ from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.registers import Query
 from weightwright.heads.vector_anchors import Fit, VectorDesigner, assemble_vector
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover import Goal, QueryAxis, prove_vector, vector_terms
 from weightwright.prover.vector import ORDER
 from weightwright.runtime import AttentionNetwork

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.approximation.table import Part, spectral_part, square_part
-from weightwright.compiler.lowering.ranges import PARTS, enclosed
+from weightwright.enclosures.intervals.formulas import PARTS, enclosed
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened

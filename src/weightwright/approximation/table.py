@@ -18,7 +18,7 @@ from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import HIDDEN, Query, Table
 from weightwright.network import Head, Sees
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 

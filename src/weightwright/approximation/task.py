@@ -18,8 +18,7 @@ from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import DomainError, FormulaError, NotRepeatable
 from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.registers import Query
-from weightwright.network.laws import PRECISION, rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import FORMATS, Floats, rounded
 from weightwright.prover import Sampled
 
 #: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in the dtype.
@@ -156,7 +155,7 @@ def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) 
 
 def outward(box: Box, dtype: str) -> Box:
     """The box with ends of the dtype, rounded outward."""
-    bits, lowest = PRECISION[dtype]
+    bits, lowest = FORMATS[dtype].bits, FORMATS[dtype].lowest
 
     def end(x: Floats, outward: float) -> Floats:
         nearest = rounded(x, dtype)
@@ -170,7 +169,7 @@ def outward(box: Box, dtype: str) -> Box:
 def middle_in_few_bits(y: Floats, dtype: str) -> float:
     """The middle of the values' range, in few bits; 0 if that is as good."""
     middle, half = y.max() / 2 + y.min() / 2, y.max() / 2 - y.min() / 2
-    bits = min(20, PRECISION[dtype][0])
+    bits = min(20, FORMATS[dtype].bits)
     mantissa, exponent = math.frexp(middle)
     mean = math.ldexp(round(mantissa * 2**bits), exponent - bits)
     return 0.0 if abs(middle) <= half / 16 else float(rounded(np.array(mean), dtype))

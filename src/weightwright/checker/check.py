@@ -42,7 +42,7 @@ from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def split(network: Network, certificate: Certificate) -> Iterator[tuple[Network, Certificate]]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weightwright.claims.leaf import LayerClaim
-from weightwright.network.layers import Floats, Frozen
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
 
 Kind = Literal["bumps", "lookup", "softmax"]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weightwright.network.layers import Floats, Frozen
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
 
 #: The kinds of column that are no function of one number.
 INPUT, AFFINE, PRODUCT, SOFTMAX, MIX = "input", "affine", "product", "softmax", "mix"

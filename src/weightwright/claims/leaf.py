@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from weightwright.network.layers import Floats, Frozen
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

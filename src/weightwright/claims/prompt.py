@@ -15,7 +15,8 @@ import numpy as np
 
 from weightwright.claims.leaf import LayerClaim, VectorClaim
 from weightwright.claims.target import Composite, in_words
-from weightwright.network.layers import Floats, Frozen
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

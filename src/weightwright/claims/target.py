@@ -13,7 +13,8 @@ import numpy as np
 
 from weightwright.claims.graph import Fused, Graph, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import LayerClaim
-from weightwright.network.layers import Floats, Frozen
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
 
 NO_ZONES = np.zeros((0, 2))
 UNREAD, IDENTITY = -1, -2

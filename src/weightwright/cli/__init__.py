@@ -3,7 +3,7 @@
 torch and the rest are imported inside the commands, so that `weightwright --help` is quick.
 """
 
-from weightwright.cli.app import app
+from weightwright.cli.application import app
 from weightwright.cli.building import approximate, theorems
 from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run

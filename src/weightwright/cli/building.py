@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.app import REFUSED, Json, Plot, apart, ends, print_table, progress_shown, show, writable
+from weightwright.cli.application import REFUSED, Json, Plot, apart, ends, print_table, progress_shown, show, writable
 
 
 def approximate(

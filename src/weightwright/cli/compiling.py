@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.app import Draw, Json, apart, ends, progress_shown, show
+from weightwright.cli.application import Draw, Json, apart, ends, progress_shown, show
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.app import Draw, Json, Net, Plot, apart, progress_shown, show
+from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, show
 
 
 def run(

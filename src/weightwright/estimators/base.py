@@ -28,7 +28,7 @@ from weightwright.incontext.descent import dtype_name
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import Objective, distance
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A proven distance above this share of the coefficients is worth a warning.
 FAR = {"float64": 1e-5, "float32": 1e-2}

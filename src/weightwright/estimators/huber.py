@@ -24,7 +24,7 @@ from weightwright.estimators.solving.scaling import Scaling
 from weightwright.estimators.solving.solve import Data, Shown, Solved
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import huber_distance
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from weightwright.estimators.base import InContextModel
 from weightwright.estimators.solving.solve import Penalties, Settings
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 ALPHA = [Interval(Real, 0, None, closed="left")]
 

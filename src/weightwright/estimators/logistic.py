@@ -20,7 +20,7 @@ from weightwright.estimators.solving.multinomial_fit import multinomial_plan, mu
 from weightwright.estimators.solving.solve import Data, Penalties, Solved
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import multinomial_distance
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 class LogisticRegression(ClassifierMixin, InContextModel):

@@ -16,7 +16,7 @@ import torch
 from weightwright.estimators.solving.networks import in_few_sizes
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import spectral_slope
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 #: Rows in one prompt.

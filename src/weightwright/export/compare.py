@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from weightwright.errors import DomainError
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 

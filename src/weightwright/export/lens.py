@@ -20,7 +20,8 @@ from weightwright.errors import UnsupportedOperation, WeightwrightError
 from weightwright.export.about import line, sees
 from weightwright.export.compare import difference, largest, samples
 from weightwright.network import Attention, Layer, Linear, Loop, Network
-from weightwright.network.layers import Floats, Names
+from weightwright.network.layers import Names
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork, interpret
 from weightwright.runtime.module import DTYPES
 

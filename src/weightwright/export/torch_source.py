@@ -19,7 +19,8 @@ from weightwright.claims.files import write
 from weightwright.export.about import about, line, listed, sees, whole
 from weightwright.export.compare import difference
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Softmax
-from weightwright.network.layers import Floats, Names
+from weightwright.network.layers import Names
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 

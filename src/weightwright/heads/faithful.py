@@ -19,7 +19,7 @@ import numpy as np
 
 from weightwright.errors import BudgetError
 from weightwright.heads.registers import Table
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 _BYTES_PER_ANCHOR = 6 * 8  # one register row
 

@@ -40,7 +40,7 @@ from scipy.special import expit, wrightomega
 from weightwright.heads.one_sided import fit_together
 from weightwright.heads.registers import Design, Query, Table
 from weightwright.heads.spectral import LEAST_RIDGE, RIDGE, solve
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 SPACINGS = (0.8, 0.6, 0.5, 0.4, 0.33, 0.27, 0.22, 0.18, 0.15, 0.12, 0.1)  # in t
 #: (c, anchors outside the interval on each side): sharper weights need fewer outside.

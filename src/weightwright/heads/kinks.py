@@ -10,7 +10,7 @@ import numpy as np
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.expressions import Apply, Expression
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 _GRID = 4096  # two kinks closer than the domain over this are seen as one, or not at all
 _ASIDE = 2.0**-30  # of the domain: where both sides of a kink are looked at

@@ -18,7 +18,7 @@ from weightwright.enclosures.intervals.intervals import ONE, Interval, exp, up
 from weightwright.heads.mix import finite_matrix
 from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Case = Literal["unique", "two"]
 Norm = Literal["inf", "1"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def finite_matrix(name: str, value: npt.ArrayLike) -> Floats:

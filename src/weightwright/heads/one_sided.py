@@ -18,9 +18,7 @@ import numpy as np
 
 from weightwright.heads.registers import Table
 from weightwright.heads.spectral import rounding_estimate, soft_keys, solve
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats, rounded
 
 PADS, SHARPNESS = (1.0, 2.0, 3.0, 4.0, 6.0), (0.1, 0.2, 0.4)
 STEEPNESS = (2.0, 8.0)  # K, over the error that the kink may have in s

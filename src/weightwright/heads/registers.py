@@ -19,10 +19,8 @@ from fractions import Fraction
 import numpy as np
 
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
-from weightwright.network.laws import PRECISION, rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import FORMATS, SMALLEST, Floats, rounded
 from weightwright.prover import Anchors, Sum, Window
-from weightwright.prover.rounding import UNDERFLOW
 
 #: How far below the anchors' scores hidden keys are put: e^-1000 of weight is no weight.
 HIDDEN = -1024.0
@@ -117,7 +115,7 @@ class Query:
         ends = [(Fraction(x) - Fraction(self.centre)) * Fraction(self.scale) for x in (lo, hi)]
         if self.exact:
             return float(ends[0]), float(ends[1])  # floats already
-        slip, least = Fraction(2) ** (1 - PRECISION[dtype][0]), Fraction(UNDERFLOW[dtype])
+        slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(SMALLEST[dtype])
         first, last = float(ends[0] - slip * abs(ends[0]) - least), float(ends[1] + slip * abs(ends[1]) + least)
         return math.nextafter(first, -math.inf), math.nextafter(last, math.inf)
 

@@ -21,9 +21,8 @@ from scipy.linalg import lstsq
 from weightwright.claims.certificate import EXP_ULPS
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.heads.registers import Table
-from weightwright.network.laws import PRECISION, rounded
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT, any_order
+from weightwright.numbers import FORMATS, UNIT, Floats, rounded
+from weightwright.prover.rounding import any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2
@@ -99,7 +98,7 @@ class Designer:
 def soft_keys(lo: float, hi: float, p: int, pad: float, c: float, dtype: str) -> Table:
     """p soft anchors on [lo, hi], so many of them outside on each side, beta D^2 about c; the values are still 0."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
-    bits = min(_GRID_BITS, PRECISION[dtype][0] // 2)
+    bits = min(_GRID_BITS, FORMATS[dtype].bits // 2)
     spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0), bits)
     grid = _few_bits(middle, bits) + spacing * (np.arange(p, dtype=np.float64) - (p - 1) / 2)
     beta = math.ldexp(1.0, round(math.log2(c / spacing**2)))
@@ -112,7 +111,7 @@ def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridg
     angles = np.linspace(0.0, np.pi, 2 * (3 * p + 100) + 1)
     s = middle + half * np.cos(angles)
     target = f(s)
-    bits = min(_GRID_BITS, PRECISION[dtype][0] // 2)
+    bits = min(_GRID_BITS, FORMATS[dtype].bits // 2)
     pads, c_range = (PADS, C_RANGE) if p <= FEW else (MANY_PADS, MANY_C_RANGE)
     for pad in pads:
         if p - 1 - 2 * pad <= 0 and p > 2:

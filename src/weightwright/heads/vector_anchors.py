@@ -23,10 +23,9 @@ from weightwright.claims.certificate import EXP_ULPS
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.heads.registers import HIDDEN, Query
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import UNIT, Floats, rounded
 from weightwright.prover import VectorAnchors
-from weightwright.prover.rounding import UNIT, any_order
+from weightwright.prover.rounding import any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2, D the spacing

@@ -23,9 +23,7 @@ from scipy.linalg import solve_banded
 
 from weightwright.claims.certificate import EXP_ULPS
 from weightwright.heads.registers import Table
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats, rounded
 
 TEMPERATURES = (1.0, 0.5, 0.25, 0.125)
 NODES = 8  # of the fit, in every cell; more where there are few cells

@@ -32,7 +32,7 @@ from weightwright.incontext.networks.passes import (
 from weightwright.incontext.problem.loss import Loss
 from weightwright.incontext.problem.method import method
 from weightwright.incontext.problem.problem import Problem, penalty_in_words
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
 NAMES = ("gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista")

@@ -24,8 +24,7 @@ from weightwright.incontext.problem.loss_forms import separated
 from weightwright.incontext.problem.method import Method, method
 from weightwright.incontext.problem.problem import Problem, penalty
 from weightwright.incontext.run import Run
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import all_states, largest_distance

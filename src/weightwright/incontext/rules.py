@@ -25,7 +25,7 @@ from weightwright.compiler.loop.measured_rules import measured_rule
 from weightwright.compiler.loop.proven_rules import compile_rule, traced_rule
 from weightwright.compiler.loop.rehearsal import Rehearsal, width
 from weightwright.errors import DomainError, ToleranceError
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import passes
 from weightwright.tracing.repeated import graphs_differ

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from weightwright.memory.hopfield import Hopfield
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A pattern counts as retrieved if the result is nearer than this share of its length.
 NEAR = 0.1

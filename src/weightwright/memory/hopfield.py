@@ -26,7 +26,8 @@ from weightwright.errors import WeightwrightError
 from weightwright.heads.registers import HIDDEN
 from weightwright.memory.recall import Recall, Stored, recall_bound
 from weightwright.network import Attention, Head, Loop, Network, Sees, selection, token_wise
-from weightwright.network.layers import Floats, Layer, Names
+from weightwright.network.layers import Layer, Names
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 

@@ -26,7 +26,7 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT
 from weightwright.claims.certificate import EXP_ULPS, rounded_up
 from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import ToleranceError
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Candidates are taken this much above what they should be, so that their inequality can be checked.
 _ROOM = 1 + arb(2) ** -60

@@ -9,8 +9,7 @@ import numpy as np
 from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Term
 from weightwright.network.network import Network
 from weightwright.network.storage import encode
-
-_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
+from weightwright.numbers import FORMATS
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def cost(network: Network, tokens: int = 1) -> Cost:
         parameters=parameters,
         nonzeros=sum(int(np.count_nonzero(array)) for array in arrays),
         largest_weight=max((float(np.abs(array).max()) for array in arrays if array.size), default=0.0),
-        bytes=parameters * _BYTES[network.dtype],
+        bytes=parameters * FORMATS[network.dtype].bytes,
         multiply_adds=-(-work // n),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax, Term
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 
 
 def interpret(network: Network, X: Floats) -> Floats:

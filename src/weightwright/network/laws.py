@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weightwright.errors import LawError
-from weightwright.network.layers import Attention, FeedForward, Floats, Head, Layer, Linear, Loop, Names, Softmax
-
-if TYPE_CHECKING:
-    from weightwright.network.network import Network
-
-#: Significant bits and the smallest exponent of the dtypes that weights can be stored in.
-PRECISION = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133)}
-
+from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Names, Softmax, Stack
+from weightwright.numbers import FORMATS, Floats, rounded
 
 #: Anchors of a window stand on whole numbers below this.
 FARTHEST = 2**30
 
 
-def enforce(network: Network) -> None:
+def enforce(network: Stack) -> None:
     """Raise LawError unless the network is well formed."""
-    if network.dtype not in PRECISION:
-        raise LawError(f"network: dtype {network.dtype!r} is none of {', '.join(PRECISION)}")
+    if network.dtype not in FORMATS:
+        raise LawError(f"network: dtype {network.dtype!r} is none of {', '.join(FORMATS)}")
     if network.tokens is not None and network.tokens < 1:
         raise LawError(f"network: tokens = {network.tokens}, but there must be at least one")
     check = _Walk(network)
@@ -42,7 +35,7 @@ def enforce(network: Network) -> None:
 class _Walk:
     """Walks the layers in order; knows the number of tokens where it is fixed."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Stack) -> None:
         self.network = network
         self.tokens = network.tokens
 
@@ -210,20 +203,6 @@ class _Walk:
             raise LawError(f"{where}: {row}, {column} is {array[i, j]!r}, no finite {self.network.dtype}")
 
 
-def rounded(array: Floats, dtype: str) -> Floats:
-    """Every entry rounded to the nearest number of the dtype (ties to even)."""
-    if dtype == "float64":
-        return array
-    if dtype == "float32":
-        with np.errstate(over="ignore"):
-            return array.astype(np.float32).astype(np.float64)
-    bits, lowest = PRECISION[dtype]
-    _, exponent = np.frexp(array)
-    unit = np.ldexp(1.0, np.maximum(exponent - bits, lowest))
-    nearest = np.round(array / unit) * unit
-    return np.where(np.abs(nearest) < 2.0**128, nearest, np.copysign(np.inf, nearest))
-
-
 def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple[str, Layer]]:
     """Every layer with its place, loops run twice: what the first round writes the second may read."""
     for index, layer in enumerate(layers):
@@ -246,7 +225,7 @@ def _positive(value: float, where: str, dtype: str) -> None:
         raise LawError(f"{where} = {value!r} must be a positive finite {dtype}")
 
 
-def obstacles(network: Network) -> Iterator[str]:
+def obstacles(network: Stack) -> Iterator[str]:
     """Everything that an ordinary attention-only Transformer has no place for.
 
     This is about the form alone. Whether keys that a head does not see are hidden from a Transformer that looks
@@ -290,7 +269,7 @@ def obstacles(network: Network) -> Iterator[str]:
 BELOW = 800.0
 
 
-def spares_registers(network: Network, head: Head, moved: set[int], written: set[int]) -> bool:
+def spares_registers(network: Stack, head: Head, moved: set[int], written: set[int]) -> bool:
     """Whether a head of a plain Transformer writes exactly 0 to every register: each sees, among itself and those
     before it (so that a causal mask does no harm), one of value 0, and everything that has another value lies so far
     below that it weighs nothing. moved, written: coordinates that earlier heads have written on data tokens, on
@@ -313,5 +292,5 @@ def spares_registers(network: Network, head: Head, moved: set[int], written: set
     others = np.where(silent, -np.inf, scores).max(axis=1)
     size = head.beta * float(((np.abs(registers) @ np.abs(head.W_Q)) @ (np.abs(held) @ np.abs(head.W_K)).T).max())
     products = 2 * held.shape[1] + head.W_Q.shape[1] + 4  # that a score goes through at most
-    rounds = 2.0 ** (3 - PRECISION[network.dtype][0]) * products * size
+    rounds = 2.0 ** (3 - FORMATS[network.dtype].bits) * products * size
     return bool((best > others + BELOW + rounds).all())

@@ -5,15 +5,14 @@ n tokens (rows), d coordinates (columns), h the size of a query, v the size of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from weightwright.numbers import Bools, Floats
+
 Names = tuple[str, ...]
 
 
@@ -162,6 +161,39 @@ class Loop:
 
 
 Layer = Linear | Attention | FeedForward | Softmax | Loop
+
+
+@dataclass(frozen=True, eq=False)
+class Stack(Frozen):
+    """What a network is made of, whether its laws hold or not: X (n, inputs) -> embed -> layers -> read.
+
+    Registers are constant tokens that stand before the data tokens, in the coordinates of `embed`.
+    """
+
+    inputs: Names
+    embed: Linear
+    registers: Floats  # (r, d)
+    layers: tuple[Layer, ...]
+    read: Linear
+    tokens: int | None = None  # the number of data tokens, or None for any number
+    dtype: str = "float64"
+
+    @property
+    def flat_layers(self) -> Iterator[Layer]:
+        """Every layer once, loops opened but not repeated."""
+        stack = list(reversed(self.layers))
+        while stack:
+            layer = stack.pop()
+            if isinstance(layer, Loop):
+                stack.extend(reversed(layer.layers))
+            else:
+                yield layer
+
+    @property
+    def heads(self) -> Iterator[Head]:
+        for layer in self.flat_layers:
+            if isinstance(layer, Attention):
+                yield from layer.heads
 
 
 def token_wise(

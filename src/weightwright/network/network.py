@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from weightwright.network.laws import enforce, obstacles
-from weightwright.network.layers import Attention, Floats, Frozen, Head, Layer, Linear, Loop, Names, Softmax
+from weightwright.network.layers import Linear, Names, Softmax, Stack
 
 
-@dataclass(frozen=True, eq=False)
-class Network(Frozen):
-    """X (n, inputs) -> embed -> layers -> read -> (n, outputs).
+class Network(Stack):
+    """A stack whose laws hold: building one runs them, so that an ill-formed network does not exist.
 
-    Registers are constant tokens that stand before the data tokens, in the coordinates of `embed`.
-    They serve as keys and are never written: a plain Transformer writes to them too, so a native
+    Registers serve as keys and are never written: a plain Transformer writes to them too, so a native
     network reads from registers no coordinate that a layer has written.
-
-    Building a network runs its laws: an ill-formed network does not exist.
     """
-
-    inputs: Names
-    embed: Linear
-    registers: Floats  # (r, d)
-    layers: tuple[Layer, ...]
-    read: Linear
-    tokens: int | None = None  # the number of data tokens, or None for any number
-    dtype: str = "float64"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,23 +46,6 @@ class Network(Frozen):
             and all(head.sees.data in ("none", "self") for head in self.heads)
             and not any(isinstance(layer, Softmax) and layer.over == "tokens" for layer in self.flat_layers)
         )
-
-    @property
-    def flat_layers(self) -> Iterator[Layer]:
-        """Every layer once, loops opened but not repeated."""
-        stack = list(reversed(self.layers))
-        while stack:
-            layer = stack.pop()
-            if isinstance(layer, Loop):
-                stack.extend(reversed(layer.layers))
-            else:
-                yield layer
-
-    @property
-    def heads(self) -> Iterator[Head]:
-        for layer in self.flat_layers:
-            if isinstance(layer, Attention):
-                yield from layer.heads
 
 
 def _counted(count: int, thing: str) -> str:

@@ -18,8 +18,7 @@ from weightwright.claims.target import IDENTITY, UNREAD, Composite, PartClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats
 
 #: What this walk itself reckons of rounding is claimed so many times larger; the parts' own terms are not.
 GENEROUS = 2.0

@@ -17,7 +17,7 @@ from weightwright.claims.certificate import EXP_ULPS, LayerClaim, Terms
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import Expression
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 SLACK, SPARE = 1 + 2.0**-30, 1.01
 #: What ranges on cells are multiplied with, so that the checker's enclosures need few halvings to get below.

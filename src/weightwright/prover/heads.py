@@ -18,8 +18,8 @@ import numpy as np
 
 from weightwright.claims.certificate import MAX_TOKENS, Terms
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval, exp, line_difference, up
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import DOT, UNDERFLOW, UNIT, WINDOW, HeadOnBox, moved_by, score_errors, window_errors
+from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.rounding import DOT, WINDOW, HeadOnBox, moved_by, score_errors, window_errors
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def network_terms(
 
     lipschitz bounds the slope of what the layer computes.
     """
-    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype])
     s = Interval.exact(max(abs(lo), abs(hi)))
     # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
     moves = Interval.exact(lipschitz) + Interval.exact(abs(layer.slope))

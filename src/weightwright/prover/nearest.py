@@ -14,8 +14,9 @@ from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, MAX_TOKENS, T
 from weightwright.enclosures.intervals.intervals import ONE, Interval, exp
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import Expression
+from weightwright.numbers import SMALLEST, UNIT
 from weightwright.prover.heads import Anchors, Proof
-from weightwright.prover.rounding import UNDERFLOW, UNIT, underflow
+from weightwright.prover.rounding import underflow
 from weightwright.prover.taylor import SLACK
 
 _SLOPE_BOXES = 64
@@ -86,11 +87,11 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     u, count = Interval.exact(UNIT[dtype]), float(len(anchors.slopes))
     product = Interval.exact(float(np.abs(anchors.slopes).max())) * Interval.exact(s)
     score = product + Interval.exact(float(np.abs(anchors.offsets).max()))
-    delta = u * (ONE + u) * product + u * score + Interval.exact(UNDERFLOW[dtype] * LARGEST_KEY)
+    delta = u * (ONE + u) * product + u * score + Interval.exact(SMALLEST[dtype] * LARGEST_KEY)
     two = Interval.exact(2.0)
     d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(2.0 * EXP_ULPS[dtype] * 1.001) * u
     growth = d * (ONE + d)
-    lost = Interval.exact(2.0 * count * UNDERFLOW[dtype])
+    lost = Interval.exact(2.0 * count * SMALLEST[dtype])
     moved = (growth + lost) * (two * error + two * tau * (spread + error)) / (ONE - growth - lost)
     slack = Interval.exact(1.001 + 8.0 * count * float(u.hi))
     summing = (u + tau) * slack * slack

@@ -14,11 +14,9 @@ import numpy as np
 
 from weightwright.claims.certificate import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
 from weightwright.enclosures.intervals.intervals import ONE, Interval, exp, tanh, up
-from weightwright.network.layers import Floats
+from weightwright.numbers import SMALLEST, UNIT, Floats
 
 #: Unit roundoff and the largest absolute error of an underflow, per dtype.
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
-UNDERFLOW = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126}
 #: Weights that are off by less together, and sums of weights that round by less, are taken to first order.
 SMALL = 0.25
 #: An error that is taken off all logarithms of weights also scales what underflows: by less than 2.
@@ -61,7 +59,7 @@ def _relative_to_top(box: HeadOnBox, errors: Interval) -> Interval:
 
 def _fine(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """For weights that are hardly off: every term to first order."""
-    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype])
     growth = _growth(errors)
     moved, mass = _weight_error(box, growth, tiny)
     # Computed weights are at most p_j e^{d_j} / (1 - mass), and their own roundings more.
@@ -84,7 +82,7 @@ def _column(x: Interval) -> Interval:
 def coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
     """For errors of any size: weights whose logarithms move by at most d move a mean by spread * tanh(d/2)."""
     u, count = Interval.exact(UNIT[dtype]), float(box.weights.shape[-1])
-    lost = Interval.exact(4.0 * count * UNDERFLOW[dtype])
+    lost = Interval.exact(4.0 * count * SMALLEST[dtype])
     half = Interval.exact(0.5) * Interval.exact(errors.hi.max(axis=-1))
     largest = Interval.exact(box.values.max(axis=-1))
     spread = Interval.exact(2.0) * largest
@@ -98,12 +96,12 @@ def coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
 def underflow(values: Floats, dtype: str) -> Interval:
     """What weights, products and sums below the normal range can lose: so much each, values multiplied in."""
     count, largest = values.shape[-1], Interval.exact(np.abs(values).max(axis=-1))
-    return Interval.exact((4.0 * count + 10.0) * UNDERFLOW[dtype]) * (ONE + largest)
+    return Interval.exact((4.0 * count + 10.0) * SMALLEST[dtype]) * (ONE + largest)
 
 
 def score_errors(box: HeadOnBox, dtype: str) -> Interval:
     """(boxes, anchors): how far the logarithm of each weight can be off: score, shift, exponential."""
-    u, lost = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype] * LARGEST_KEY)
+    u, lost = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype] * LARGEST_KEY)
     products = Interval.exact(up(box.slopes * box.query))
     score = u * (ONE + u) * products + u * Interval.exact(box.scores) + lost
     worst = Interval.exact(score.hi.max(axis=-1, keepdims=True))

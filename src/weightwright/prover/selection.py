@@ -14,8 +14,7 @@ import numpy as np
 from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, Terms
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import Expression
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNDERFLOW, UNIT
+from weightwright.numbers import SMALLEST, UNIT, Floats
 
 SLACK = 1.0 + 2.0**-9
 
@@ -99,7 +98,7 @@ def _rounding(lines: Lines, s: float, tau: float, moved: float, dtype: str) -> f
         run = slice(first, first + len(own))
         product = float(np.abs(lines.slopes[run]).max()) * s
         score = product + float(np.abs(lines.offsets[run]).max())
-        delta = u * (product + score) * 1.01 + UNDERFLOW[dtype] * LARGEST_KEY
+        delta = u * (product + score) * 1.01 + SMALLEST[dtype] * LARGEST_KEY
         d = delta + 2 * u * 1.01 * (score + delta) + 2.1 * EXP_ULPS[dtype] * u
         largest, count = float(np.abs(own).max()), len(own)
         growth = min(math.expm1(min(d, 1.0)) * 1.001, 0.999)
@@ -108,7 +107,7 @@ def _rounding(lines: Lines, s: float, tau: float, moved: float, dtype: str) -> f
         if growth < 0.249 and summing < 0.249:
             worst = max(worst, growth)
             total += largest * (2 * summing * slack / (1 - summing) + 3.2 * u * slack)
-            total += (4 * count + 12) * UNDERFLOW[dtype] * (1 + largest)
+            total += (4 * count + 12) * SMALLEST[dtype] * (1 + largest)
         else:
             roundings = (2 * count + 6) * u
             total += largest * (2 * math.tanh(d / 2) + roundings / (1 - roundings)) if roundings < 0.5 else math.inf

@@ -20,7 +20,7 @@ from weightwright.claims.certificate import Samples, Terms
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval, up
 from weightwright.enclosures.intervals.jets import Jet, jet
 from weightwright.expressions import Expression
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.heads import HeadOnBoxes, Proof, Sum
 
 

@@ -25,7 +25,7 @@ from weightwright.enclosures.intervals.polynomials import (
     multiply,
 )
 from weightwright.expressions import Expression
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.prover.rounding import DOT, HeadOnBox, moved_by
 from weightwright.prover.vector_rounding import VectorAnchors, log_errors, rounding_anywhere, score_errors
 

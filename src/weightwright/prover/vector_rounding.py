@@ -12,8 +12,8 @@ import numpy as np
 
 from weightwright.claims.certificate import EXP_ULPS, Terms
 from weightwright.enclosures.intervals.intervals import ONE, Interval, up
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNDERFLOW, UNIT, HeadOnBox, coarse
+from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.rounding import HeadOnBox, coarse
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class VectorAnchors:
 
 def score_errors(anchors: VectorAnchors, s: Floats, scores: Interval, dtype: str) -> Interval:
     """(boxes, anchors): what scores of at most these sizes can be off by, for queries of at most s, (boxes, d)."""
-    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(UNDERFLOW[dtype])
+    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype])
     d = s.shape[1]
     products = (Interval.exact(np.abs(anchors.slopes)) * Interval.exact(s[:, None, :])).sum()
     partial = products + Interval.exact(np.abs(anchors.offsets)) + scores
@@ -93,7 +93,7 @@ def vector_terms(
     rounding = Interval.exact(head.rounding)
     for axis in axes:
         size = max(abs(axis.lo), abs(axis.hi)) if axis.shifted else 0.0
-        slip = Interval.exact(axis.lipschitz) * (u * Interval.exact(size) + Interval.exact(UNDERFLOW[dtype]))
+        slip = Interval.exact(axis.lipschitz) * (u * Interval.exact(size) + Interval.exact(SMALLEST[dtype]))
         rounding = rounding if axis.exact else rounding + slip
     if mean:
         largest = Interval.exact(abs(mean)) + Interval.exact(np.abs(values).max()) + Interval.exact(head.rounding)

@@ -17,7 +17,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.enclosures.intervals.polynomials import Indices, coefficients, largest_on_box, monomials
 from weightwright.expressions import Expression
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 ORDER = {1: 16, 2: 12, 3: 10, 4: 7}  # of the Taylor remainder, by the number of variables
 SLACK = 1.0 + 2.0**-8  # what is claimed above what was found: the checker goes another way

@@ -14,7 +14,7 @@ from weightwright.claims.certificate import VARIABLES, Certificate, rounded_up
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork

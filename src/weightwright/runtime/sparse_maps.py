@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.network import Linear, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime.weights import Weights
 
 

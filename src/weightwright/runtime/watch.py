@@ -1,45 +1,44 @@
-"""A network that runs an algorithm on its prompt is watched: arguments and states must stay where the bound holds.
+"""Networks that run an algorithm are watched while they run: arguments and states must stay where the bound holds.
 
-Guards for networks without a certificate: an argument outside a table's range is an error, not a wrong number.
-
-They are part of the module, not of the stored network: one that was saved and loaded has none.
-
-A network that runs a rule in a loop is watched: the state must lie in the domain wherever a pass begins.
+`watch` looks at the arguments and states of a network with a prompt, `watch_passes` at the state wherever a pass of a
+rule begins. `guard` is for networks without a certificate: an argument outside a table's range is an error, not a wrong
+number; guards are part of the module and not of the stored network, so one that was saved and loaded has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from weightwright.claims.certificate import Certificate
 from weightwright.claims.leaf import VectorClaim
-from weightwright.claims.prompt import Prompted, Summand, argument_in_words
+from weightwright.claims.prompt import OnePass, Prompted, Summand, argument_in_words
 from weightwright.errors import DomainError
-from weightwright.network import Layer, Linear, Loop
-from weightwright.network.layers import Floats
-
-if TYPE_CHECKING:
-    from weightwright.runtime.module import AttentionNetwork
+from weightwright.network import Layer, Linear, Loop, Network
+from weightwright.numbers import Floats
 
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+class Running(Protocol):
+    """What is watched: the module that runs a network, as far as it is looked at here."""
 
-if TYPE_CHECKING:
-    from weightwright.runtime.module import AttentionNetwork
+    network: Network
+    certificate: Certificate | None
+    layers: nn.ModuleList
+    __call__: Callable[..., Any]
 
+    @property
+    def on_domain(self) -> str: ...
 
-from typing import TYPE_CHECKING, cast
+    @property
+    def read(self) -> nn.Module: ...
 
-from weightwright.claims.prompt import OnePass
-
-if TYPE_CHECKING:
-    from weightwright.runtime.module import AttentionNetwork
+    @property
+    def dtype(self) -> torch.dtype: ...
 
 
 def ends_a_pass(layer: Layer) -> bool:
@@ -62,7 +61,7 @@ def largest_distance(states: Floats) -> float:
     return float(np.abs(states - states[..., :1, :]).sum(axis=-1).max()) * (1 + 2.0**-40)
 
 
-def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
+def all_states(net: Running, prompt: Tensor) -> Floats:
     """The states of every token, (steps + 1, states, ..., n, d), read off the stream at the end of every pass."""
     names = net.network.embed.coordinates
     inputs = net.network.inputs
@@ -87,7 +86,7 @@ def all_states(net: AttentionNetwork, prompt: Tensor) -> Floats:
     return np.stack([state.double().numpy() for state in found])
 
 
-def watch(net: AttentionNetwork, prompted: Prompted) -> None:
+def watch(net: Running, prompted: Prompted) -> None:
     """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
     owners = [summand for summand in prompted.summands for _ in range(summand.tables)]
     layers = flat(net.network.layers, net.layers)
@@ -106,7 +105,7 @@ def _spreads(layer: Linear) -> bool:
 class _Look:
     """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
-    def __init__(self, net: AttentionNetwork, summand: Summand, first: bool) -> None:
+    def __init__(self, net: Running, summand: Summand, first: bool) -> None:
         self.net, self.summand = net, summand
         self.names = net.network.embed.coordinates
         self.groups = {
@@ -126,7 +125,7 @@ class _Look:
         _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
 
 
-def _ends(net: AttentionNetwork, states: list[str]) -> Tensor:
+def _ends(net: Running, states: list[str]) -> Tensor:
     """(2, 1 or n, states): what the certificate's domain says of them, lowest and highest."""
     assert net.certificate is not None
     columns = [net.network.inputs.index(name) for name in states]
@@ -197,14 +196,14 @@ class Guard:
     shift: float = 0.0
 
 
-def guard(net: AttentionNetwork, guards: Sequence[tuple[Layer, Guard]]) -> None:
+def guard(net: Running, guards: Sequence[tuple[Layer, Guard]]) -> None:
     """Look at what goes into these layers at every pass. With on_domain="ignore" nothing is looked at."""
     modules = {id(layer): module for layer, module in flat(net.network.layers, net.layers)}
     for layer, one in guards:
         modules[id(layer)].register_forward_pre_hook(_Watch(net, one))
 
 
-def guards_of(net: AttentionNetwork) -> list[tuple[Layer, Guard]]:
+def guards_of(net: Running) -> list[tuple[Layer, Guard]]:
     """What `guard` was given."""
     return [
         (layer, hook.guard)
@@ -217,7 +216,7 @@ def guards_of(net: AttentionNetwork) -> list[tuple[Layer, Guard]]:
 class _Watch:
     """A hook that is data and no closure: a copy of the network has its own, and can be pickled."""
 
-    def __init__(self, net: AttentionNetwork, guard: Guard) -> None:
+    def __init__(self, net: Running, guard: Guard) -> None:
         self.net, self.guard, self.key = net, guard, list(guard.key)
         self.query = torch.tensor(guard.query, dtype=net.dtype)
 
@@ -246,7 +245,7 @@ class _Watch:
         )
 
 
-def passes(net: AttentionNetwork, prompt: Tensor) -> Floats:
+def passes(net: Running, prompt: Tensor) -> Floats:
     """The states, (passes + 1, ..., n, states): the prompt's, then those that every pass ends with."""
     assert net.certificate is not None
     assert net.certificate.one_pass is not None
@@ -261,7 +260,7 @@ def passes(net: AttentionNetwork, prompt: Tensor) -> Floats:
     return np.stack([state.double().cpu().numpy() for state in found])
 
 
-def watch_passes(net: AttentionNetwork, claim: OnePass) -> None:
+def watch_passes(net: Running, claim: OnePass) -> None:
     """Look at what every pass begins with: DomainError where a state has left the domain."""
     only = net.network.layers[0] if len(net.network.layers) == 1 else None
     if isinstance(only, Loop) and len(only.layers) >= 2:  # no check agrees with a claim about anything else
@@ -270,7 +269,7 @@ def watch_passes(net: AttentionNetwork, claim: OnePass) -> None:
         cast(nn.ModuleList, net.layers[0].layers)[0].register_forward_pre_hook(look.before_a_pass)
 
 
-def _end_of_pass(net: AttentionNetwork) -> nn.Module:
+def _end_of_pass(net: Running) -> nn.Module:
     """The map to the inputs of the next pass: the last layer but one of the loop."""
     return cast(nn.ModuleList, net.layers[0].layers)[-2]
 
@@ -278,7 +277,7 @@ def _end_of_pass(net: AttentionNetwork) -> nn.Module:
 class _PassLook:
     """Hooks that are data and no closures: a copy of the network looks at its own domain, and can be pickled."""
 
-    def __init__(self, net: AttentionNetwork, claim: OnePass, times: int) -> None:
+    def __init__(self, net: Running, claim: OnePass, times: int) -> None:
         self.net, self.claim, self.times = net, claim, times
         self.begun = 0  # passes of the last call, for the message alone: calls from several threads count together
 

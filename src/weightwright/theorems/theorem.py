@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from weightwright.theorems.exhibits.instance import Instance
-    from weightwright.theorems.studies.rates import Study
+    from weightwright.theorems.kit.instance import Instance
+    from weightwright.theorems.kit.rates import Study
 
 Expected = Literal["PROVEN", "MEASURED"]
 

@@ -25,8 +25,8 @@ UNIVERSAL = (
         rate="e^(-beta gap)",
         expects="PROVEN",
         home=f"{_HERE}.linear.hardmax",
-        small=f"{_HERE}.linear.hardmax:small",
-        studies=f"{_HERE}.linear.hardmax:studies",
+        small=f"{_HERE}.exhibits.hardmax_instances:small",
+        studies=f"{_HERE}.exhibits.hardmax_instances:studies",
     ),
     Theorem(
         id="UA-2",
@@ -216,8 +216,8 @@ UNIVERSAL = (
         " built, and the ratio to the paper's order is printed.",
         rate="equality of formula and built network",
         expects="MEASURED",
-        home=f"{_HERE}.exhibits.all_counts",
-        small=f"{_HERE}.exhibits.all_counts:small",
+        home=f"{_HERE}.all_counts",
+        small=f"{_HERE}.all_counts:small",
     ),
 )
 

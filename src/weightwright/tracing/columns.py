@@ -12,7 +12,7 @@ from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, SQUA
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, shortened, to_text
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.tracing.user_source import refuse
 
 _FIXED = "where the function is made for a fixed number n of tokens, pass tokens=n"

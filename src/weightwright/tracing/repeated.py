@@ -15,7 +15,7 @@ from weightwright.claims.graph import MIX, Graph, Node
 from weightwright.errors import NotRepeatable
 from weightwright.expressions import Expression, Number, Variable, shortened
 from weightwright.expressions.nodes import fold
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.tracing.columns import Columns
 from weightwright.tracing.user_source import short_place
 

@@ -12,7 +12,7 @@ from weightwright.checker.composite.stream import LARGE, ROUNDING, Basis, Row, S
 from weightwright.checker.core.complaints import must, require
 from weightwright.enclosures.balls.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Head
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 
 
 @dataclass(frozen=True)

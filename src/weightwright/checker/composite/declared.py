@@ -22,7 +22,7 @@ from weightwright.claims.target import Models, Ridge
 from weightwright.enclosures.balls.midrad import Balls
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression, to_text
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Range = tuple[float, float]
 

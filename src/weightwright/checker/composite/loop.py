@@ -17,7 +17,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import STATES, OnePass, one_pass_in_words
 from weightwright.claims.target import Composite, in_words
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def agree_one_pass(network: Network, certificate: Certificate, claim: OnePass) -> None:

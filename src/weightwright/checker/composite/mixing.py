@@ -31,7 +31,7 @@ from weightwright.checker.core.complaints import must
 from weightwright.claims.certificate import EXP_ULPS, MAX_TOKENS
 from weightwright.enclosures.balls.midrad import Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Head, Linear, Term
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 
 #: At least the largest value of t sigmoid(-t): how far t sigmoid(t) is from relu(t).
 GATE = 0.2785

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from weightwright.checker.core.complaints import LEAST, must
 from weightwright.enclosures.balls.midrad import LOST, Balls, U, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 T = TypeVar("T")
 

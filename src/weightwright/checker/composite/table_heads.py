@@ -23,7 +23,7 @@ from weightwright.claims.target import PartClaim
 from weightwright.enclosures.balls.midrad import above, gamma
 from weightwright.expressions import to_text
 from weightwright.network import Attention, Head
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

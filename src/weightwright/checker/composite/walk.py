@@ -16,7 +16,7 @@ from weightwright.checker.composite.adding import Sum, Writes, no_overflow, scal
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, Machine, constant_mixing, gate, picking, softmax_head
-from weightwright.checker.composite.relu_target import agree_target
+from weightwright.checker.composite.relu_formulas import agree_target
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
     LARGE,
@@ -37,7 +37,7 @@ from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, Mode
 from weightwright.enclosures.balls.midrad import Balls, above, gamma
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:

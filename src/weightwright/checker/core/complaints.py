@@ -10,10 +10,11 @@ from flint import arb
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse
+from weightwright.numbers import FORMATS
 
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
-LEAST = {"float64": -1022, "float32": -126, "bfloat16": -126}
+LEAST = {name: format.least_exponent for name, format in FORMATS.items()}
 
 
 def require(condition: bool, complaint: str) -> None:

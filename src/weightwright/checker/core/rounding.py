@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
+from weightwright import numbers
 from weightwright.claims.certificate import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
 from weightwright.enclosures.balls.series import largest
 
-UNIT = {"float64": arb(2) ** -53, "float32": arb(2) ** -24, "bfloat16": arb(2) ** -8}
-SMALLEST = {"float64": arb(2) ** -1022, "float32": arb(2) ** -126, "bfloat16": arb(2) ** -126}
+UNIT = {name: arb(unit) for name, unit in numbers.UNIT.items()}
+SMALLEST = {name: arb(smallest) for name, smallest in numbers.SMALLEST.items()}
 SMALL = arb(1) / 4
 SHARED = arb(3) / 5
 #: Where the logarithm of a weight may be off by more, bounds to first order may say little.

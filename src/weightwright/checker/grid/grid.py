@@ -21,7 +21,7 @@ from weightwright.claims.certificate import EXP_ULPS, OPAQUE, Certificate, Layer
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A cell is halved at most so many times along each number, where the enclosure of its whole is too wide.
 HALVINGS = 6

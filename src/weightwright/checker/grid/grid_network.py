@@ -18,7 +18,7 @@ from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import LARGEST_KEY
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A bump head sees its registers only; the rule "nearest" counts hidden keys all the same, with this score.
 UNSEEN = -(2.0**20)

@@ -21,7 +21,7 @@ from weightwright.checker.one_layer.stored import OneLayer, in_window
 from weightwright.claims.leaf import LayerClaim
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression
-from weightwright.network.laws import PRECISION
+from weightwright.numbers import FORMATS
 
 MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
 
@@ -84,7 +84,7 @@ def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int
     if stored.exact_query:
         return first, last
     # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-    slip, least = (Fraction(2) ** e for e in (1 - PRECISION[dtype][0], LEAST[dtype]))
+    slip, least = (Fraction(2) ** e for e in (1 - FORMATS[dtype].bits, LEAST[dtype]))
     return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
 
 

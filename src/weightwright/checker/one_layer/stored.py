@@ -20,7 +20,7 @@ from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import LARGEST_ANCHOR, LARGEST_KEY, LARGEST_WINDOW_BETA
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Attention, Head, Linear, Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: The least weight of a window is e^-LOWEST; e^-87 is the smallest normal float32.
 LOWEST = 64

@@ -17,7 +17,7 @@ from flint import arb
 from weightwright.checker.core.complaints import must
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.network import Attention, Linear, Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

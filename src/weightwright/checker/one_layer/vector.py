@@ -28,7 +28,7 @@ from weightwright.enclosures.balls.polynomials import Shape, expand, largest_on_
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.network import Network
-from weightwright.network.laws import PRECISION
+from weightwright.numbers import FORMATS
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
@@ -83,7 +83,7 @@ def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) ->
         ends = [(Fraction(float(x[i])) - centre) * scale for x in (certificate.domain.lo, certificate.domain.hi)]
         first, last = sorted(ends)
         if not exact:  # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-            slip, least = Fraction(2) ** (1 - PRECISION[dtype][0]), Fraction(2) ** LEAST[dtype]
+            slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(2) ** LEAST[dtype]
             first, last = first - slip * abs(first) - least, last + slip * abs(last) + least
         require(
             Fraction(float(claim.lo[i])) <= first and last <= Fraction(float(claim.hi[i])),

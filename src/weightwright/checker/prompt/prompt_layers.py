@@ -16,7 +16,8 @@ import numpy as np
 from weightwright.checker.core.complaints import must
 from weightwright.claims.prompt import Pass, Prompted
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
-from weightwright.network.layers import Floats, Layer, Names
+from weightwright.network.layers import Layer, Names
+from weightwright.numbers import Floats
 
 Entry = tuple[str, str, float]
 

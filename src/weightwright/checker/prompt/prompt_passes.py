@@ -33,7 +33,7 @@ from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, Prompted, prompt
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def agree_prompted(network: Network, certificate: Certificate, prompted: Prompted) -> None:

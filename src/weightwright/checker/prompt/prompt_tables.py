@@ -30,7 +30,7 @@ from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Boxes are halved so often at most to find out what rounding comes to, and where points are better by this factor.
 HALVINGS, WORTHWHILE = 200, 1.25

@@ -31,7 +31,7 @@ from weightwright.compiler.lowering.ranges import Limit
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import ToleranceError
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 #: How much finer heads are asked for where the error that was seen is above tol.

@@ -27,7 +27,7 @@ from weightwright.compiler.compile import proven, without_jumps
 from weightwright.compiler.lowering.lower import Lowered
 from weightwright.errors import FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
-from weightwright.network.layers import Bools
+from weightwright.numbers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 from weightwright.tracing.operands import as_traced

@@ -10,8 +10,9 @@ import numpy as np
 
 from weightwright.claims.graph import KINDS, Graph
 from weightwright.compiler.lowering.fusing import fuse
-from weightwright.compiler.lowering.ranges import PARTS, Limit, enclosed
-from weightwright.network.layers import Bools, Floats
+from weightwright.compiler.lowering.ranges import Limit
+from weightwright.enclosures.intervals.formulas import PARTS, enclosed
+from weightwright.numbers import Bools, Floats
 from weightwright.prover.composite import column_values
 
 #: So many states are drawn near those of the plain run, no farther than this much of `room`.

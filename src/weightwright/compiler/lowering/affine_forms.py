@@ -8,7 +8,7 @@ import numpy as np
 
 from weightwright.claims.graph import AFFINE, INPUT, MIX, SOFTMAX, Graph
 from weightwright.compiler.lowering.fusing import Plan
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)

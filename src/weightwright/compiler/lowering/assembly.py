@@ -15,8 +15,7 @@ from weightwright.compiler.lowering.affine_forms import softmaxes
 from weightwright.compiler.lowering.cells import Cell, Cells
 from weightwright.compiler.lowering.stream_registers import Mixing, Registers, mixings
 from weightwright.network import Attention, Head, Linear, Network, Term, selection
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 
 #: Formulas up to this length stand in the roles of heads; for longer ones the line that asks for them does.
 SHORT = 40

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.claims.graph import MIX, PRODUCT, SOFTMAX, ProductClaim
-from weightwright.compiler.lowering.ranges import PARTS, Ranges, enclosed
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.compiler.lowering.ranges import Ranges
+from weightwright.enclosures.intervals.formulas import PARTS, enclosed
+from weightwright.numbers import UNIT, Floats
 
 #: Bits of the middles that are taken off the factors.
 BITS = 20

@@ -21,7 +21,7 @@ from weightwright.compiler.lowering.ranges import Limit, Ranges
 from weightwright.compiler.lowering.undefined import defined_ranges
 from weightwright.expressions import Apply, parse, to_text
 from weightwright.expressions.nodes import Expression, Variable
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: d, of the largest |f|, and c: smaller ones need more keys, larger ones make A larger where f is 0.
 WIDTH, LEAST = 2.0**-5, 2.0**-4

@@ -10,7 +10,7 @@ import numpy as np
 from weightwright.approximation.table import Part
 from weightwright.claims.graph import INPUT, PRODUCT, ProductClaim
 from weightwright.compiler.lowering.affine_forms import Form, Forms
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A cell by what it holds: ("column", number), ("plus" or "minus", product), ("out", output).
 Cell = tuple[str, int]

@@ -23,7 +23,7 @@ from weightwright.compiler.lowering.ranges import Limit
 from weightwright.compiler.lowering.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Network
-from weightwright.network.laws import PRECISION
+from weightwright.numbers import FORMATS
 
 #: Keys of a table; of one that stands for a whole chain there may be fewer before the chain is taken step by step.
 MOST, MOST_FUSED = 512, 256
@@ -82,8 +82,8 @@ def lower(
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
-    if dtype not in PRECISION:
-        raise ValueError(f"dtype must be one of {', '.join(PRECISION)}, not {dtype!r}")
+    if dtype not in FORMATS:
+        raise ValueError(f"dtype must be one of {', '.join(FORMATS)}, not {dtype!r}")
     apart: set[int] = set()
     while True:
         attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits, room)

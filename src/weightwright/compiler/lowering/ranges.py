@@ -14,15 +14,12 @@ import numpy as np
 
 from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
-from weightwright.enclosures.intervals.intervals import TINY, Interval
+from weightwright.enclosures.intervals.formulas import OUTWARD, enclosed
+from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
-#: Ranges are rounded outward by so much of the size of what is added up.
-OUTWARD = 1e-12
-#: A function's range over an interval is enclosed on so many equal parts of it, as the checker does.
-PARTS = 16
 #: The lemma's supremum is taken on so many pieces, and this much larger.
 LEMMA_HALVINGS, LEMMA_PIECES, LEMMA_ROOM = 64, 8, 1.0001
 
@@ -161,21 +158,6 @@ def _functions(ranges: Ranges, units: list[int]) -> None:
         raise Undefined(units[i], int(t), float(lo[i, t]), float(hi[i, t]))
     for unit, *ends in zip(units, least, most, strict=True):
         ranges.hold(unit, *ends)
-
-
-def enclosed(formula: str, lo: Floats, hi: Floats, order: int = 0, parts: int = PARTS) -> tuple[Floats, Floats]:
-    """Ends of a formula's Taylor coefficient of this order (1: its slope) over intervals of any shape; not finite where
-    it is undefined or unbounded."""
-    steps = np.linspace(0.0, 1.0, parts + 1)
-    edges = lo[..., None] + (hi - lo)[..., None] * steps
-    edges[..., -1] = hi
-    over = jet(parse(formula, ("x",)), Interval(edges[..., :-1], edges[..., 1:]), order)[order]
-    shape = edges[..., :-1].shape
-    with np.errstate(all="ignore"):
-        least, most = np.broadcast_to(over.lo, shape).min(axis=-1), np.broadcast_to(over.hi, shape).max(axis=-1)
-        slack = OUTWARD * np.maximum(abs(least), abs(most))
-        # a square is not negative, whatever rounding made of it
-        return np.where(abs(least) < TINY, 0.0, least - slack), most + slack
 
 
 def _softmax(ranges: Ranges, units: list[int]) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from weightwright.approximation.table import Part
 from weightwright.heads.registers import HIDDEN, Table
 from weightwright.network import Head, Sees
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Row sums that differ by less than this count as equal: what is left is rounding.
 EQUAL = 1e-14

@@ -18,11 +18,12 @@ from flint import arb
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
-from weightwright.compiler.lowering.ranges import Evaluator, Lemma, Limit, Ranges, Undefined, enclosed
+from weightwright.compiler.lowering.ranges import Evaluator, Lemma, Limit, Ranges, Undefined
 from weightwright.enclosures.balls.series import series, working_precision
+from weightwright.enclosures.intervals.formulas import enclosed
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large, and fewer
 #: where there are more than so many inputs: then no part that can be reached is small.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 _STEPS = 100  # for each box, at most
 

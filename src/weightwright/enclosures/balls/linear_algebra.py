@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, arb_mat, fmpq
 
 from weightwright.expressions import Expression, Number, Variable, fold
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Balls = list[arb]
 

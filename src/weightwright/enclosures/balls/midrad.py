@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 
 U = 2.0**-53
 #: More than anything that products and sums of this length can lose below the normal range.

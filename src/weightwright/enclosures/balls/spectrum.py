@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.enclosures.balls.linear_algebra import Balls, float_above, matrix
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A first guess is moved by this share, so that the proof has room.
 ROOM = 2.0**-20

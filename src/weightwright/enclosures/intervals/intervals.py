@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 
 LIBRARY_ULPS = 8
 TINY = 2.0**-1022

@@ -14,7 +14,7 @@ import numpy as np
 from weightwright.enclosures.intervals import intervals as iv
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import Expression, Number, Variable, fold
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Jet = list[Interval]
 

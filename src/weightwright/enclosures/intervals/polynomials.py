@@ -22,7 +22,7 @@ from weightwright.enclosures.intervals import intervals as iv
 from weightwright.enclosures.intervals import jets
 from weightwright.enclosures.intervals.intervals import TINY, Interval, down, up
 from weightwright.expressions import Expression, Number, Variable, fold
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Indices = npt.NDArray[np.int64]
 

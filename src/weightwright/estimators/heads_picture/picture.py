@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,10 +12,8 @@ from weightwright.claims.certificate import rounded_up
 from weightwright.estimators.heads_picture.table_points import Table
 from weightwright.estimators.heads_picture.watched import Pattern, Watched, is_example, some_tokens, watched
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
-from weightwright.network.layers import Floats
-
-if TYPE_CHECKING:
-    from weightwright.estimators.base import InContextModel
+from weightwright.numbers import Floats
+from weightwright.runtime import AttentionNetwork
 
 #: What stands in the columns of a prompt, by their names.
 COLUMNS = {
@@ -37,7 +35,22 @@ _WRITTEN = 36
 _NETWORK, _EXACT, _BOUND = "tab:blue", "0.55", "tab:red"
 
 
-def heads_picture(model: InContextModel, path: str | os.PathLike[str] | None) -> Any:
+class Fitted(Protocol):
+    """What is drawn: a fitted estimator, as far as it is looked at here."""
+
+    network_: AttentionNetwork
+    prompt_: Any
+    n_iter_: int
+    n_features_in_: int
+    fit_intercept: bool
+    coef_: Any
+    intercept_: Any
+    bound_: Any
+
+    def _read_off(self, state: Floats) -> Floats: ...
+
+
+def heads_picture(model: Fitted, path: str | os.PathLike[str] | None) -> Any:
     """The figure, or nothing where it is written to a file."""
     if path is None:
         require_matplotlib()
@@ -46,7 +59,7 @@ def heads_picture(model: InContextModel, path: str | os.PathLike[str] | None) ->
     return write_figure(path, lambda: heads_figure(model))
 
 
-def heads_figure(model: InContextModel) -> Any:
+def heads_figure(model: Fitted) -> Any:
     """A matplotlib figure of three rows: (a) the prompt; (b) tables and (c) attention; (d) the coefficients."""
     from matplotlib.figure import Figure
 
@@ -68,19 +81,19 @@ def heads_figure(model: InContextModel) -> Any:
     return figure
 
 
-def _title(model: InContextModel) -> str:
+def _title(model: Fitted) -> str:
     tokens, features = len(_rows(model)), model.n_features_in_
     sizes = f"{features} feature{'s' * (features > 1)}, {tokens} token{'s' * (tokens > 1)}"
     return f"What each head does: {type(model).__name__}, {sizes}"
 
 
-def _rows(model: InContextModel) -> Floats:
+def _rows(model: Fitted) -> Floats:
     """The tokens of the prompt that hold an example."""
     prompt = model.prompt_.double().numpy()
     return prompt[is_example(prompt, model.network_.network.inputs)]
 
 
-def _prompt(part: Any, model: InContextModel) -> None:
+def _prompt(part: Any, model: Fitted) -> None:
     """The first tokens, a panel for each group of columns."""
     inputs = model.network_.network.inputs
     rows = _rows(model)
@@ -118,7 +131,7 @@ def _whole_ticks(axis: Any, count: int) -> None:
         axis.set_ticks([0])
 
 
-def _names(model: InContextModel) -> list[str]:
+def _names(model: Fitted) -> list[str]:
     """The features, and the 1 of the intercept."""
     given = getattr(model, "feature_names_in_", None)
     names = [f"x{i}" for i in range(model.n_features_in_)] if given is None else [str(name) for name in given]
@@ -234,7 +247,7 @@ def _written(axes: Any, weights: Floats) -> None:
         axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=colour)
 
 
-def _way(part: Any, model: InContextModel, seen: Watched, letter: str) -> None:
+def _way(part: Any, model: Fitted, seen: Watched, letter: str) -> None:
     """Every coefficient over the passes, and the distance to where they end under the proven bound."""
     from matplotlib import colormaps
 
@@ -260,7 +273,7 @@ def _way(part: Any, model: InContextModel, seen: Watched, letter: str) -> None:
     part.suptitle(f"{letter} The same layers again and again: {seen.passes} passes", fontsize=13)
 
 
-def _distances(axes: Any, model: InContextModel, seen: Watched) -> None:
+def _distances(axes: Any, model: Fitted, seen: Watched) -> None:
     """From every state to the end, and from there to the optimum."""
     end = np.append(np.atleast_2d(model.coef_)[0], np.atleast_1d(model.intercept_)[0])
     found = np.linalg.norm([model._read_off(state) - end for state in seen.path], axis=1)

@@ -18,7 +18,7 @@ from weightwright.claims.prompt import Summand, argument_in_words
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Layer, Linear
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import Guard, flat, guards_of
 

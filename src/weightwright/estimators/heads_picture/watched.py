@@ -16,7 +16,7 @@ from torch import nn
 
 from weightwright.estimators.heads_picture.table_points import Table, guarded_tables, head_weights, proven_tables
 from weightwright.network import Attention, Head, Loop
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import flat, guards_of
 

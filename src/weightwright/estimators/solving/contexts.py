@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from weightwright.incontext.problem.loss import Loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Scaled coefficients that are smaller count as this large when errors are compared with them.
 SMALL = 0.01

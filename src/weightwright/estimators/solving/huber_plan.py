@@ -17,7 +17,7 @@ import numpy as np
 from weightwright.estimators.solving.contexts import SMALL
 from weightwright.estimators.solving.huber_problem import HuberContexts, Indices
 from weightwright.estimators.solving.plan import CONDITIONS, ROUNDOFF
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A short stage has at most so many steps, and momentum for this condition number.
 SHORT, EASY = 10, 16.0

@@ -15,7 +15,7 @@ from weightwright.estimators.solving.contexts import padded, relative
 from weightwright.estimators.solving.networks import prompt_size
 from weightwright.estimators.solving.scaling import Scaling, near_powers_of_two, scaling_of
 from weightwright.estimators.solving.solve import Data
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Indices = NDArray[np.intp]
 #: The first scale is at least this share of the largest residual of the middle target.

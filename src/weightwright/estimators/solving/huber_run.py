@@ -17,7 +17,7 @@ from weightwright.estimators.solving.huber_problem import HuberContexts
 from weightwright.estimators.solving.networks import HEAD_TOL, ROOM, TRIES, last_states
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 #: Residuals up to so many units; or 16, 256, ... times as many.

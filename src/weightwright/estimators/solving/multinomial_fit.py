@@ -29,7 +29,7 @@ from weightwright.estimators.solving.solve import (
 )
 from weightwright.incontext.networks.multinomial_network import multinomial_network, multinomial_prompt
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 

@@ -21,8 +21,7 @@ from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.descent import slope_tables
 from weightwright.incontext.networks.descent_network import Ranges, descent_network
 from weightwright.incontext.problem.loss import Loss
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 

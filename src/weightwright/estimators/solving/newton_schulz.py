@@ -32,12 +32,11 @@ from weightwright.incontext.networks.newton_schulz_network import (
     plain_newton_schulz,
 )
 from weightwright.incontext.networks.slopes import DEFAULT_TOL
-from weightwright.network.layers import Floats
+from weightwright.numbers import UNIT, Floats
 from weightwright.runtime import AttentionNetwork
 
 #: The largest condition number that is inverted without a shift: rounding then leaves about a thousandth of an error.
 WORST = {"float64": 2.0**38, "float32": 2.0**14}
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 #: The shift of a singular H, as a share of its smallest eigenvalue that is not 0.
 SHIFT = 2.0**-12
 #: A run that leaves more than that of an error is the last.

@@ -14,7 +14,7 @@ from weightwright.estimators.solving.contexts import SMALL, Contexts
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.networks import passes
 from weightwright.incontext.networks.passes import Algorithm
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Eigenvalues below so many units roundoff of the largest, for each row or column, count as 0.
 ROUNDOFF = 2.0**-52

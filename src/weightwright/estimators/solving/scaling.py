@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from weightwright.estimators.solving.newton_schulz import Inversion, first_promp
 from weightwright.estimators.solving.plan import Plan, planned
 from weightwright.estimators.solving.scaling import Scaling, near_powers_of_two, root_mean_squares, scaling_of
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 

@@ -15,7 +15,7 @@ from weightwright.errors import FormulaError
 from weightwright.incontext.problem.loss import Loss
 from weightwright.incontext.problem.loss_kinks import has_jumps
 from weightwright.incontext.problem.problem import Problem
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: An interval is cut into so many parts until lower and upper bounds agree to NARROW.
 PARTS, NARROW = (1, 16, 128), 0.01

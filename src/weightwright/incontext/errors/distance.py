@@ -39,7 +39,7 @@ from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.enclosures.balls.spectrum import weighted_gram
 from weightwright.incontext.errors.convexity import curvatures, smoothness, strong_convexity
 from weightwright.incontext.problem.problem import Problem
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def duality_gap(problem: Problem, w: Balls) -> arb:

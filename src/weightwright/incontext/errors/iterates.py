@@ -19,7 +19,7 @@ from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import FormulaError
 from weightwright.incontext.problem.method import Method
 from weightwright.incontext.problem.problem import Problem
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 RADIUS = 1e-30
 FIRST_BITS, MOST_BITS = 256, 2**16

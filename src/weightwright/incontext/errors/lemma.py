@@ -25,7 +25,7 @@ from weightwright.incontext.errors.convexity import curvatures, smoothness
 from weightwright.incontext.errors.distance import BITS, to_optimum
 from weightwright.incontext.problem.method import Method
 from weightwright.incontext.problem.problem import Problem
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Where the largest stable step is asked for without a radius.
 USUAL_RADIUS = 1024.0

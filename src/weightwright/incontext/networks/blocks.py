@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.network import Attention, Head, Layer, Linear, Sees, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: A gate is t sigmoid(beta t), within 0.2785/beta of relu(t).
 GATE_BETA = {"float64": 2.0**36, "float32": 2.0**20}

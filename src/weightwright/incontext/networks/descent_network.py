@@ -24,7 +24,7 @@ from weightwright.claims.prompt import Prompted
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.networks.prompted import prompted_network
 from weightwright.incontext.networks.slopes import Slope
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
 
 

@@ -16,8 +16,7 @@ from weightwright.claims.certificate import LayerClaim
 from weightwright.incontext.networks.blocks import Layout, table_layers
 from weightwright.incontext.networks.slopes import Slope
 from weightwright.network import Attention, Head, Layer, Linear, Loop, Network, Sees, Term
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import Guard, guard

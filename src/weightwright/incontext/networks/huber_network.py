@@ -49,8 +49,7 @@ from weightwright.incontext.networks.passes import nesterov
 from weightwright.incontext.networks.prompted import pass_layers
 from weightwright.incontext.networks.slopes import beyond, spectral_slope
 from weightwright.network import Attention, Linear, Term
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 
 #: Keys that a table may have: 1/sigma takes 35 where sigma_range is 1 to 100.

@@ -35,7 +35,7 @@ from weightwright.incontext.networks.guarded import Part, looped_network, shares
 from weightwright.incontext.networks.passes import nesterov
 from weightwright.incontext.networks.prompted import pass_layers
 from weightwright.network import Attention, Head, Layer, Linear, Sees, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 Labels = npt.NDArray[np.integer[Any]]

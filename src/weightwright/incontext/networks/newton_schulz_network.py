@@ -36,8 +36,7 @@ from weightwright.incontext.networks.blocks import Layout
 from weightwright.incontext.networks.guarded import Argument, Part, looped_network, multiplied
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope
 from weightwright.network import Linear, Term
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 

@@ -28,8 +28,7 @@ from weightwright.claims.prompt import Pass
 from weightwright.errors import WeightwrightError
 from weightwright.incontext.networks.prompted import PromptTable, layout_of, pass_layers
 from weightwright.network import Layer, Loop
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 
 
 @dataclass(frozen=True)

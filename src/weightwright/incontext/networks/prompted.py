@@ -22,7 +22,7 @@ from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks.blocks import Layout, gate, table_layers
 from weightwright.incontext.networks.blocks import PromptTable as PromptTable
 from weightwright.network import Attention, Layer, Linear, Network, Term
-from weightwright.network.laws import rounded
+from weightwright.numbers import rounded
 
 Answer = Literal["gradients", "w", "p"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_above, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import Distance
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 #: Bits that are tried one after the other until the bound is sharp.
 BITS = (256, 512, 1024, 2048, 4096)

@@ -51,7 +51,7 @@ from weightwright.incontext.optimum.least_squares import enclosed_least_squares
 from weightwright.incontext.optimum.newton import Place, enclosed_minimum
 from weightwright.incontext.optimum.objective import Objective, exact_penalty, rational
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def exact_fit(

@@ -20,7 +20,7 @@ from weightwright.enclosures.balls.linear_algebra import (
     weighted_rows,
 )
 from weightwright.incontext.optimum.objective import Objective
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def normal_equations(objective: Objective) -> tuple[arb_mat, Balls]:

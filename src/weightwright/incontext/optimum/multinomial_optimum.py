@@ -34,7 +34,7 @@ from weightwright.incontext.optimum.enclosure import BITS, far_side, fitted_numb
 from weightwright.incontext.optimum.newton import enclosed_minimum
 from weightwright.incontext.optimum.objective import Objective
 from weightwright.incontext.problem.loss import loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 def multinomial_distance(

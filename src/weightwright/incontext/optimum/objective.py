@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, matrix, norm, product
 from weightwright.incontext.problem.loss import Loss
 from weightwright.incontext.problem.problem import Problem
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from weightwright.incontext.optimum.newton import enclosed_minimum
 from weightwright.incontext.optimum.objective import Objective
 from weightwright.incontext.optimum.smooth import SmoothLandscape
 from weightwright.incontext.problem.loss_kinks import has_jumps
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 __all__ = ["HuberDistance", "Objective", "distance", "huber_distance", "multinomial_distance"]
 

@@ -15,7 +15,7 @@ from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks import passes
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.problem.problem import Problem, penalty_in_words
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True, eq=False)

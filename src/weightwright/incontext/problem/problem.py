@@ -12,7 +12,7 @@ from flint import arb, arb_mat
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, matrix, norm, product
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.problem.loss import Loss
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network
-from weightwright.network.layers import Bools, Floats, Names
+from weightwright.network.layers import Names
+from weightwright.numbers import Bools, Floats
 from weightwright.report.facts.head_kinds import Kind, few, keys_in_words, kinds
 
 #: Boxes of a column; kinds beyond this share the last one.

@@ -15,8 +15,8 @@ from weightwright.report.theorems.theorem_tables import Columns, notes, tables
 from weightwright.theorems.theorem import Theorem, resolved
 
 if TYPE_CHECKING:
-    from weightwright.theorems.exhibits.show import Shown
-    from weightwright.theorems.studies.rates import Study
+    from weightwright.theorems.kit.rates import Study
+    from weightwright.theorems.show import Shown
 
 
 from rich.console import Group
@@ -26,8 +26,8 @@ from weightwright.report.facts.fact_tables import to_json as to_json_text
 from weightwright.report.theorems.theorem_plots import plot_theorem
 from weightwright.report.theorems.theorem_tables import theorem_facts, theorem_summary, theorem_table, total
 from weightwright.theorems.exhibits.pictures import Picture, pictures
-from weightwright.theorems.exhibits.show import Shown, show
-from weightwright.theorems.studies.rates import Study
+from weightwright.theorems.kit.rates import Study
+from weightwright.theorems.show import Shown, show
 
 _HEAD = """# The theorems
 
@@ -43,7 +43,7 @@ def write_page(path: Path, theorems: Sequence[Theorem], progress: Callable[[str]
     """Build, measure and draw them all; figures go to images/theorems beside the page."""
     from weightwright.report.theorems.theorem_plots import plot_theorem
     from weightwright.theorems.exhibits.pictures import pictures
-    from weightwright.theorems.exhibits.show import show
+    from weightwright.theorems.show import show
 
     folder = path.parent / "images" / "theorems"
     folder.mkdir(parents=True, exist_ok=True)

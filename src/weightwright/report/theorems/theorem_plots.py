@@ -12,9 +12,9 @@ from weightwright.claims.certificate import rounded_up
 from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
-    from weightwright.theorems.exhibits.instance import Matrices
     from weightwright.theorems.exhibits.pictures import Curve, HeatMap, Picture, Plane
-    from weightwright.theorems.studies.rates import Series, Study
+    from weightwright.theorems.kit.instance import Matrices
+    from weightwright.theorems.kit.rates import Series, Study
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 #: Hollow and of several sizes: series that lie on each other are all seen.

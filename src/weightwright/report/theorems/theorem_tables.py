@@ -15,8 +15,8 @@ from weightwright.report.facts.fact_tables import Facts, printable
 from weightwright.theorems.theorem import Theorem
 
 if TYPE_CHECKING:
-    from weightwright.theorems.exhibits.show import Shown
-    from weightwright.theorems.studies.rates import Study
+    from weightwright.theorems.kit.rates import Study
+    from weightwright.theorems.show import Shown
 
 _STYLES = {"PROVEN": "bold green", "MEASURED": "bold yellow", "FAILED": "bold red"}
 _COSTS = ("layers", "heads", "anchors", "parameters", "peak bytes")

@@ -28,9 +28,9 @@ from weightwright.expressions import Expression, differentiate, fold, parse, to_
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import positive, whole
-from weightwright.theorems.constructed import About, Method
 from weightwright.theorems.descent.probes import aimed, along, gradients_at
+from weightwright.theorems.kit.arguments import positive, whole
+from weightwright.theorems.kit.constructed import About, Method
 
 #: A function of the residual w . x - y.
 RESIDUAL = (1.0, -1.0)

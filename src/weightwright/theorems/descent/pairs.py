@@ -35,15 +35,14 @@ from weightwright.expressions import differentiate, parse, to_text
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.prompted import PromptTable
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope, vector_slope, with_slopes
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.prover.vector import Goal, prove_vector
 from weightwright.prover.vector_rounding import VectorAnchors
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import positive, whole
-from weightwright.theorems.constructed import Method
 from weightwright.theorems.descent.probes import along, of_both
 from weightwright.theorems.descent.steps import in_context_step
+from weightwright.theorems.kit.arguments import positive, whole
+from weightwright.theorems.kit.constructed import Method
 
 #: beta dL^2 of the faithful grid: at an anchor its neighbours weigh e^-4 each, and boxes are few.
 SHARPNESS = 4.0

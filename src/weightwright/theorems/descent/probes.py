@@ -9,7 +9,7 @@ import numpy as np
 from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.expressions import parse
 from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Probes = Callable[[np.random.Generator, int], Floats]
 Function = Callable[[Floats, Floats], Floats]  # of w.x and y

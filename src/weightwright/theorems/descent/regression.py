@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from weightwright.errors import WeightwrightError
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Vector = list[Fraction]
 Matrix = list[Vector]

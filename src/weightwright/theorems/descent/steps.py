@@ -32,14 +32,14 @@ from weightwright.errors import WeightwrightError
 from weightwright.incontext.networks.descent_network import Ranges, descent_network
 from weightwright.incontext.networks.passes import Algorithm, gradient_descent, proximal
 from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states, largest_distance
-from weightwright.theorems.arguments import positive, whole
-from weightwright.theorems.constructed import About, Method
 from weightwright.theorems.descent.gradients import RESIDUAL, inverse_temperature
 from weightwright.theorems.descent.probes import Function, Probes, grouped, products
 from weightwright.theorems.descent.regression import LeastSquares, distance, length
+from weightwright.theorems.kit.arguments import positive, whole
+from weightwright.theorems.kit.constructed import About, Method
 
 
 def in_context_step(

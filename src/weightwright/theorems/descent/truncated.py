@@ -26,12 +26,11 @@ from weightwright.approximation.faithful_tables import clip_text, faithful_part
 from weightwright.errors import ToleranceError
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import Slope, as_slope, beyond, spectral_slope
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import interval, positive, whole
-from weightwright.theorems.constructed import About, Method
 from weightwright.theorems.descent.probes import Probes, aimed, along, gradients_at
+from weightwright.theorems.kit.arguments import interval, positive, whole
+from weightwright.theorems.kit.constructed import About, Method
 from weightwright.theorems.linear.one_head import parameters, places
 from weightwright.theorems.linear.shared_anchors import heads_for, shared_runs
 

@@ -25,7 +25,7 @@ from weightwright.network import Attention, Loop
 from weightwright.network.layers import Layer
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import ends_a_pass
-from weightwright.theorems.exhibits.instance import Count, counted
+from weightwright.theorems.kit.instance import Count, counted
 
 Counts = dict[str, int]
 

@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 
 from weightwright.network import cost
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.theorems.descent.regression import LeastSquares
 from weightwright.theorems.descent.steps import Descended, anchored_identity, descended, spectral_identity
 from weightwright.theorems.exhibits.counts import Shape, counted_prompted
-from weightwright.theorems.exhibits.instance import Check, Count, Instance, Outcome
-from weightwright.theorems.studies.rates import Point, Series, Study
+from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
+from weightwright.theorems.kit.rates import Point, Series, Study
 
 Orders = dict[str, tuple[str, float]]  # the paper's, in words and as numbers
 

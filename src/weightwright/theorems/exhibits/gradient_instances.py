@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits.counts import Shape, counted_prompted
-from weightwright.theorems.exhibits.instance import Instance, Line
-from weightwright.theorems.studies.rates import Point, Series, Study, sweep
+from weightwright.theorems.kit.instance import Instance, Line
+from weightwright.theorems.kit.rates import Point, Series, Study, sweep
 
 _N, _D, _P = 4, 2, 32
 _F, _LOSS = "sin(x)", "sqrt(1 + x**2) - 1"

@@ -9,8 +9,8 @@ from typing import Any
 
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits import counts as paper_counts
-from weightwright.theorems.exhibits.instance import Count, Instance, counted
-from weightwright.theorems.studies.rates import Study, sweep
+from weightwright.theorems.kit.instance import Count, Instance, counted
+from weightwright.theorems.kit.rates import Study, sweep
 
 _F = "sin(2*x0) + abs(x1)/2"
 _SORT = ("max(x0, x1)", "min(x0, x1)")

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits.counts import (
     counts_hopfield_function,
     counts_hopfield_gradients,
     counts_hopfield_heads,
 )
-from weightwright.theorems.exhibits.instance import Instance, Line, counted
-from weightwright.theorems.exhibits.measure import measure
-from weightwright.theorems.studies.rates import Point, Series, Study, sweep
+from weightwright.theorems.kit.instance import Instance, Line, counted
+from weightwright.theorems.kit.measure import measure
+from weightwright.theorems.kit.rates import Point, Series, Study, sweep
 
 _A, _B = np.array([1.0, -0.5]), 0.25  # a . z + b is between -1.25 and 1.75 for z in [-1, 1]^2
 _F, _TWO = "sin(3*x)", ("sin(3*x)", "abs(x)")

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits.counts import (
     counts_on_registers,
@@ -17,8 +17,8 @@ from weightwright.theorems.exhibits.counts import (
     counts_truncated_linear,
     heads_shared,
 )
-from weightwright.theorems.exhibits.instance import Instance, Line, counted
-from weightwright.theorems.studies.rates import Study, sweep
+from weightwright.theorems.kit.instance import Instance, Line, counted
+from weightwright.theorems.kit.rates import Study, sweep
 
 _A, _B, _P = -1.0, 1.0, 16
 _W, _T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.1, 0.0, -0.2])

@@ -12,11 +12,11 @@ import numpy as np
 
 from weightwright.network import Attention
 from weightwright.network.interpreter import attention_weights
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.instance import Instance, Line, Matrices
-from weightwright.theorems.exhibits.measure import outputs, pointwise_bound, taken, worst_errors
-from weightwright.theorems.studies.rates import Study
+from weightwright.theorems.kit.instance import Instance, Line, Matrices
+from weightwright.theorems.kit.measure import outputs, pointwise_bound, taken, worst_errors
+from weightwright.theorems.kit.rates import Study
 
 _POINTS = 1201  # along a line
 _QUERIES = 161  # rows of a heat map along a line

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 
 from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits.counts import Shape, counted_prompted, heads_shared
 from weightwright.theorems.exhibits.gradient_instances import by_keys, step_line
-from weightwright.theorems.exhibits.instance import Instance, Line
-from weightwright.theorems.exhibits.measure import outputs
-from weightwright.theorems.studies.rates import Study, sweep
+from weightwright.theorems.kit.instance import Instance, Line
+from weightwright.theorems.kit.measure import outputs
+from weightwright.theorems.kit.rates import Study, sweep
 
 _A, _B = -1.0, 1.0
 _N, _D, _P = 6, 2, 16

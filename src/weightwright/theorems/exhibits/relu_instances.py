@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from weightwright.network.interpreter import attention_weights
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits import counts as paper_counts
 from weightwright.theorems.exhibits.counts import counts_native_relu, counts_relu_network, counts_token_mixing
-from weightwright.theorems.exhibits.instance import Instance, Line, Matrices, counted
-from weightwright.theorems.studies.rates import Study, sweep
+from weightwright.theorems.kit.instance import Instance, Line, Matrices, counted
+from weightwright.theorems.kit.rates import Study, sweep
 
 _SORT = ("min(x0, x1)", "max(x0, x1)")
 _TOKENS, _FEATURES, _UNITS = 3, 2, 8

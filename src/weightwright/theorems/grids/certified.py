@@ -22,7 +22,7 @@ from weightwright.claims.files import network_digest, write
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
 from weightwright.network import Network
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover import Anchors, prove_nearest
 from weightwright.prover.grid import (
     Cells,
@@ -36,8 +36,8 @@ from weightwright.prover.grid import (
     stated_errors,
 )
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.constructed import About
 from weightwright.theorems.grids.grid_points import Grid, Target
+from weightwright.theorems.kit.constructed import About
 
 _BATCH = 256
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from weightwright.claims.cell_grid import Kind
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.constructed import Method
 from weightwright.theorems.grids.certified import (
     TAIL,
     Asked,
@@ -32,6 +31,7 @@ from weightwright.theorems.grids.grid_points import (
     sequence_target,
 )
 from weightwright.theorems.grids.spectral_lookup import spectral
+from weightwright.theorems.kit.constructed import Method
 
 MAX_HEADS = 4096
 NOTES = (

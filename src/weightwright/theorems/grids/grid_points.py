@@ -22,7 +22,8 @@ from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, Term
-from weightwright.network.layers import Floats, Layer, Names
+from weightwright.network.layers import Layer, Names
+from weightwright.numbers import Floats
 
 SIGNS = np.array([1.0, -1.0])
 

@@ -16,11 +16,11 @@ from weightwright.claims.certificate import VARIABLES, Certificate, Part, Terms
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.constructed import About
 from weightwright.theorems.grids.certified import Asked, probes, proven
 from weightwright.theorems.grids.grid_points import Grid, Target, unflatten
+from weightwright.theorems.kit.constructed import About
 
 NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; formulas are in x, y, z, token by token"
 

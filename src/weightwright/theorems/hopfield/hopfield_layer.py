@@ -38,11 +38,11 @@ from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Expression, to_text
 from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats, Names
+from weightwright.network.layers import Names
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import aimed, arguments_of, positive, reach, target, token_box, whole
-from weightwright.theorems.constructed import About, Method
+from weightwright.theorems.kit.arguments import aimed, arguments_of, positive, reach, target, token_box, whole
+from weightwright.theorems.kit.constructed import About, Method
 
 Function = str | Callable[[Any], Any]
 

@@ -35,12 +35,11 @@ from weightwright.incontext.networks.descent_network import Ranges, gradients_ne
 from weightwright.incontext.networks.prompted import PromptTable, prompted_network
 from weightwright.incontext.networks.slopes import Slope, as_slope, spectral_slope
 from weightwright.network import Attention, Head, Linear, Network, Sees
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import positive, whole
-from weightwright.theorems.constructed import About, Method
 from weightwright.theorems.hopfield.hopfield_layer import SPACING, parameters
+from weightwright.theorems.kit.arguments import positive, whole
+from weightwright.theorems.kit.constructed import About, Method
 
 Function = str | Callable[[Any], Any]
 Bounds = float | tuple[float, float, float]

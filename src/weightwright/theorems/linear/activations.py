@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import models, positive, reach
+from weightwright.theorems.kit.arguments import models, positive, reach
 from weightwright.theorems.linear.one_head import truncated_linear
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from weightwright.approximation.faithful_tables import split_beta
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import interval, whole
+from weightwright.theorems.kit.arguments import interval, whole
 from weightwright.theorems.linear.shared_anchors import heads_for, shared_runs
 
 

@@ -38,11 +38,10 @@ from weightwright.claims.target import NO_ZONES, UNREAD, Composite
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Bools, Floats
+from weightwright.numbers import Bools, Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
-from weightwright.theorems.constructed import About, Method
+from weightwright.theorems.kit.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
+from weightwright.theorems.kit.constructed import About, Method
 
 
 def on_registers(

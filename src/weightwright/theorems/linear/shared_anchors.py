@@ -32,11 +32,10 @@ from weightwright.box import Box
 from weightwright.certify import certified
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.laws import rounded
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
-from weightwright.theorems.constructed import About, Method
+from weightwright.theorems.kit.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
+from weightwright.theorems.kit.constructed import About, Method
 from weightwright.theorems.linear.one_head import SPACING, places, truncated_linear
 
 #: The most tokens for which the position code is one-hot.

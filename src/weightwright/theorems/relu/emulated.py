@@ -36,11 +36,10 @@ from weightwright.errors import BudgetError, FormulaError, ToleranceError, Unsup
 from weightwright.expressions import parse
 from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import positive, token_box, whole
-from weightwright.theorems.constructed import About, Method
+from weightwright.theorems.kit.arguments import positive, token_box, whole
+from weightwright.theorems.kit.constructed import About, Method
 from weightwright.theorems.relu.relu_target import evaluate, from_module, piecewise_linear, plane_waves, ridge_probes
 
 #: Most anchors of one head, unless the caller allows more.

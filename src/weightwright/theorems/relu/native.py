@@ -28,10 +28,10 @@ from weightwright.certify import certified
 from weightwright.claims.target import Composite, GateClaim, Ridge
 from weightwright.heads.copy import GAP
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import positive, token_box, whole
-from weightwright.theorems.constructed import About
+from weightwright.theorems.kit.arguments import positive, token_box, whole
+from weightwright.theorems.kit.constructed import About
 from weightwright.theorems.relu.relu_target import as_relu_network, evaluate, ridge_probes
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial import chebyshev as cheb
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.waves import Waves
 
 _ROUNDS, _POINTS, _HELD_OUT = 24, 2000, 6000

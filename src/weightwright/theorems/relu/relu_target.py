@@ -27,7 +27,7 @@ from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.heads.mix import finite_matrix
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.prover.waves import SLACK, Waves, WavesProof, prove_waves
 from weightwright.theorems.relu.plane_waves import Bent, Fit, Fitter, Profile, bend, total_error
 from weightwright.theorems.relu.relu_kinks import Layer, layer

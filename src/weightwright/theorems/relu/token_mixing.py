@@ -13,10 +13,10 @@ from weightwright.box import Box
 from weightwright.certify import certified
 from weightwright.claims.target import Composite, Ridge
 from weightwright.heads.mix import finite_matrix, mix
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.arguments import token_box
-from weightwright.theorems.constructed import About
+from weightwright.theorems.kit.arguments import token_box
+from weightwright.theorems.kit.constructed import About
 
 
 def token_mixing(

@@ -22,12 +22,12 @@ import numpy as np
 
 from weightwright.heads.lookup import softmax_error
 from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.constructed import About
-from weightwright.theorems.exhibits.instance import Check, Instance, Outcome
+from weightwright.theorems.kit.constructed import About
+from weightwright.theorems.kit.instance import Check, Instance, Outcome
+from weightwright.theorems.kit.rates import Series, Study, parting, sweep, temperatures
 from weightwright.theorems.linear.one_head import truncated_linear
-from weightwright.theorems.studies.rates import Series, Study, parting, sweep, temperatures
 
 _P, _WIDTH = 256, 2.0
 _SPACING = _WIDTH / _P  # a power of two

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network.layers import Floats
-from weightwright.theorems.exhibits.instance import Check, Instance
-from weightwright.theorems.studies.rates import Series, Study, at_places, ends
+from weightwright.numbers import Floats
+from weightwright.theorems.kit.instance import Check, Instance
+from weightwright.theorems.kit.rates import Series, Study, at_places, ends
 
 _N, _H = 6, 4
 _SPACING = 1 / ((_N - 2) * _H)

@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 
 from weightwright.approximation.approximate import approximate
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.constructed import About, Method
-from weightwright.theorems.exhibits.instance import Check, Instance, Outcome
+from weightwright.theorems.kit.constructed import About, Method
+from weightwright.theorems.kit.instance import Check, Instance, Outcome
+from weightwright.theorems.kit.rates import Series, Study, lengths
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
-from weightwright.theorems.studies.rates import Series, Study, lengths
 
 _TOKENS = (1_000, 10_000)
 

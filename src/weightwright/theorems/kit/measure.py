@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from weightwright.errors import WeightwrightError
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
 _KEPT = 8  # worst inputs whose surroundings are searched

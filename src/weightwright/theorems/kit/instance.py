@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from weightwright.network import cost
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.studies.rates import Study
+from weightwright.theorems.kit.rates import Study
 
 Outcome = Literal["PROVEN", "MEASURED", "FAILED"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 Method = Literal["faithful", "spectral"]
 

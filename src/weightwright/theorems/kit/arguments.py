@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.claims.target import Models
-from weightwright.network.layers import Floats
-from weightwright.prover.rounding import UNIT
+from weightwright.numbers import UNIT, Floats
 
 
 def models(w: npt.ArrayLike, t: npt.ArrayLike, domain: Box | tuple[float, float]) -> tuple[Floats, Floats, Box]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from weightwright.theorems.exhibits.instance import Check, Instance
+from weightwright.theorems.kit.instance import Check, Instance
 from weightwright.theorems.registry import THEOREMS
 
 

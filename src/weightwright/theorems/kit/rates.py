@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.measure import (
+from weightwright.theorems.kit.measure import (
     estimate,
     measure,
     norm_of,

@@ -22,7 +22,7 @@ from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.polynomials import expand, largest_on_box, shape
 from weightwright.enclosures.balls.series import largest, series_along, working_precision
 from weightwright.expressions import Apply, Expression, Variable
-from weightwright.network.layers import Floats
+from weightwright.numbers import Floats
 
 ORDER = {1: 16, 2: 12, 3: 10, 4: 7}  # of the Taylor remainder, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.

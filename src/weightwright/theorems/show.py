@@ -10,8 +10,8 @@ from typing import Any
 
 from weightwright.network import cost
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.instance import Check, Count, Instance, Outcome
-from weightwright.theorems.exhibits.measure import estimate, measure, norm_of, pointwise_bound
+from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
+from weightwright.theorems.kit.measure import estimate, measure, norm_of, pointwise_bound
 from weightwright.theorems.theorem import Theorem
 
 

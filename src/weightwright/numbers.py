@@ -1,0 +1,64 @@
+"""Arrays of numbers, the dtypes that weights are stored in, and rounding to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format, as IEEE 754 has it.
+
+    >>> FORMATS["float32"].unit == 2.0**-24, FORMATS["float32"].smallest == 2.0**-126
+    (True, True)
+    """
+
+    name: str
+    bits: int  # significant bits, the hidden one included
+    lowest: int  # exponent of the smallest positive number, which is subnormal
+    bytes: int
+
+    @property
+    def unit(self) -> float:
+        """Unit roundoff: rounding to nearest moves a normal number x by at most unit |x|."""
+        return 2.0**-self.bits
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive normal number."""
+        return 2.0**self.least_exponent
+
+    @property
+    def least_exponent(self) -> int:
+        """The exponent of the smallest positive normal number."""
+        return self.lowest + self.bits - 1
+
+
+FORMATS = {
+    format.name: format
+    for format in (Format("float64", 53, -1074, 8), Format("float32", 24, -149, 4), Format("bfloat16", 8, -133, 2))
+}
+#: Unit roundoff by dtype, relative to a normal number.
+UNIT = {name: format.unit for name, format in FORMATS.items()}
+#: The smallest positive normal number by dtype: what is smaller may be flushed to 0.
+SMALLEST = {name: format.smallest for name, format in FORMATS.items()}
+
+
+def rounded(array: Floats, dtype: str) -> Floats:
+    """Every entry rounded to the nearest number of the dtype (ties to even)."""
+    if dtype == "float64":
+        return array
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32).astype(np.float64)
+    format = FORMATS[dtype]
+    _, exponent = np.frexp(array)
+    unit = np.ldexp(1.0, np.maximum(exponent - format.bits, format.lowest))
+    nearest = np.round(array / unit) * unit
+    return np.where(np.abs(nearest) < 2.0**128, nearest, np.copysign(np.inf, nearest))
