@@ -25,7 +25,7 @@ from weightwright.errors import WeightwrightError
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
 from weightwright.incontext.choosing import named_algorithm
 from weightwright.incontext.errors.iterates import exact_iterates
-from weightwright.incontext.run import Point, distances_to_optimum, plot_errors_against
+from weightwright.incontext.run import StudyPoint, distances_to_optimum, plot_errors_against
 from weightwright.numbers import Floats
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -212,28 +212,28 @@ def large_table(measured: dict[str, float] | None = None) -> Lines:
 
 def anchors_study(
     losses: dict[str, Loss] = SLOPES, tols: Iterable[float] = TOLS, n: int = 20, d: int = 4, steps: int = 50
-) -> dict[str, list[Point]]:
+) -> dict[str, list[StudyPoint]]:
     """Part (d): errors after 50 steps against the keys of every example, for one tolerance after the other."""
     X, y, _ = examples(n, d)
-    curves: dict[str, list[Point]] = {}
+    curves: dict[str, list[StudyPoint]] = {}
     for name, own in losses.items():
         descents = [fitting(X, y, own, steps=steps, tol=tol) for tol in tols]
         curves[name] = fronts([point(descent.slope.anchors, descent.run(X, y)) for descent in descents])
     return curves
 
 
-def fronts(points: list[Point]) -> list[Point]:
+def fronts(points: list[StudyPoint]) -> list[StudyPoint]:
     """Those that no other of as many anchors or fewer is better than: tables come in several kinds."""
-    kept: list[Point] = []
+    kept: list[StudyPoint] = []
     for one in sorted(points, key=lambda one: (one.at, one.error)):
         if not kept or one.error < kept[-1].error:
             kept.append(one)
     return kept
 
 
-def samples_study(counts: Iterable[int] = COUNTS, d: int = 8, steps: int = STEPS) -> dict[str, list[Point]]:
+def samples_study(counts: Iterable[int] = COUNTS, d: int = 8, steps: int = STEPS) -> dict[str, list[StudyPoint]]:
     """Part (d): errors after 100 steps against the number of examples."""
-    curves: dict[str, list[Point]] = {}
+    curves: dict[str, list[StudyPoint]] = {}
     for name, dtype in (("squared", "float64"), ("squared", "float32"), ("pseudo_huber", "float32")):
         points = curves[f"{name.replace('_', '-')}, {dtype}"] = []
         for n in counts:
@@ -242,11 +242,11 @@ def samples_study(counts: Iterable[int] = COUNTS, d: int = 8, steps: int = STEPS
     return curves
 
 
-def point(at: int, run: Run) -> Point:
-    return Point(at, float(run.errors.max()), float("inf") if run.lemma.bounds is None else run.lemma.bounds[-1])
+def point(at: int, run: Run) -> StudyPoint:
+    return StudyPoint(at, float(run.errors.max()), float("inf") if run.lemma.bounds is None else run.lemma.bounds[-1])
 
 
-def study_table(size: str, curves: dict[str, list[Point]]) -> Lines:
+def study_table(size: str, curves: dict[str, list[StudyPoint]]) -> Lines:
     yield from head("", *(f"{size}: error (proven bound)" for _ in range(max(map(len, curves.values())))))
     for name, points in curves.items():
         yield row(name, *(f"{p.at:g}: {rounded_up(p.error)} ({in_words(p.bound)})" for p in points))

@@ -100,7 +100,7 @@ def _agreed(
 def _proposed(network: Network, composite: Composite, domain: Box) -> Terms:
     """What to claim. For a graph of columns the checker's own rules for composing are asked first, the parts' claims
     being taken for granted; the check that follows examines everything."""
-    if isinstance(composite.ridge, Graph):
+    if isinstance(composite.target, Graph):
         draft = _certificate(network, composite, domain, Terms(0.0, 0.0, 0.0))
         try:
             with working_precision():

@@ -77,15 +77,15 @@ def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
     composite = None if net.certificate is None else net.certificate.composite
     flat = x.double().reshape(len(x), -1).cpu().numpy()
-    if composite is None or isinstance(composite.ridge, Graph):
+    if composite is None or isinstance(composite.target, Graph):
         return [False] * len(flat)
     found: list[bool] = _Target(composite, flat.shape[1]).in_zones(flat).tolist()
     return found
 
 
 def _target(composite: Composite, n: int, d: int, first: bool) -> _Target | GraphTarget:
-    if isinstance(composite.ridge, Graph):
-        return GraphTarget(composite, composite.ridge, (n, d), first)
+    if isinstance(composite.target, Graph):
+        return GraphTarget(composite, composite.target, (n, d), first)
     return _Target(composite, n * d)
 
 
@@ -96,14 +96,14 @@ class _Target:
 
     @property
     def declared(self) -> Declared:
-        assert not isinstance(self.composite.ridge, Graph)
-        return Declared(self.composite.ridge, self.N)
+        assert not isinstance(self.composite.target, Graph)
+        return Declared(self.composite.target, self.N)
 
     def rough(self, x: Floats) -> Floats:
         """All outputs in plain floats, (count, N) -> (count, outputs)."""
-        if self.composite.target is not None:
+        if self.composite.formulas is not None:
             names = tuple(f"x{i}" for i in range(self.N))
-            return np.stack([values_at(parse(f, names), names, x) for f in self.composite.target.formulas], axis=1)
+            return np.stack([values_at(parse(f, names), names, x) for f in self.composite.formulas.formulas], axis=1)
         declared, known = self.declared, x
         for unit in range(declared.units):
             argument = _affine(declared.argument(unit), known)
@@ -112,10 +112,10 @@ class _Target:
 
     def exact(self, x: Floats, index: int) -> arb:
         """One output, as a ball."""
-        if self.composite.target is not None:
+        if self.composite.formulas is not None:
             names = tuple(f"x{i}" for i in range(self.N))
             lines = {name: (arb(float(value)), arb(0)) for name, value in zip(names, x, strict=True)}
-            return series_along(parse(self.composite.target.formulas[index], names), lines, 0)[0]
+            return series_along(parse(self.composite.formulas.formulas[index], names), lines, 0)[0]
         declared, known = self.declared, {i: arb(float(value)) for i, value in enumerate(x)}
         return self._exact(declared.output(index), declared, known)
 

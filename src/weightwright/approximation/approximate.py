@@ -27,7 +27,7 @@ from weightwright.approximation.kinks_on_registers import OneSided
 from weightwright.approximation.measured import first_measured
 from weightwright.approximation.opaque import checked_derivative
 from weightwright.approximation.prove_design import build, certified, checked
-from weightwright.approximation.several import MAX_VARIABLES, Asked, Proof, approximate_several
+from weightwright.approximation.several import MAX_VARIABLES, Proof, VectorRequest, approximate_several
 from weightwright.approximation.task import SAMPLES, Task, make_task, outward, well_formed
 from weightwright.box import Box
 from weightwright.claims.certificate import Certificate, rounded_up
@@ -115,7 +115,7 @@ def approximate(
     derivative, box = checked_derivative(derivative_bound), Box.of(domain)
     if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
         _one_variable_only(len(box.lo), method, kernel, sees, dead_zone, derivative)
-        asked = Asked(outward(box, dtype_name(dtype)), float(tol), dtype_name(dtype), max_anchors, proof)
+        asked = VectorRequest(outward(box, dtype_name(dtype)), float(tol), dtype_name(dtype), max_anchors, proof)
         return approximate_several(f, asked, on_domain, progress)
     task = make_task(f, box, tol, dtype_name(dtype), dead_zone, proof == "measured", derivative)
     kinked = find_kinks(task)

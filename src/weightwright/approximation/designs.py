@@ -15,8 +15,8 @@ from weightwright.errors import ToleranceError
 from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.registers import Design, Table
 from weightwright.heads.sigmoid import two_keys
-from weightwright.heads.spectral import Designer
-from weightwright.heads.window_anchors import Designer as WindowDesigner
+from weightwright.heads.spectral import SpectralDesigner
+from weightwright.heads.window_anchors import WindowDesigner as WindowDesigner
 
 #: The spectral search stops here: what so many soft anchors cannot do needs another kind of head, or more bits.
 MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
@@ -31,7 +31,9 @@ def spectral_designs(task: Task, most: int) -> Iterator[Design]:
     exact = two_keys_for(task)
     if exact is not None:
         yield _one(task, exact.rounded(task.dtype), "two keys")
-    designer = Designer(task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype)
+    designer = SpectralDesigner(
+        task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype
+    )
     tried: list[Table] = []
     for aim in AIMS:
         for fit in designer.candidates(aim * task.tol):
@@ -49,7 +51,7 @@ def two_keys_for(task: Task) -> Table | None:
 
 def takes_many(task: Task) -> bool:
     """Whether a uniform grid of a few anchors seems not to be enough."""
-    designer = Designer(task.target, task.lo, task.hi, task.tol, MANY, task.dtype)
+    designer = SpectralDesigner(task.target, task.lo, task.hi, task.tol, MANY, task.dtype)
     return designer.error(MANY) > AIMS[0] * task.tol
 
 

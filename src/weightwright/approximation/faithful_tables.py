@@ -11,10 +11,10 @@ import numpy as np
 from flint import arb
 
 from weightwright.approximation.prove_design import evaluate
-from weightwright.approximation.table import Part, with_slope
+from weightwright.approximation.table import CertifiedTable, with_slope
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.checker.one_layer.nearest import examine_nearest
-from weightwright.claims.certificate import LayerClaim, Terms, constant, local_formula
+from weightwright.claims.certificate import Leaf, Terms, constant, local_formula
 from weightwright.claims.target import NO_ZONES
 from weightwright.enclosures.balls.series import largest, series, working_precision
 from weightwright.enclosures.intervals.jets import values
@@ -36,7 +36,7 @@ def clip_text(a: float, b: float) -> str:
     return to_text(Apply("clip", (Variable("x"), constant(Fraction(a)), constant(Fraction(b)))))
 
 
-def on_interval(part: Part, profile: str, lo: float, hi: float, dtype: str = "float64") -> Part:
+def on_interval(part: CertifiedTable, profile: str, lo: float, hi: float, dtype: str = "float64") -> CertifiedTable:
     """The same heads for another profile, proven anew on an interval: inside [a, b] a truncated model is s itself."""
     text = to_text(parse(profile, ("x",)))
     formula = local_formula(parse(text, ("x",)), part.query.centre, part.query.scale, part.mean)
@@ -48,7 +48,7 @@ def on_interval(part: Part, profile: str, lo: float, hi: float, dtype: str = "fl
     measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
     edges = np.unique(np.clip(first_edges(layer, first, last), first, last))
     proof = prove(layer, local, edges, dtype, max(1.03 * measured, 2.0**-44 * (hi - lo)))
-    claim = LayerClaim(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)
+    claim = Leaf(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)
     return dataclasses.replace(part, profile=text, claim=with_slope(claim))
 
 
@@ -67,7 +67,7 @@ def faithful_part(
     hi: float,
     dtype: str = "float64",
     zones: Floats = NO_ZONES,
-) -> Part:
+) -> CertifiedTable:
     """Heads with scores -(beta/2)(s - L_j)^2 up to what they share. runs: for each head its first anchor, and a value
     for each anchor from there on. Nothing is claimed in the zones, intervals of s."""
     power, factor = split_beta(beta, dtype)
@@ -87,12 +87,12 @@ def faithful_part(
         if lines.tail() < SHARP
         else _taylor(tables, local, lo, hi, zones, dtype)
     )
-    return Part(to_text(formula), tables, query, 0.0, 0.0, claim, zones)
+    return CertifiedTable(to_text(formula), tables, query, 0.0, 0.0, claim, zones)
 
 
 def nearest_part(
     profile: str, anchors: Floats, own: Floats, beta: float, lo: float, hi: float, dtype: str = "float64"
-) -> Part:
+) -> CertifiedTable:
     """One head with the same scores, sharp enough to pick the nearest anchor, for a profile of any kind.
 
     What to claim is asked of the checker's own rule, which encloses the profile between anchors; the check that follows
@@ -118,11 +118,11 @@ def nearest_part(
         slope = float(steepest.upper()) * (1 + 2.0**-20)
     if not all(map(math.isfinite, (*numbers, slope))):
         raise ToleranceError(f"no bound could be proven for {to_text(local)} with {len(keys)} anchors in {dtype}")
-    claim = LayerClaim(0, to_text(local), lo, hi, "nearest", boxes, Terms(*numbers), slope)
-    return Part(to_text(formula), (Table(keys, offsets, held, power),), Query(0.0, 1.0), 0.0, 0.0, claim)
+    claim = Leaf(0, to_text(local), lo, hi, "nearest", boxes, Terms(*numbers), slope)
+    return CertifiedTable(to_text(formula), (Table(keys, offsets, held, power),), Query(0.0, 1.0), 0.0, 0.0, claim)
 
 
-def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> LayerClaim:
+def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> Leaf:
     terms = propose_nearest(lines, local, lo, hi, zones, dtype)
     half = _inner_half(zones)
     edges = np.sort(np.concatenate([[lo, hi], half.ravel()]))
@@ -130,7 +130,7 @@ def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Float
     boxes = np.stack([edges[:-1], edges[1:]], axis=1)
     middle = boxes.mean(axis=1)
     boxes = boxes[~((middle[:, None] > half[:, 0]) & (middle[:, None] < half[:, 1])).any(axis=1)]
-    claim = LayerClaim(0, to_text(local), lo, hi, "nearest", boxes, terms, 0.0)
+    claim = Leaf(0, to_text(local), lo, hi, "nearest", boxes, terms, 0.0)
     return with_slope(claim)
 
 
@@ -139,7 +139,7 @@ def _inner_half(zones: Floats) -> Floats:
     return zones + (zones[:, 1:] - zones[:, :1]) * np.array([[0.25, -0.25]])
 
 
-def _taylor(tables: Sequence[Table], local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> LayerClaim:
+def _taylor(tables: Sequence[Table], local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> Leaf:
     """Soft anchors: boxes, and Taylor models on each. No key is hidden in the theorems' own networks."""
     heads = tuple(
         Anchors(t.beta * t.keys, t.beta * t.offsets, t.values, np.zeros(len(t.keys)), False, -math.inf, t.weight)
@@ -151,5 +151,5 @@ def _taylor(tables: Sequence[Table], local: Expression, lo: float, hi: float, zo
     proof = prove(layer, local, edges, dtype, 1e-3 * (hi - lo), half)
     if not math.isfinite(proof.terms.approximation + proof.terms.leakage + proof.terms.rounding):
         raise ToleranceError(f"no bound could be proven for {to_text(local)} with these anchors in {dtype}")
-    claim = LayerClaim(0, to_text(local), lo, hi, "taylor", proof.boxes, proof.terms, proof.lipschitz)
+    claim = Leaf(0, to_text(local), lo, hi, "taylor", proof.boxes, proof.terms, proof.lipschitz)
     return with_slope(claim)

@@ -13,7 +13,7 @@ from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.task import Task
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
-from weightwright.heads.graded import AnyGrading, Designer, FromMiddle, Grading, places, singularity
+from weightwright.heads.graded import AnyGrading, FromMiddle, GradedDesigner, Grading, places, singularity
 from weightwright.heads.registers import Design, Query
 from weightwright.numbers import UNIT, Floats
 
@@ -67,7 +67,7 @@ def _designs(
     task: Task, query: Query, lo: float, hi: float, gradings: Sequence[AnyGrading], most: int
 ) -> Generator[Design, None, bool]:
     most = min(most, MAX_SPECTRAL[task.dtype])
-    designer = Designer(lambda s: task.target(s, query=query), lo, hi, gradings, task.tol, most, task.dtype)
+    designer = GradedDesigner(lambda s: task.target(s, query=query), lo, hi, gradings, task.tol, most, task.dtype)
     tried = set[int]()
     for aim in AIMS:
         for fit in designer.candidates(aim * task.tol):

@@ -29,7 +29,7 @@ _INSIDE = 0.381  # of a piece: where its line is read off; the middle may hide a
 
 
 @dataclass(frozen=True)
-class Line:
+class KinkLine:
     """slope s + constant."""
 
     slope: float
@@ -75,13 +75,13 @@ class Kinked:
         jumps = sum((kink.jump * (s > kink.at) for kink in self.steps), np.zeros_like(s))
         return values(self.formula, s) - jumps
 
-    def line(self, lo: float, hi: float) -> Line:
+    def line(self, lo: float, hi: float) -> KinkLine:
         """The line that a piecewise linear formula follows between two neighbouring kinks."""
         ends = [lo, *(kink.at for kink in self.steps if lo < kink.at < hi), hi]
         start, end = max(pairwise(ends), key=lambda piece: piece[1] - piece[0])
         inside = start + _INSIDE * (end - start)
         slope = slope_at(self.formula, inside)
-        return Line(slope, float(self.rest(np.array([inside]))[0]) - slope * inside)
+        return KinkLine(slope, float(self.rest(np.array([inside]))[0]) - slope * inside)
 
     def pieces(self) -> list[tuple[float, float]]:
         """The intervals between the bends."""
@@ -98,7 +98,7 @@ class Kinked:
         roles = (f"step of {kink.jump:g} at {self.x(kink.at):g}, two keys" for kink in self.steps)
         return tuple(tables), tuple(roles)
 
-    def start(self, line: Line) -> Design:
+    def start(self, line: KinkLine) -> Design:
         """A design of no head yet whose output coordinate starts as the line."""
         slope, constant = line.slope * self.task.query.scale, line.constant + self.task.mean
         return Design((), (), self.number(constant), self.number(slope))

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from weightwright.approximation.designs import MAX_SPECTRAL
-from weightwright.approximation.kinked import Kinked, Line
+from weightwright.approximation.kinked import Kinked, KinkLine
 from weightwright.heads.gate import choice_gate, relu_gate, sharpness
 from weightwright.heads.kinks import Kink
 from weightwright.heads.registers import Design
-from weightwright.heads.spectral import Designer
+from weightwright.heads.spectral import SpectralDesigner
 from weightwright.numbers import Floats
 
 #: Fractions of the aim that the gates may leave at their kinks.
@@ -43,7 +43,7 @@ class Gates:
             else:
                 yield self._sum(lines, beta)
 
-    def _one_head(self, lines: list[Line], own: int, beta: float) -> Design:
+    def _one_head(self, lines: list[KinkLine], own: int, beta: float) -> Design:
         """All pieces but one are constant: softmax picks the piece."""
         k, query = self.kinked, self.task.query
         ends = [self._at(kink) for kink in k.bends]
@@ -54,7 +54,7 @@ class Gates:
         table = choice_gate(ends, others, own, shift, beta, weight, query).rounded(self.task.dtype)
         return Design((table,), (f"{self.task.text}, picks its piece, {table.size} keys",), 0.0)
 
-    def _sum(self, lines: list[Line], beta: float) -> Design:
+    def _sum(self, lines: list[KinkLine], beta: float) -> Design:
         """A line and a relu for every bend. Far from 0 a line in x would cancel: then the first bend takes its part."""
         k, query = self.kinked, self.task.query
         sides = k.rightward() if query.centre == 0 else [True] * len(k.bends)
@@ -64,7 +64,7 @@ class Gates:
             corner = k.bends[0]
             gates[0] = (corner, (line.slope + corner.bend) * query.scale, True)
             gates.insert(0, (corner, -line.slope * query.scale, False))
-            line = Line(0.0, line.slope * corner.at + line.constant)
+            line = KinkLine(0.0, line.slope * corner.at + line.constant)
         return self._gated(k.start(line), [(kink, weight, right) for kink, weight, right in gates if weight], beta)
 
     def _gated(self, start: Design, gates: list[tuple[Kink, float, bool]], beta: float) -> Design:
@@ -90,7 +90,9 @@ class Gates:
 
         beta = sharpness(sum(abs(weight) for _, weight, _ in gates) or 1.0, task.query, 0.1 * aim)
         gated = self._gated(Design((), (), task.mean), gates, beta)
-        designer = Designer(smooth, task.lo, task.hi, task.tol, min(self.most, MAX_SPECTRAL[task.dtype]), task.dtype)
+        designer = SpectralDesigner(
+            smooth, task.lo, task.hi, task.tol, min(self.most, MAX_SPECTRAL[task.dtype]), task.dtype
+        )
         for fit in designer.candidates(0.8 * aim):
             role = f"what is smooth in {task.text}, {fit.table.size} soft anchors"
             yield replace(gated, tables=(*gated.tables, fit.table), roles=(*gated.roles, role))

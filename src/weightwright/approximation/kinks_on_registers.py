@@ -9,7 +9,7 @@ import numpy as np
 
 from weightwright.approximation.kinked import Kinked
 from weightwright.approximation.task import SAMPLES
-from weightwright.heads.one_sided import Fitted, fit_together, one_sided_keys, samples, shapes
+from weightwright.heads.one_sided import FittedKeys, fit_together, one_sided_keys, samples, shapes
 from weightwright.heads.registers import Design
 from weightwright.heads.spectral import soft_keys
 from weightwright.numbers import Floats
@@ -37,7 +37,7 @@ class OneSided:
         s = samples(self.task.lo, self.task.hi, kinked.positions.tolist(), octaves)
         inside = (s[:, None] > kinked.holes[:, 0]) & (s[:, None] < kinked.holes[:, 1])
         self.samples = s[~inside.any(axis=1)]
-        self._fits: dict[int, list[Fitted]] = {}
+        self._fits: dict[int, list[FittedKeys]] = {}
 
     def _orientation(self) -> tuple[list[bool], Design | None]:
         """Which way the kinks bend, and the line that the output starts with; None if heads must make up the line.
@@ -59,7 +59,7 @@ class OneSided:
         if not self.kinked.bends and self.start is not None:
             yield self.start
             return
-        best: Fitted | None = None
+        best: FittedKeys | None = None
         for step, count in enumerate(KEYS):
             if count > self.most:
                 break
@@ -74,12 +74,12 @@ class OneSided:
         if best is not None:
             yield self._design(best)
 
-    def fits(self, step: int) -> list[Fitted]:
+    def fits(self, step: int) -> list[FittedKeys]:
         if step not in self._fits:
-            self._fits[step] = list(self._fit(KEYS[step], SOFT[step])) or [Fitted((), np.inf)]
+            self._fits[step] = list(self._fit(KEYS[step], SOFT[step])) or [FittedKeys((), np.inf)]
         return self._fits[step]
 
-    def _fit(self, count: int, soft: int) -> Iterator[Fitted]:
+    def _fit(self, count: int, soft: int) -> Iterator[FittedKeys]:
         task, target = self.task, self._target()
         ridge = float(np.clip(_RIDGE * task.tol / max(np.abs(target(self.samples)).max(), TINY), 1e-15, 1e-3))
         for shape in shapes(self.error, task.dtype):
@@ -99,7 +99,7 @@ class OneSided:
             return self.kinked.rest
         return lambda s: self.kinked.rest(s) + (mean - start.mean) - start.slope * (query.centre + s / query.scale)
 
-    def _design(self, fitted: Fitted) -> Design:
+    def _design(self, fitted: FittedKeys) -> Design:
         start = self.start or Design((), (), self.task.mean)
         roles = [
             f"{self.task.text}, bending at {self.kinked.x(kink.at):g}, one-sided keys" for kink in self.kinked.bends

@@ -16,7 +16,7 @@ import numpy as np
 from weightwright.approximation.task import SAMPLES, Task, make_task, well_formed
 from weightwright.box import Box
 from weightwright.checker.check import check
-from weightwright.claims.certificate import Certificate, LayerClaim, assumptions, rounded_up
+from weightwright.claims.certificate import Certificate, Leaf, assumptions, rounded_up
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import SQUARE
 from weightwright.errors import CertificateError, ToleranceError
@@ -78,7 +78,7 @@ def certified(
     if not math.isfinite(bound):
         return None
     kernel = "anchor" if layer.heads[0].window is not None else "dot"
-    claim = LayerClaim(
+    claim = Leaf(
         0,
         task.text if isinstance(local, Sampled) else to_text(local),
         lo,

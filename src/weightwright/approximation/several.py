@@ -15,7 +15,7 @@ from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.prove_design import checked
 from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits
 from weightwright.box import Box
-from weightwright.claims.certificate import VARIABLES, Certificate, VectorClaim, assumptions, rounded_up, vector_formula
+from weightwright.claims.certificate import VARIABLES, Certificate, VectorLeaf, assumptions, rounded_up, vector_formula
 from weightwright.claims.files import network_digest
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values_at
@@ -23,7 +23,7 @@ from weightwright.enclosures.intervals.polynomials import monomials
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError
 from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.heads.registers import Query
-from weightwright.heads.vector_anchors import Fit, VectorDesigner, assemble_vector
+from weightwright.heads.vector_anchors import VectorDesigner, VectorFit, assemble_vector
 from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.prover import Goal, QueryAxis, prove_vector, vector_terms
@@ -46,7 +46,7 @@ Proof = Literal["proven", "measured"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class VectorRequest:
     """What `approximate` was asked for, checked: the box rounded outward to the dtype."""
 
     box: Box
@@ -57,10 +57,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _VectorTask:
     """A formula on a box, and how the head sees it."""
 
-    asked: Asked
+    asked: VectorRequest
     function: Expression | Opaque
     text: str
     queries: tuple[Query, ...]
@@ -95,7 +95,7 @@ class _Task:
 
 def approximate_several(
     f: str | Callable[..., Any],
-    asked: Asked,
+    asked: VectorRequest,
     on_domain: OnDomain,
     progress: Callable[[str], None],
 ) -> AttentionNetwork:
@@ -119,7 +119,7 @@ def approximate_several(
     raise attempts.failure()
 
 
-def _fits(task: _Task, designer: VectorDesigner) -> Iterator[Fit]:
+def _fits(task: _VectorTask, designer: VectorDesigner) -> Iterator[VectorFit]:
     """Heads to try, each once: those of fewest anchors first, then better ones."""
     tried: set[bytes] = set()
     for aim in _AIMS:
@@ -130,12 +130,12 @@ def _fits(task: _Task, designer: VectorDesigner) -> Iterator[Fit]:
                 yield fit
 
 
-def _network(task: _Task, fit: Fit) -> Network:
+def _network(task: _VectorTask, fit: VectorFit) -> Network:
     role = f"{task.text}, {len(fit.table.values)} vector anchors"
     return assemble_vector(fit.table, task.queries, task.mean, task.text, role, task.asked.dtype)
 
 
-def _task(f: str | Callable[..., Any], asked: Asked, widths: tuple[float, float]) -> _Task:
+def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float, float]) -> _VectorTask:
     lo, hi, dtype = asked.box.lo, asked.box.hi, asked.dtype
     names = VARIABLES[: len(lo)]
     if not isinstance(f, str):
@@ -159,7 +159,7 @@ def _task(f: str | Callable[..., Any], asked: Asked, widths: tuple[float, float]
         local = parse(to_text(seen), own)
     reach = [q.reach(a, b, dtype) for q, a, b in zip(queries, lo.tolist(), hi.tolist(), strict=True)]
     ends = (np.array(end) for end in zip(*reach, strict=True))
-    return _Task(asked, function, text, queries, mean, local, *ends)
+    return _VectorTask(asked, function, text, queries, mean, local, *ends)
 
 
 def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> None:
@@ -209,13 +209,13 @@ def _grid(box: Box) -> Floats:
 class _Attempts:
     """Networks with unchecked certificates whose bound meets the tolerance; remembers why others did not."""
 
-    def __init__(self, task: _Task, spread: float, progress: Callable[[str], None]) -> None:
+    def __init__(self, task: _VectorTask, spread: float, progress: Callable[[str], None]) -> None:
         self.task, self.range, self.progress = task, spread, progress
         self.best: tuple[Network, Certificate] | None = None
         self.work = WORK
         self.too_dear: int | None = None  # the anchors of a head whose proof was given up
 
-    def proven(self, fits: Iterator[Fit]) -> Iterator[tuple[Network, Certificate]]:
+    def proven(self, fits: Iterator[VectorFit]) -> Iterator[tuple[Network, Certificate]]:
         for fit in fits:
             if self.work <= 0:
                 return
@@ -228,7 +228,7 @@ class _Attempts:
             if attempt[1].bound <= self.task.asked.tol:
                 yield attempt
 
-    def _prove(self, fit: Fit) -> tuple[Network, Certificate] | None:
+    def _prove(self, fit: VectorFit) -> tuple[Network, Certificate] | None:
         """The network and an unchecked certificate, or None where the prover found no finite bound."""
         task, asked, table = self.task, self.task.asked, fit.table
         assert task.local is not None
@@ -253,7 +253,7 @@ class _Attempts:
         network = _network(task, fit)
         slopes = np.array([axis.lipschitz for axis in axes])
         local = to_text(task.local)
-        claim = VectorClaim(0, local, task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
+        claim = VectorLeaf(0, local, task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
         said = Certificate(
             task.text,
             asked.box,

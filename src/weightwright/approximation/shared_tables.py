@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.table import Part, spectral_part, square_part
+from weightwright.approximation.table import CertifiedTable, spectral_part, square_part
 from weightwright.enclosures.intervals.formulas import PARTS, enclosed
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
@@ -48,10 +48,10 @@ class Wish:
 
 def shared_parts(
     wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None]
-) -> dict[int, Part | ToleranceError]:
+) -> dict[int, CertifiedTable | ToleranceError]:
     """A part for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
     be had, and that nothing can stand in for, no other is looked for."""
-    found: dict[int, Part | ToleranceError] = {}
+    found: dict[int, CertifiedTable | ToleranceError] = {}
     for members in _groups(wishes):
         part = _for_all([wishes[i] for i in members], dtype, most, progress)
         found |= dict.fromkeys(members, part)
@@ -78,7 +78,9 @@ def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
     return groups
 
 
-def _for_all(wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]) -> Part | ToleranceError:
+def _for_all(
+    wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]
+) -> CertifiedTable | ToleranceError:
     formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
     lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
     lo, hi = cover(formula, lo, hi, off, dtype)
@@ -94,7 +96,7 @@ def _for_all(wishes: list[Wish], dtype: str, most: int, progress: Callable[[str]
 
 def table(
     formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, progress: Callable[[str], None]
-) -> Part:
+) -> CertifiedTable:
     """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
     exact = two_keys(parse(formula, ("x",))) is not None
@@ -140,7 +142,7 @@ def _steep(formula: str, lo: float, hi: float) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> Part:
+def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> CertifiedTable:
     """The part within tol, or within what can be proven a little above it; ToleranceError if nothing can."""
     asked = tol
     for _ in range(TRIES):
@@ -156,7 +158,7 @@ def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int
 
 
 @functools.lru_cache(maxsize=16)
-def relative_squares(reach: float, dtype: str) -> Part:
+def relative_squares(reach: float, dtype: str) -> CertifiedTable:
     """Squares of numbers up to about `reach` that are accurate also where they are small; see `square_part`."""
     coarse = 2.0 ** (math.frexp(reach)[1] - BITS)
     reach = (math.ceil(reach / coarse) + 1) * coarse

@@ -10,9 +10,9 @@ import numpy as np
 
 from weightwright.approximation.approximate import approximate
 from weightwright.approximation.prove_design import relative_square
-from weightwright.claims.certificate import LayerClaim
+from weightwright.claims.certificate import Leaf
 from weightwright.claims.graph import SQUARE
-from weightwright.claims.target import NO_ZONES, PartClaim
+from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse, to_text
@@ -24,7 +24,7 @@ from weightwright.runtime.module import DTYPES
 
 
 @dataclass(frozen=True)
-class Part:
+class CertifiedTable:
     """profile(s) = mean + slope s + the heads of the tables, within the claim's terms."""
 
     profile: str
@@ -32,7 +32,7 @@ class Part:
     query: Query
     mean: float
     slope: float
-    claim: LayerClaim
+    claim: Leaf
     zones: Floats = dataclasses.field(default_factory=lambda: NO_ZONES)
 
     @property
@@ -44,24 +44,26 @@ class Part:
         terms = self.claim.terms
         return terms.approximation + terms.leakage + terms.rounding
 
-    def at(self, layer: int, heads: Sequence[int], units: Sequence[int], column: int = 0) -> PartClaim:
+    def at(self, layer: int, heads: Sequence[int], units: Sequence[int], column: int = 0) -> TableClaim:
         """What is claimed where these heads of this layer are the part."""
-        return PartClaim(
+        return TableClaim(
             layer, tuple(heads), column, tuple(units), self.mean, self.slope, self.claim, np.asarray(self.zones)
         )
 
 
-def spectral_part(profile: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512) -> Part:
+def spectral_part(
+    profile: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512
+) -> CertifiedTable:
     """The function as `approximate` builds it on registers; ToleranceError where it cannot be proven."""
     return _part(profile, approximate(profile, (lo, hi), tol, dtype=DTYPES[dtype], max_anchors=most))
 
 
-def square_part(reach: float, tol: float, dtype: str = "float32") -> Part:
+def square_part(reach: float, tol: float, dtype: str = "float32") -> CertifiedTable:
     """x^2 for |x| <= reach with an error that falls with x^2, as `relative_square` builds it."""
     return _part(SQUARE, relative_square(reach, tol, dtype))
 
 
-def _part(profile: str, net: AttentionNetwork) -> Part:
+def _part(profile: str, net: AttentionNetwork) -> CertifiedTable:
     network, certificate = net.network, net.certificate
     assert certificate is not None
     tables = []
@@ -75,19 +77,19 @@ def _part(profile: str, net: AttentionNetwork) -> Part:
     query = Query(-float(first.W_Q[1, 0]) / scale if first.W_Q[1, 0] else 0.0, scale)
     mean, slope = float(network.embed.C[0, -1]), float(network.embed.terms[0].A[0, -1])
     claim = certificate.layers[0]
-    assert isinstance(claim, LayerClaim)
+    assert isinstance(claim, Leaf)
     text = to_text(parse(profile, ("x",)))
-    return Part(text, tuple(tables), query, mean, slope, with_slope(claim))
+    return CertifiedTable(text, tuple(tables), query, mean, slope, with_slope(claim))
 
 
-def with_slope(claim: LayerClaim) -> LayerClaim:
+def with_slope(claim: Leaf) -> Leaf:
     """The claim with a bound on the formula's slope, which a network of one layer may not need."""
     steepest = jet(parse(claim.formula, ("s",)), Interval(claim.boxes[:, 0], claim.boxes[:, 1]), 1)[1].magnitude()
     return dataclasses.replace(claim, lipschitz=(1 + 2.0**-20) * float(np.max(steepest)))
 
 
 def part_heads(
-    part: Part, names: tuple[str, ...], source: int, one: int, first: int, result: int
+    part: CertifiedTable, names: tuple[str, ...], source: int, one: int, first: int, result: int
 ) -> tuple[Floats, list[Head]]:
     """Registers and heads of a part whose keys, offsets and values stand in the coordinates from `first` on."""
     ends = np.cumsum([len(table.keys) for table in part.tables]).tolist()

@@ -31,9 +31,9 @@ from weightwright.checker.prompt.prompt_passes import agree_prompted
 from weightwright.claims.certificate import (
     OPAQUE,
     Certificate,
-    LayerClaim,
-    Part,
-    VectorClaim,
+    Leaf,
+    SideNetwork,
+    VectorLeaf,
     assumptions,
     local_formula,
 )
@@ -86,7 +86,7 @@ def _one_claim(certificate: Certificate, n: int, d: int) -> None:
     require(certificate.norm == np.inf, f"no rule for norm {certificate.norm!r} here")
     lo, hi = certificate.domain.lo, certificate.domain.hi
     require(lo.shape == hi.shape == (n, d), f"the domain is not one of {n} tokens of {d} features")
-    parts = [part.certificate for part in certificate.parts if isinstance(part, Part)]
+    parts = [part.certificate for part in certificate.parts if isinstance(part, SideNetwork)]
     require(len(parts) == len(certificate.parts), "a part is none")
     for part in parts:
         require(not part.parts and part.grid is None and part.measured is None, "a part must be one plain network")
@@ -201,7 +201,7 @@ def _agree(network: Network, certificate: Certificate) -> None:
             for part in split(network, certificate):
                 _agree(*part)
             return
-        if any(isinstance(claim, VectorClaim) for claim in certificate.layers):
+        if any(isinstance(claim, VectorLeaf) for claim in certificate.layers):
             plain = certificate.kernel == "dot" and not certificate.dead_zones and certificate.samples is None
             require(plain, "several variables go with kernel 'dot' and a formula alone")
             agree_vector(network, certificate)
@@ -223,7 +223,7 @@ def _ordinary(network: Network) -> None:
     require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
 
 
-def _targets(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> Iterator[Target]:
+def _targets(certificate: Certificate, claim: Leaf, stored: OneLayer) -> Iterator[Target]:
     """One for the whole domain, or one between each two samples, in order."""
     if certificate.samples is None:
         formula = parsed(certificate.formula, ("x",), "formula")
@@ -265,15 +265,15 @@ def _number(value: float, name: str) -> None:
     require(valid, f"{name} = {value!r} is not a finite number at or above zero")
 
 
-def _only_claim(certificate: Certificate) -> LayerClaim:
+def _only_claim(certificate: Certificate) -> Leaf:
     require(len(certificate.layers) == 1, f"one layer's claim was expected, not {len(certificate.layers)}")
     claim = certificate.layers[0]
-    require(isinstance(claim, LayerClaim) and claim.layer == 0, f"the claim is about layer {claim.layer}")
-    assert isinstance(claim, LayerClaim)
+    require(isinstance(claim, Leaf) and claim.layer == 0, f"the claim is about layer {claim.layer}")
+    assert isinstance(claim, Leaf)
     return claim
 
 
-def _domain(certificate: Certificate, claim: LayerClaim, stored: OneLayer) -> list[Hole]:
+def _domain(certificate: Certificate, claim: Leaf, stored: OneLayer) -> list[Hole]:
     """The claim covers every query that an input of the domain can lead to; the queries that are left out."""
     lo, hi = certificate.domain.lo, certificate.domain.hi
     require(
@@ -299,7 +299,7 @@ def _holes(certificate: Certificate, stored: OneLayer) -> Iterator[tuple[Fractio
         yield reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
 
 
-def _composition(stored: OneLayer, certificate: Certificate, claim: LayerClaim) -> None:
+def _composition(stored: OneLayer, certificate: Certificate, claim: Leaf) -> None:
     """From the layer's query to the network's input: the query rounds once, adding up rounds a few times."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(claim.lo), abs(claim.hi))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from weightwright.claims.leaf import LayerClaim
+from weightwright.claims.leaf import Leaf
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -41,7 +41,7 @@ class GridClaim(Frozen):
     leakage: float
     rounding: float
     exceptional: float  # the volume of all shells together, at most
-    head: LayerClaim | None = None  # what a bump head computes of its query: clip(s, 0, 1); none for "bumps"
+    head: Leaf | None = None  # what a bump head computes of its query: clip(s, 0, 1); none for "bumps"
     lipschitz: float | None = None  # of functions that are no formulas, in the infinity norm, as the caller states
     accuracy: float = 0.0  # how far their stored values may be off at the grid points
 

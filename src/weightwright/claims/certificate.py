@@ -16,10 +16,10 @@ from typing import Literal
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.leaf import LayerClaim as LayerClaim
+from weightwright.claims.leaf import Leaf as Leaf
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
-from weightwright.claims.leaf import VectorClaim as VectorClaim
+from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.prompt import OnePass, Prompted
 from weightwright.claims.target import Composite
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
@@ -73,7 +73,7 @@ class Certificate:
     kernel: str
     bound: float
     terms: Terms
-    layers: tuple[LayerClaim | VectorClaim, ...]
+    layers: tuple[Leaf | VectorLeaf, ...]
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
@@ -82,7 +82,9 @@ class Certificate:
     grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
     norm: float = math.inf  # p of the L_p norm that the bound is in
     prompted: Prompted | None = None  # of a network that runs an algorithm on its prompt; then `layers` is empty
-    parts: tuple[Part, ...] = ()  # of a network that is several side by side, one for each output; no `layers` then
+    parts: tuple[
+        SideNetwork, ...
+    ] = ()  # of a network that is several side by side, one for each output; no `layers` then
     one_pass: OnePass | None = None  # of a network that runs a rule in a loop; then `composite` is about one pass
     measured: Measured | None = None
     status: Status = field(default="UNCHECKED", compare=False)
@@ -94,7 +96,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Part:
+class SideNetwork:
     """One of several networks that stand side by side in one layer: its size there, and a certificate of its own.
 
     It takes all numbers of a sequence as features of one token. Its certificate is about the network that is left when

@@ -18,21 +18,21 @@ from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, LayerClaim, Measured, Part, Samples, Status, Terms, VectorClaim
+from weightwright.claims.certificate import Certificate, Leaf, Measured, Samples, SideNetwork, Status, Terms, VectorLeaf
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.prompt import OnePass, Pass, Prompted, Summand
-from weightwright.claims.target import Composite, GateClaim, Models, PartClaim, Ridge, TargetClaim
+from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
 FORMAT = 7
 _KEY = "weightwright"
-_LEAVES = (LayerClaim, Samples, Terms, VectorClaim)
-_COMPOSITES = (Composite, GateClaim, GridClaim, Models, PartClaim, Ridge, TargetClaim)
+_LEAVES = (Leaf, Samples, Terms, VectorLeaf)
+_COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (Fused, Graph, Node, ProductClaim, SoftmaxClaim)
 _PROMPTS = (OnePass, Pass, Prompted, Summand)
-_CLAIMS = (Box, Certificate, Measured, Part, *_LEAVES, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
+_CLAIMS = (Box, Certificate, Measured, SideNetwork, *_LEAVES, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
 
 

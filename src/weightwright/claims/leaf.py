@@ -19,7 +19,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerClaim(Frozen):
+class Leaf(Frozen):
     """A leaf: the heads of layer `layer` add up to the formula of their common query s.
 
     rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). Where the
@@ -62,7 +62,7 @@ class Samples(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class VectorClaim(Frozen):
+class VectorLeaf(Frozen):
     """A leaf of several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
 
     lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.

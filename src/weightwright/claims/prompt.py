@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from weightwright.claims.leaf import LayerClaim, VectorClaim
+from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.claims.target import Composite, in_words
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
@@ -77,7 +77,7 @@ class Summand(Frozen):
     along: tuple[float, float] | None  # entries -1, 0 or 1
     scale: float  # a power of two
     tables: int
-    claim: LayerClaim | VectorClaim
+    claim: Leaf | VectorLeaf
 
 
 @dataclass(frozen=True)

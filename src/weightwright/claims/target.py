@@ -1,7 +1,7 @@
 """What is claimed about networks of several layers, tokens or outputs, as data. Nothing is computed here.
 
-The target of such a network is a `Ridge`: units, each a function of one number that is affine in the inputs and in
-earlier units, and outputs that are affine in both. A `PartClaim` says which heads compute which units.
+The target of such a network is one of `RidgeFunctions`: units, each a function of one number that is affine in the
+inputs and in earlier units, and outputs that are affine in both. A `TableClaim` says which heads compute which units.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from weightwright.claims.graph import Fused, Graph, ProductClaim, SoftmaxClaim
-from weightwright.claims.leaf import LayerClaim
+from weightwright.claims.leaf import Leaf
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -24,7 +24,7 @@ NO_WAVES, NO_POLYNOMIALS = np.zeros((0, 0)), np.zeros((0, 0, 0))
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge(Frozen):
+class RidgeFunctions(Frozen):
     """u_k = profiles_k(arguments_k . (x, u) + shifts_k) in order, then output = outputs (x, u) + constants.
 
     x: the N inputs, token by token. A unit's argument takes earlier units only. Every stored number is meant exactly.
@@ -38,7 +38,7 @@ class Ridge(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class Models(Frozen):
+class TokenModels(Frozen):
     """The same target for every token: output (i, r) is unit i * rows + r, profiles_r(weights_i . x_i + shifts_i)."""
 
     profiles: tuple[str, ...]  # one for each row
@@ -47,7 +47,7 @@ class Models(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class PartClaim(Frozen):
+class TableClaim(Frozen):
     """Heads of one layer that read one coordinate s and add up to profile(s) - mean - slope s, written to another.
 
     units: for every token the unit that it computes; IDENTITY where the profile is x and the result stands for s
@@ -63,7 +63,7 @@ class PartClaim(Frozen):
     units: tuple[int, ...]
     mean: float
     slope: float
-    claim: LayerClaim
+    claim: Leaf
     zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
     spread: bool = False
 
@@ -79,7 +79,7 @@ class GateClaim:
 
 
 @dataclass(frozen=True, eq=False)
-class TargetClaim(Frozen):
+class FormulasClaim(Frozen):
     """The ridge's outputs are within `error` of these formulas of x0, x1, ..., one for each output.
 
     All units are relu(x) of affine functions of x.
@@ -107,10 +107,10 @@ class Composite:
     splits: where ranges of columns are found part by part, the number of equal parts along each input of a token.
     """
 
-    ridge: Ridge | Models | Graph
-    parts: tuple[PartClaim, ...]
+    target: RidgeFunctions | TokenModels | Graph
+    parts: tuple[TableClaim, ...]
     gates: tuple[GateClaim, ...] = ()
-    target: TargetClaim | None = None
+    formulas: FormulasClaim | None = None
     fused: tuple[Fused, ...] = ()
     products: tuple[ProductClaim, ...] = ()
     softmaxes: tuple[SoftmaxClaim, ...] = ()
@@ -122,16 +122,16 @@ class Composite:
 
 def in_words(composite: Composite) -> str:
     """What the network computes: the formulas, or what kind of target there is."""
-    if composite.target is not None:
-        return ", ".join(composite.target.formulas)
-    ridge = composite.ridge
-    if isinstance(ridge, Graph):
-        return ridge.name
-    if isinstance(ridge, Models):
-        return f"{', '.join(ridge.profiles)} of w_i . x_i + t_i for each of {len(ridge.weights)} tokens"
-    kinds = ", ".join(f"{ridge.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(ridge.profiles))
-    units = f"{len(ridge.profiles)} units ({kinds})" if kinds else "no unit"
-    return f"{len(ridge.constants)} outputs affine in the inputs and {units}"
+    if composite.formulas is not None:
+        return ", ".join(composite.formulas.formulas)
+    target = composite.target
+    if isinstance(target, Graph):
+        return target.name
+    if isinstance(target, TokenModels):
+        return f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
+    kinds = ", ".join(f"{target.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(target.profiles))
+    units = f"{len(target.profiles)} units ({kinds})" if kinds else "no unit"
+    return f"{len(target.constants)} outputs affine in the inputs and {units}"
 
 
 def assumed(composite: Composite) -> tuple[str, ...]:

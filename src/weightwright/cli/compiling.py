@@ -26,7 +26,7 @@ from weightwright.cli.application import Draw, Json, apart, ends, progress_shown
 
 
 @dataclass(frozen=True)
-class Target:
+class Loaded:
     """What is to be compiled, the file that it stands in, and what was called to get it ("" if nothing was)."""
 
     function: Callable[..., Any]
@@ -34,7 +34,7 @@ class Target:
     called: str = ""
 
 
-def load_target(text: str) -> Target:
+def load_target(text: str) -> Loaded:
     """Import the file or the module and find the name in it.
 
     A class of torch modules, or a function without arguments, is called, and what it returns is the target.
@@ -48,7 +48,7 @@ def load_target(text: str) -> Target:
     if not callable(found):
         raise ValueError(f"{text} is a {type(found).__name__}, neither a function nor a torch module")
     if not _makes_one(found):
-        return Target(found, file)
+        return Loaded(found, file)
     with told_where(file):
         made = found()
     if not callable(made):
@@ -56,7 +56,7 @@ def load_target(text: str) -> Target:
             f"{text} takes no argument, so it was called; it returned a {type(made).__name__}, neither a function nor a"
             " torch module. What is compiled takes a tensor of shape (tokens, features)"
         )
-    return Target(made, file, f"{name}()")
+    return Loaded(made, file, f"{name}()")
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def compile(
     show(facts, json)
 
 
-def _facts(net: ww.AttentionNetwork, loaded: Target, target: str, tol: float, seconds: float) -> dict[str, Any]:
+def _facts(net: ww.AttentionNetwork, loaded: Loaded, target: str, tol: float, seconds: float) -> dict[str, Any]:
     from weightwright import report
 
     assert net.certificate is not None

@@ -296,7 +296,7 @@ def _ways(
 def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> AttentionNetwork:
     """The network with a certificate that says the largest error that was found, against the graph."""
     network = lowered.network
-    claims = lowered.composite if lowered.composite.ridge is graph else Composite(graph, ())
+    claims = lowered.composite if lowered.composite.target is graph else Composite(graph, ())
     net = AttentionNetwork(network)
 
     def said(error: float, inputs: int) -> None:

@@ -38,7 +38,7 @@ LEAST, MOST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class ReadData:
     """One data set as it was given: columns of Y are problems of their own. one: Y was a vector."""
 
     X: Floats
@@ -120,7 +120,7 @@ class InContextModel(BaseEstimator):
     def _needed(self, problems: list[Data]) -> int:
         return plan_of(problems, self._loss, self._penalties(), self._settings())[2].needed
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Read:
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> ReadData:
         X, y = self._validated(X, y)
         weights = np.ones(len(X))
         if sample_weight is not None:
@@ -128,7 +128,7 @@ class InContextModel(BaseEstimator):
         Y = self._columns(y)
         _of_fair_size("X", X)
         _of_fair_size("y", Y)
-        return Read(X, Y, self._weighted(y, weights), self._is_one(y))
+        return ReadData(X, Y, self._weighted(y, weights), self._is_one(y))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
@@ -152,11 +152,11 @@ class InContextModel(BaseEstimator):
         dtype = self.dtype if isinstance(self.dtype, str) else dtype_name(self.dtype)
         return Settings(self.fit_intercept, float(self.tol), int(self.max_steps), self.head_tol, dtype)
 
-    def _solved(self, data: Sequence[Read]) -> Solved:
+    def _solved(self, data: Sequence[ReadData]) -> Solved:
         problems = [problem for one in data for problem in one.problems()]
         return solved(problems, self._loss, self._penalties(), self._settings())
 
-    def _accept(self, data: Read, answer: Solved, first: int) -> None:
+    def _accept(self, data: ReadData, answer: Solved, first: int) -> None:
         """Set the fitted attributes from the problems of this data set, which start at `first`."""
         mine = slice(first, first + data.Y.shape[1])
         coef, intercept = answer.coef[mine], answer.intercept[mine]
@@ -179,7 +179,7 @@ class InContextModel(BaseEstimator):
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why, left)
 
-    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
+    def _accept_more(self, data: ReadData, answer: Solved, mine: slice) -> None:
         """Set what an estimator has beside coefficients."""
 
     def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:

@@ -15,13 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from weightwright.estimators.base import InContextModel, Read
+from weightwright.estimators.base import InContextModel, ReadData
 from weightwright.estimators.linear import ALPHA
 from weightwright.estimators.solving.huber_plan import planned
 from weightwright.estimators.solving.huber_problem import huber_contexts
 from weightwright.estimators.solving.huber_run import HuberFixed, run_stages
 from weightwright.estimators.solving.scaling import Scaling
-from weightwright.estimators.solving.solve import Data, Shown, Solved
+from weightwright.estimators.solving.solve import Data, ShownRun, Solved
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import huber_distance
 from weightwright.numbers import Floats
@@ -81,7 +81,7 @@ class HuberRegressor(RegressorMixin, InContextModel):
         contexts, _ = huber_contexts(problems, float(self.epsilon), float(self.alpha), self.fit_intercept)
         return planned(contexts, float(self.tol), int(self.max_steps)).needed
 
-    def _solved(self, data: Sequence[Read]) -> HuberSolved:
+    def _solved(self, data: Sequence[ReadData]) -> HuberSolved:
         problems = [problem for one in data for problem in one.problems()]
         settings = self._settings()
         contexts, scalings = huber_contexts(problems, float(self.epsilon), float(self.alpha), self.fit_intercept)
@@ -108,7 +108,7 @@ class HuberRegressor(RegressorMixin, InContextModel):
             shown=_shown(fixed, scalings),
         )
 
-    def _accept_more(self, data: Read, answer: Solved, mine: slice) -> None:
+    def _accept_more(self, data: ReadData, answer: Solved, mine: slice) -> None:
         assert isinstance(answer, HuberSolved)
         self.scale_ = float(answer.scale[mine][0])
         residuals = np.abs(data.X @ self.coef_ + self.intercept_ - data.Y[:, 0])
@@ -131,9 +131,9 @@ class HuberRegressor(RegressorMixin, InContextModel):
         return [found]
 
 
-def _shown(fixed: HuberFixed, scalings: Sequence[Scaling]) -> Shown | None:
+def _shown(fixed: HuberFixed, scalings: Sequence[Scaling]) -> ShownRun | None:
     """The prompts of the last stage, where all problems have one."""
     if len(fixed.prompts) < len(scalings):
         return None
     units = [replace(one, y_scale=one.y_scale * float(unit)) for one, unit in zip(scalings, fixed.units, strict=True)]
-    return Shown(list(fixed.prompts), units)
+    return ShownRun(list(fixed.prompts), units)

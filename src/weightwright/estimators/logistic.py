@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from weightwright.estimators.base import InContextModel, Read
+from weightwright.estimators.base import InContextModel, ReadData
 from weightwright.estimators.solving.multinomial_fit import multinomial_plan, multinomial_solved
 from weightwright.estimators.solving.solve import Data, Penalties, Solved
 from weightwright.incontext.errors.distance import Distance
@@ -116,7 +116,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
             return super()._needed(problems)
         return multinomial_plan([_as_one(problems)], len(problems), self._penalties(), self._settings())[2].needed
 
-    def _solved(self, data: Sequence[Read]) -> Solved:
+    def _solved(self, data: Sequence[ReadData]) -> Solved:
         columns = sorted({one.Y.shape[1] for one in data})
         if not self._in_one_model(columns[-1]):
             return super()._solved(data)

@@ -37,12 +37,12 @@ def to_torch(net: AttentionNetwork, path: str | os.PathLike[str]) -> float:
         write(weights, net.network, net.certificate)
         with safe_open(weights, framework="numpy") as file:
             digest = json.loads(file.metadata()["weightwright"])["digest"]
-        source.write_text("\n".join(_Writer(net).module(digest, target.stem)) + "\n", encoding="utf-8")
+        source.write_text("\n".join(_SourceWriter(net).module(digest, target.stem)) + "\n", encoding="utf-8")
         module = runpy.run_path(str(source))["Network"](weights)
         return difference(net, module)
 
 
-class _Writer:
+class _SourceWriter:
     """Writes source line by line. `path` is where a weight stands in the file: "layers.0.heads.1.W_Q"."""
 
     def __init__(self, net: AttentionNetwork) -> None:

@@ -120,7 +120,7 @@ class GradedFit:
     error: float
 
 
-class Designer:
+class GradedDesigner:
     """Finds a graded head for f on [lo, hi] with few keys; remembers what it has fitted."""
 
     def __init__(

@@ -27,7 +27,7 @@ _PER_OCTAVE = 6
 
 
 @dataclass(frozen=True)
-class Shape:
+class KeyShape:
     """Soft anchors outside the bent side on each end, their beta D^2, and the steepness K."""
 
     pad: float
@@ -36,14 +36,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedKeys:
     """Heads with fitted values, and their error as measured on samples, an estimate of rounding included."""
 
     tables: tuple[Table, ...]
     error: float
 
 
-def one_sided_keys(at: float, end: float, count: int, shape: Shape, dtype: str) -> Table:
+def one_sided_keys(at: float, end: float, count: int, shape: KeyShape, dtype: str) -> Table:
     """`count` keys for a kink at `at` that bends on the side of `end`; the values are still 0."""
     side = 1.0 if end > at else -1.0
     soft = soft_keys(min(at, end), max(at, end), count - 1, shape.pad, shape.c, dtype)
@@ -54,10 +54,10 @@ def one_sided_keys(at: float, end: float, count: int, shape: Shape, dtype: str) 
     return Table(keys, np.append(soft.offsets, height / soft.beta - steep * at), np.zeros(count), soft.beta)
 
 
-def shapes(error: float, dtype: str) -> Iterator[Shape]:
+def shapes(error: float, dtype: str) -> Iterator[KeyShape]:
     """What to try for an error in s of this size. A score that is off by more than half cannot be proven."""
     steepness = {min(k / error, STEEPEST / UNIT[dtype]) for k in STEEPNESS}
-    return itertools.starmap(Shape, itertools.product(PADS, SHARPNESS, sorted(steepness)))
+    return itertools.starmap(KeyShape, itertools.product(PADS, SHARPNESS, sorted(steepness)))
 
 
 def samples(lo: float, hi: float, kinks: Sequence[float], octaves: int) -> Floats:
@@ -68,7 +68,9 @@ def samples(lo: float, hi: float, kinks: Sequence[float], octaves: int) -> Float
     return np.unique(s[(s >= lo) & (s <= hi)])
 
 
-def fit_together(tables: Sequence[Table], f: Callable[[Floats], Floats], s: Floats, ridge: float, dtype: str) -> Fitted:
+def fit_together(
+    tables: Sequence[Table], f: Callable[[Floats], Floats], s: Floats, ridge: float, dtype: str
+) -> FittedKeys:
     """Values for all heads at once, in numbers of the dtype, so that their sum is near f on the samples."""
     tables = [table.rounded(dtype) for table in tables]
     target = f(s)
@@ -86,4 +88,4 @@ def fit_together(tables: Sequence[Table], f: Callable[[Floats], Floats], s: Floa
     ]
     error = float(np.abs(sum(outputs) - target).max() + sum(spent))
     fitted = tuple(replace(table, values=v) for table, v in zip(tables, values, strict=True))
-    return Fitted(fitted, error if np.isfinite(error) else np.inf)
+    return FittedKeys(fitted, error if np.isfinite(error) else np.inf)

@@ -35,14 +35,14 @@ _GRID_BITS = 12
 
 
 @dataclass(frozen=True)
-class Fit:
+class SpectralFit:
     """A table and its error as measured on a grid, an estimate of rounding included."""
 
     table: Table
     error: float
 
 
-class Designer:
+class SpectralDesigner:
     """Finds the cheapest head for f on [lo, hi]; remembers what it has fitted."""
 
     def __init__(self, f: Callable[[Floats], Floats], lo: float, hi: float, tol: float, most: int, dtype: str) -> None:
@@ -50,9 +50,9 @@ class Designer:
         sample = f(np.linspace(lo, hi, 8 * most + 1))
         self.range = float(np.ptp(sample))
         self.too_steep = bool(np.abs(np.diff(sample)).max() > self.range / 4)  # for any grid of so many anchors
-        self._fits: dict[int, list[Fit]] = {}
+        self._fits: dict[int, list[SpectralFit]] = {}
 
-    def candidates(self, aim: float) -> Iterator[Fit]:
+    def candidates(self, aim: float) -> Iterator[SpectralFit]:
         """Fits in the order in which to try to prove them: fewest anchors that seem to meet `aim` first.
 
         Where none seems to, the best fits of all.
@@ -80,7 +80,7 @@ class Designer:
     def error(self, p: int) -> float:
         return min(fit.error for fit in self.fits(p))
 
-    def fits(self, p: int) -> list[Fit]:
+    def fits(self, p: int) -> list[SpectralFit]:
         if p not in self._fits:
             with np.errstate(all="ignore"):
                 ridge = float(np.clip(RIDGE * self.tol / np.float64(self.range or np.inf), LEAST_RIDGE, 1.0))
@@ -105,7 +105,9 @@ def soft_keys(lo: float, hi: float, p: int, pad: float, c: float, dtype: str) ->
     return Table(rounded(2 * grid, dtype), rounded(-(grid**2), dtype), np.zeros(p), beta)
 
 
-def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float, dtype: str) -> Iterator[Fit]:
+def fit_values(
+    f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridge: float, dtype: str
+) -> Iterator[SpectralFit]:
     """The best heads with p anchors on [lo, hi], one for every padding and temperature."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
     angles = np.linspace(0.0, np.pi, 2 * (3 * p + 100) + 1)
@@ -128,7 +130,7 @@ def fit_values(f: Callable[[Floats], Floats], lo: float, hi: float, p: int, ridg
             residual = np.abs(output - target).max()
             few = slice(None, None, 1 + p // 4)  # rounding varies slowly
             spent = rounding_estimate(weights[few], scores[few], values, output[few], dtype)
-            yield Fit(Table(keys, offsets, values, beta), float(np.nan_to_num(residual + spent, nan=np.inf)))
+            yield SpectralFit(Table(keys, offsets, values, beta), float(np.nan_to_num(residual + spent, nan=np.inf)))
 
 
 def solve(weights: Floats, target: Floats, ridge: float) -> Floats:

@@ -59,7 +59,7 @@ class VectorTable:
 
 
 @dataclass(frozen=True)
-class Fit:
+class VectorFit:
     """A table, its error as measured on a grid, and an estimate of rounding."""
 
     table: VectorTable
@@ -101,12 +101,12 @@ class VectorDesigner:
         self._axes: dict[tuple[int, int], list[_Axis]] = {}
         self._crossed = [self._on_cross(axis) for axis in range(self.d)]
 
-    def candidates(self, aim: float) -> Iterator[Fit]:
+    def candidates(self, aim: float) -> Iterator[VectorFit]:
         """Fits in the order in which to try to prove them: fewest anchors that seem to meet `aim` first.
 
         Where none seems to, the best that was found.
         """
-        tried: list[Fit] = []
+        tried: list[VectorFit] = []
         found = 0
         for combination in self._combinations(aim):
             fit = self.fit(combination)
@@ -196,7 +196,7 @@ class VectorDesigner:
         rows, test = (np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) for x in at)
         return rows, test
 
-    def fit(self, axes: Sequence[_Axis]) -> Fit:
+    def fit(self, axes: Sequence[_Axis]) -> VectorFit:
         """Solve for the values; then for what the rounding of the stored offsets leaves."""
         table = _empty(axes, self.dtype)
         values = self._solve(axes, self.F)
@@ -210,7 +210,7 @@ class VectorDesigner:
         few = test[:: max(1, len(test) // 200)]
         residual = np.abs(_output(fitted, stored, test) - self.f(test)).max()
         spent = _rounding_estimate(fitted, few, self.dtype)
-        return Fit(fitted, *(float(np.nan_to_num(x, nan=np.inf)) for x in (residual, spent)))
+        return VectorFit(fitted, *(float(np.nan_to_num(x, nan=np.inf)) for x in (residual, spent)))
 
     def _solve(self, axes: Sequence[_Axis], target: Floats) -> Floats:
         """Ridge least squares with the weights of the product grid: sigma / (sigma^2 + ridge^2) in their basis."""

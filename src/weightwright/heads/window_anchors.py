@@ -34,7 +34,7 @@ FINEST = 40  # halvings of the spacing
 
 
 @dataclass(frozen=True)
-class Fit:
+class WindowFit:
     """A windowed table for queries t = factor * s, and its error as measured, an estimate of rounding included."""
 
     table: Table
@@ -42,7 +42,7 @@ class Fit:
     error: float
 
 
-class Designer:
+class WindowDesigner:
     """Finds the windowed head with the coarsest grid for f on [lo, hi]; remembers what it has fitted.
 
     >>> designer = Designer(lambda s: np.sin(5 * s), -1.0, 1.0, tol=1e-11, most=4096, dtype="float64")
@@ -55,9 +55,9 @@ class Designer:
         self.f, self.lo, self.hi, self.most, self.dtype = f, lo, hi, most, dtype
         self.range = float(np.ptp(f(np.linspace(lo, hi, 2049))))
         self.ridge = float(np.clip(RIDGE * tol / (self.range or 1.0), LEAST_RIDGE, 1e-4))
-        self._fits: dict[int, list[Fit]] = {}
+        self._fits: dict[int, list[WindowFit]] = {}
 
-    def candidates(self, aim: float) -> Iterator[Fit]:
+    def candidates(self, aim: float) -> Iterator[WindowFit]:
         """Fits in the order in which to try to prove them, spacing halved from one to the next.
 
         From every spacing that seems to meet `aim` the narrowest window; where none does, the best fits of all.
@@ -74,7 +74,7 @@ class Designer:
             best = [min(fits, key=lambda fit: fit.error) for fits in self._fits.values() if fits]
             yield from sorted(best, key=lambda fit: fit.error)[:3]
 
-    def fits(self, level: int) -> list[Fit]:
+    def fits(self, level: int) -> list[WindowFit]:
         """Every temperature and window on the grid of spacing 2^-level; none where the dtype or `most` is too small."""
         if level not in self._fits:
             attempts = (
@@ -123,7 +123,7 @@ def _least_window(c: float, tail: float) -> int:
 
 def fit_values(
     f: Callable[[Floats], Floats], lo: float, hi: float, factor: float, c: float, M: int, ridge: float, dtype: str
-) -> Fit | None:
+) -> WindowFit | None:
     """The head for f(s), s in [lo, hi], on the grid of spacing 1/factor; None if the dtype cannot hold its keys."""
     first, last = (int(np.rint(end * factor)) for end in (lo, hi))
     L = np.arange(first - M, last + M + 1, dtype=np.float64)
@@ -136,7 +136,7 @@ def fit_values(
     t, W = cells.rows(2 * NODES + 3 + 512 // len(cells.i))  # other points
     output = _mix(W, values)
     error = np.abs(output - f(t / factor)).max() + _rounding_estimate(W, values, output, dtype)
-    return Fit(Table(keys, offsets, values, c, window=M), factor, float(np.nan_to_num(error, nan=np.inf)))
+    return WindowFit(Table(keys, offsets, values, c, window=M), factor, float(np.nan_to_num(error, nan=np.inf)))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from weightwright.box import Box
 from weightwright.compiler.compile import Compiled
 from weightwright.compiler.loop.measured_rules import measured_rule
 from weightwright.compiler.loop.proven_rules import compile_rule, traced_rule
-from weightwright.compiler.loop.rehearsal import Rehearsal, width
+from weightwright.compiler.loop.rehearsal import RuleRehearsal, width
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
@@ -199,7 +199,7 @@ class Rule:
                 f"examples and first have {sizes[0]} and {sizes[1]} numbers, the boxes {given[0]} and {given[1]}"
             )
         if proof == "measured":
-            rehearsal = Rehearsal(x.numpy(), plain[:-1], float(room))
+            rehearsal = RuleRehearsal(x.numpy(), plain[:-1], float(room))
             net = self._measured(of_examples, of_state, tol, rehearsal, progress)
         else:
             net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
@@ -217,7 +217,7 @@ class Rule:
         return run
 
     def _measured(
-        self, examples: Box, state: Box, tol: float, rehearsal: Rehearsal, progress: Progress
+        self, examples: Box, state: Box, tol: float, rehearsal: RuleRehearsal, progress: Progress
     ) -> AttentionNetwork:
         well_formed(self.rule, tol)
         _fitting(examples, state, len(rehearsal.examples))

@@ -107,7 +107,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Point:
+class StudyPoint:
     """One run of a study. at: the anchors, the samples, ...; error: the largest found; bound: what is proven."""
 
     at: float
@@ -122,7 +122,11 @@ def plot_run(run: Run, path: str | os.PathLike[str]) -> None:
 
 
 def plot_errors_against(
-    size: str, curves: Mapping[str, Sequence[Point]], title: str, path: str | os.PathLike[str], bound: str = "bound"
+    size: str,
+    curves: Mapping[str, Sequence[StudyPoint]],
+    title: str,
+    path: str | os.PathLike[str],
+    bound: str = "bound",
 ) -> None:
     """Errors and bounds of networks against their size. size: what `at` counts. bound: what the bounds are of."""
     check_plottable(path)
@@ -212,7 +216,7 @@ def distances_to_optimum(run: Run) -> Floats | None:
     return np.where(found > 2 * off, found, np.nan)
 
 
-def errors_figure(size: str, curves: Mapping[str, Sequence[Point]], title: str, bound: str) -> Any:
+def errors_figure(size: str, curves: Mapping[str, Sequence[StudyPoint]], title: str, bound: str) -> Any:
     """A matplotlib figure of one panel: errors as lines with markers, bounds dashed."""
     from matplotlib.figure import Figure
 

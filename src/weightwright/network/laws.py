@@ -24,7 +24,7 @@ def enforce(network: Stack) -> None:
         raise LawError(f"network: dtype {network.dtype!r} is none of {', '.join(FORMATS)}")
     if network.tokens is not None and network.tokens < 1:
         raise LawError(f"network: tokens = {network.tokens}, but there must be at least one")
-    check = _Walk(network)
+    check = _LawWalk(network)
     names = check.linear(network.embed, "embed", network.inputs, network.tokens)
     check.matrix(network.registers, "registers", (None, len(names)), columns=names)
     for index, layer in enumerate(network.layers):
@@ -32,7 +32,7 @@ def enforce(network: Stack) -> None:
     check.linear(network.read, "read", names, check.tokens)
 
 
-class _Walk:
+class _LawWalk:
     """Walks the layers in order; knows the number of tokens where it is fixed."""
 
     def __init__(self, network: Stack) -> None:

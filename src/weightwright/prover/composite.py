@@ -14,7 +14,7 @@ import numpy as np
 
 from weightwright.claims.certificate import EXP_ULPS, Terms
 from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.claims.target import IDENTITY, UNREAD, Composite, PartClaim
+from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
@@ -38,8 +38,8 @@ def propose(network: Network, composite: Composite, largest_input: Floats) -> Te
             return Terms(math.inf, math.inf, math.inf)
     _, err = _linear(network.read, size, err, unit)
     approximation, leakage, rounding = err.max(axis=(1, 2)).tolist()
-    if composite.target is not None:
-        approximation += composite.target.error
+    if composite.formulas is not None:
+        approximation += composite.formulas.error
     slack = 1 + 1e-6
     return Terms(approximation * slack + 1e-250, leakage * slack + 1e-250, rounding * slack + 1e-250)
 
@@ -100,7 +100,7 @@ def _gate(
 def _part(
     network: Network,
     layer: Attention,
-    part: PartClaim,
+    part: TableClaim,
     size: Floats,
     err: Floats,
     out_size: Floats,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.claims.cell_grid import Kind
-from weightwright.claims.certificate import EXP_ULPS, LayerClaim, Terms
+from weightwright.claims.certificate import EXP_ULPS, Leaf, Terms
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import Expression
@@ -29,7 +29,7 @@ MOST_PARTS = 2**18
 
 
 @dataclass(frozen=True)
-class Cells:
+class GridCells:
     """g cells along each of N numbers in [-B, B], shells of relative width delta; indices (G, N)."""
 
     g: int
@@ -49,7 +49,9 @@ class Cells:
         return along[:, None] + places, np.full(self.N, radius / parts)
 
 
-def cell_errors(f: Expression, names: Sequence[str], cells: Cells, values: Floats, kind: Kind) -> tuple[Floats, Floats]:
+def cell_errors(
+    f: Expression, names: Sequence[str], cells: GridCells, values: Floats, kind: Kind
+) -> tuple[Floats, Floats]:
     """(core, shell), each (G,): bounds on |f - value| on cores, and on what can happen on the rest of a cell.
 
     NaN where f could not be enclosed.
@@ -63,7 +65,7 @@ def cell_errors(f: Expression, names: Sequence[str], cells: Cells, values: Float
 
 
 def _farthest(
-    f: Expression, names: Sequence[str], cells: Cells, radius: float, numbers: Sequence[Floats | np.float64]
+    f: Expression, names: Sequence[str], cells: GridCells, radius: float, numbers: Sequence[Floats | np.float64]
 ) -> Floats:
     found = np.full(len(cells.indices), np.nan)
     for parts in PARTS:
@@ -90,7 +92,9 @@ def _farthest(
     return found * ROOM + TINY
 
 
-def stated_errors(cells: Cells, values: Floats, kind: Kind, lipschitz: float, accuracy: float) -> tuple[Floats, Floats]:
+def stated_errors(
+    cells: GridCells, values: Floats, kind: Kind, lipschitz: float, accuracy: float
+) -> tuple[Floats, Floats]:
     """The same for a function that is no formula, from its Lipschitz constant in the infinity norm."""
     half = cells.B / cells.g
     core = np.full(len(values), lipschitz * half * (1 - cells.delta) + accuracy)
@@ -99,12 +103,12 @@ def stated_errors(cells: Cells, values: Floats, kind: Kind, lipschitz: float, ac
     return core * SLACK + TINY, (away + lipschitz * half + accuracy) * SLACK + TINY
 
 
-def ramp_reach(cells: Cells) -> float:
+def ramp_reach(cells: GridCells) -> float:
     """How far from 0 the queries of the ramps can be."""
     return ((2 * cells.g + 1) / cells.delta) * (1 + 2.0**-20)
 
 
-def bump_rounding(cells: Cells, values: Floats) -> float:
+def bump_rounding(cells: GridCells, values: Floats) -> float:
     """Of feed-forward bumps: four ramps to a number, N numbers to a bump, G bumps."""
     size, N = ramp_reach(cells), cells.N
     phi = 4 * _ramp_error(size) + 6 * U * (4 * size + 5)
@@ -116,14 +120,14 @@ def _ramp_error(size: float) -> float:
     return 8 * U * size
 
 
-def bump_gap(cells: Cells, n: int, head: LayerClaim) -> float:
+def bump_gap(cells: GridCells, n: int, head: Leaf) -> float:
     """1 less twice the error of a bump: what remains between the largest and the second."""
     N, d = cells.N, cells.N // n
     e = head.terms.approximation + head.terms.leakage + head.terms.rounding + _ramp_error(ramp_reach(cells))
     return 1 - 2 * SPARE**0.1 * (2 * N * e + (2 * d + n + 1) * U * 2 * N * (1 + e))
 
 
-def pick_errors(cells: Cells, values: Floats, gap: float, beta: float) -> tuple[float, float]:
+def pick_errors(cells: GridCells, values: Floats, gap: float, beta: float) -> tuple[float, float]:
     """(leakage, rounding) of a softmax over the bumps; values (outputs, G)."""
     G = len(cells.indices)
     tail = (G - 1) * math.exp(-beta * gap)
@@ -135,7 +139,7 @@ def pick_errors(cells: Cells, values: Floats, gap: float, beta: float) -> tuple[
 
 
 def grid_terms(
-    cells: Cells, core: Floats, shell: Floats, leakage: float, rounding: float, norm: float
+    cells: GridCells, core: Floats, shell: Floats, leakage: float, rounding: float, norm: float
 ) -> tuple[Terms, float]:
     """The terms in the L_p norm and their sum; core and shell (outputs, G)."""
     width, N = 2 * cells.B, cells.N
@@ -150,7 +154,7 @@ def grid_terms(
     return terms, (terms.approximation + terms.leakage + terms.rounding) * (1 + 2.0**-50)
 
 
-def exceptional_volume(cells: Cells) -> float:
+def exceptional_volume(cells: GridCells) -> float:
     """The volume of all shells together, (2B)^N (1 - (1-delta)^N), a little rounded up."""
     outside = -math.expm1(cells.N * math.log1p(-cells.delta))
     return (2 * cells.B) ** cells.N * outside * SLACK

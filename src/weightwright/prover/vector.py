@@ -65,7 +65,7 @@ class _Case:
 
 
 @dataclass(frozen=True)
-class _Boxes:
+class _VectorBoxes:
     """Upper bounds for each of some boxes, and the axis to halve next."""
 
     approximation: Floats
@@ -75,8 +75,8 @@ class _Boxes:
     lipschitz: Floats  # (boxes, d)
     axis: Floats
 
-    def kept(self, which: Bools) -> _Boxes:
-        return _Boxes(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+    def kept(self, which: Bools) -> _VectorBoxes:
+        return _VectorBoxes(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def prove_vector(
     tight = _tight_rounding(case, lo, hi)
     a, b = _grid(lo, hi, FIRST_BOXES[len(lo)])
     before = np.full(len(a), np.inf)
-    done: list[tuple[Floats, Floats, _Boxes]] = []
+    done: list[tuple[Floats, Floats, _VectorBoxes]] = []
     count, complete = 0, True
     for halving in range(MAX_HALVINGS + 1):
         found = _bound(case, a, b)
@@ -144,7 +144,7 @@ def _halved(a: Floats, b: Floats, axis: Indices, middle: Floats) -> tuple[Floats
     return np.concatenate([a, right_start]), np.concatenate([left_end, b])
 
 
-def _collect(done: list[tuple[Floats, Floats, _Boxes]], complete: bool) -> VectorProof:
+def _collect(done: list[tuple[Floats, Floats, _VectorBoxes]], complete: bool) -> VectorProof:
     boxes = np.concatenate([np.stack([a, b], axis=1) for a, b, _ in done])
 
     def worst(name: str) -> Floats:
@@ -155,17 +155,19 @@ def _collect(done: list[tuple[Floats, Floats, _Boxes]], complete: bool) -> Vecto
     return VectorProof(boxes, terms, 2.0 * worst("lipschitz"), complete)
 
 
-def _bound(case: _Case, a: Floats, b: Floats) -> _Boxes:
+def _bound(case: _Case, a: Floats, b: Floats) -> _VectorBoxes:
     """Some boxes at a time, so that the tables of monomials stay small."""
     d = a.shape[1]
     rows = len(monomials(d, ORDER[d] - 1).degrees)
     step = max(1, _AT_ONCE // (rows * len(case.anchors.values)))
     with np.errstate(all="ignore"):
         parts = [_some(case, a[i : i + step], b[i : i + step]) for i in range(0, len(a), step)]
-    return _Boxes(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Boxes.__dataclass_fields__))
+    return _VectorBoxes(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _VectorBoxes.__dataclass_fields__)
+    )
 
 
-def _some(case: _Case, a: Floats, b: Floats) -> _Boxes:
+def _some(case: _Case, a: Floats, b: Floats) -> _VectorBoxes:
     anchors, formula = case.anchors, case.formula
     d, names = a.shape[1], [f"s{i}" for i in range(a.shape[1])]
     at = _AtMiddle(anchors, a, b)
@@ -181,7 +183,7 @@ def _some(case: _Case, a: Floats, b: Floats) -> _Boxes:
     approximation = np.fmin(high, low)
     crude = case.crude_rounding
     away = up(beyond[0].magnitude() + approximation)
-    return _Boxes(
+    return _VectorBoxes(
         approximation,
         at_middle,
         at.leakage(),

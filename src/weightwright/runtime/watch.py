@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.claims.certificate import Certificate
-from weightwright.claims.leaf import VectorClaim
+from weightwright.claims.leaf import VectorLeaf
 from weightwright.claims.prompt import OnePass, Prompted, Summand, argument_in_words
 from weightwright.errors import DomainError
 from weightwright.network import Layer, Linear, Loop, Network
@@ -151,7 +151,7 @@ def _arguments(summand: Summand, x: Tensor, y: Tensor, w: Tensor) -> None:
     y, products = y[..., 0].detach(), (x * w).detach()
     inner, size = products.sum(-1), products.abs().sum(-1)
     claim = summand.claim
-    if isinstance(claim, VectorClaim):
+    if isinstance(claim, VectorLeaf):
         _inside(inner, size, claim.lo[0] / summand.scale, claim.hi[0] / summand.scale, "w.x", x.shape[-1])
         _inside(y, y.abs(), claim.lo[1] / summand.scale, claim.hi[1] / summand.scale, "y", 1)
         return

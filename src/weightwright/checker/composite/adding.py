@@ -32,7 +32,7 @@ class Writes:
         return np.array([float(not scales_exactly(w)) for w in self.weights.tolist()])
 
 
-class Sum:
+class SumOfHeads:
     """What the heads of a layer add to the stream, or to nothing."""
 
     def __init__(self, start: Stream, basis: Basis) -> None:

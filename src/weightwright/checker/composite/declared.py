@@ -18,7 +18,7 @@ from flint import arb
 from weightwright.checker.composite.stream import ROUNDING, Basis, Row
 from weightwright.checker.core.complaints import parsed, require
 from weightwright.claims.graph import SQUARE
-from weightwright.claims.target import Models, Ridge
+from weightwright.claims.target import RidgeFunctions, TokenModels
 from weightwright.enclosures.balls.midrad import Balls
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression, to_text
@@ -37,22 +37,22 @@ class Affine:
 class Declared:
     """Checks that the target's arrays fit N inputs, and reads them."""
 
-    def __init__(self, target: Ridge | Models, N: int) -> None:
+    def __init__(self, target: RidgeFunctions | TokenModels, N: int) -> None:
         self.target = target
-        if isinstance(target, Ridge):
+        if isinstance(target, RidgeFunctions):
             _ridge(target, N)
         else:
-            require(isinstance(target, Models), f"no rule for a target {type(target).__name__}")
+            require(isinstance(target, TokenModels), f"no rule for a target {type(target).__name__}")
             _models(target, N)
 
     @property
     def units(self) -> int:
         target = self.target
-        return len(target.profiles) * (1 if isinstance(target, Ridge) else len(target.weights))
+        return len(target.profiles) * (1 if isinstance(target, RidgeFunctions) else len(target.weights))
 
     @property
     def outputs(self) -> int:
-        return len(self.target.constants) if isinstance(self.target, Ridge) else self.units
+        return len(self.target.constants) if isinstance(self.target, RidgeFunctions) else self.units
 
     def profile(self, unit: int) -> str:
         require(0 <= unit < self.units, f"there is no unit {unit}")
@@ -60,14 +60,14 @@ class Declared:
 
     def argument(self, unit: int) -> Affine:
         target = self.target
-        if isinstance(target, Ridge):
+        if isinstance(target, RidgeFunctions):
             return _row(target.arguments[unit], float(target.shifts[unit]))
         token, d = unit // len(target.profiles), target.weights.shape[1]
         return Affine(list(range(token * d, (token + 1) * d)), target.weights[token], float(target.shifts[token]))
 
     def output(self, index: int) -> Affine:
         target = self.target
-        if isinstance(target, Ridge):
+        if isinstance(target, RidgeFunctions):
             return _row(target.outputs[index], float(target.constants[index]))
         return Affine([target.weights.size + index], np.ones(1), 0.0)
 
@@ -77,7 +77,7 @@ def _row(weights: Floats, constant: float) -> Affine:
     return Affine(used.tolist(), weights[used], constant)
 
 
-def _ridge(ridge: Ridge, N: int) -> None:
+def _ridge(ridge: RidgeFunctions, N: int) -> None:
     K = len(ridge.profiles)
     shapes = ridge.arguments.shape == (K, N + K) and ridge.shifts.shape == (K,)
     shapes = shapes and ridge.constants.ndim == 1 and ridge.outputs.shape == (len(ridge.constants), N + K)
@@ -86,7 +86,7 @@ def _ridge(ridge: Ridge, N: int) -> None:
     require(not np.triu(ridge.arguments[:, N:]).any(), "a unit's argument takes a later unit")
 
 
-def _models(models: Models, N: int) -> None:
+def _models(models: TokenModels, N: int) -> None:
     fits = models.weights.ndim == 2 and models.weights.size == N and models.shifts.shape == (len(models.weights),)
     require(fits and len(models.profiles) > 0, "the target's arrays do not fit together")
     _finite(models.weights, models.shifts)
@@ -135,10 +135,10 @@ class Units(Protocol):
 class DeclaredUnits:
     """Of a ridge or of models."""
 
-    def __init__(self, target: Ridge | Models, basis: Basis, shape: tuple[int, int]) -> None:
+    def __init__(self, target: RidgeFunctions | TokenModels, basis: Basis, shape: tuple[int, int]) -> None:
         self.basis, self.N = basis, shape[0] * shape[1]
         self.declared = Declared(target, self.N)
-        if isinstance(target, Models):
+        if isinstance(target, TokenModels):
             require(target.weights.shape == shape, f"the target has other tokens than {shape}")
         self._ids: dict[int, int] = {}  # units whose basis function is known
 
@@ -165,7 +165,7 @@ class DeclaredUnits:
     def output_apart(self, held: Row, token: int, column: int, shape: tuple[int, int]) -> Floats:
         count, target = shape[0] * shape[1], self.declared.target
         require(self.declared.outputs == count, f"the target has {self.declared.outputs} outputs, not {count}")
-        if isinstance(target, Models):
+        if isinstance(target, TokenModels):
             require(shape[1] == len(target.profiles), f"the target has {len(target.profiles)} rows, not {shape[1]}")
         return difference(held, self._form(self.declared.output(token * shape[1] + column)), self.basis)
 

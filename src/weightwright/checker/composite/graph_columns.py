@@ -42,7 +42,7 @@ class GraphUnits:
     """Unit k n + t is column k on token t; from K n on come the squares of products, plus and minus in turn."""
 
     def __init__(self, composite: Composite, basis: Basis, shape: tuple[int, int], tokens: int | None) -> None:
-        graph = composite.ridge
+        graph = composite.target
         assert isinstance(graph, Graph)
         well_formed(graph, composite, tokens, shape[1])
         self.graph, self.basis = graph, basis

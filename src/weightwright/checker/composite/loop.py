@@ -45,7 +45,7 @@ def one_pass(network: Network, claim: OnePass, composite: Composite) -> Network:
     e, s = claim.features, claim.states
     sizes = all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in (e, s))
     require(sizes and len(network.inputs) == e + s, f"inputs are {e!r} features and {s!r} states by claim")
-    graph = composite.ridge
+    graph = composite.target
     require(isinstance(graph, Graph) and len(graph.outputs) == s, f"the target of one pass has {s} outputs")
     must(network.tokens is not None, "the number of tokens must be fixed")
     only = network.layers[0] if len(network.layers) == 1 else None

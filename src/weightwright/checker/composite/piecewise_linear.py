@@ -20,21 +20,21 @@ _HALF, _ZERO = Fraction(1, 2), Fraction(0)
 
 
 @dataclass(frozen=True)
-class Kinked:
+class KinkedTarget:
     """affine + the sum of bends[h] |h|; every h has a first nonzero factor of 1, no bend is 0."""
 
     affine: Affine
     bends: dict[Affine, Fraction]
 
-    def plus(self, other: Kinked, factor: Fraction = Fraction(1)) -> Kinked:
+    def plus(self, other: KinkedTarget, factor: Fraction = Fraction(1)) -> KinkedTarget:
         bends = dict(self.bends)
         for h, c in other.bends.items():
             bends[h] = bends.get(h, _ZERO) + factor * c
         affine = tuple(a + factor * b for a, b in zip(self.affine, other.affine, strict=True))
-        return Kinked(affine, {h: c for h, c in bends.items() if c})
+        return KinkedTarget(affine, {h: c for h, c in bends.items() if c})
 
-    def times(self, factor: Fraction) -> Kinked:
-        return Kinked(tuple(_ZERO for _ in self.affine), {}).plus(self, factor)
+    def times(self, factor: Fraction) -> KinkedTarget:
+        return KinkedTarget(tuple(_ZERO for _ in self.affine), {}).plus(self, factor)
 
     def constant(self) -> Fraction | None:
         return None if self.bends or any(self.affine[:-1]) else self.affine[-1]
@@ -55,7 +55,7 @@ def ends(h: Affine, lo: Sequence[Fraction], hi: Sequence[Fraction]) -> tuple[Fra
     return h[-1] + sum((p[0] for p in products), _ZERO), h[-1] + sum((p[1] for p in products), _ZERO)
 
 
-def absolute(g: Kinked) -> Kinked:
+def absolute(g: KinkedTarget) -> KinkedTarget:
     """|g|: of an affine g, or of one that bends along one direction only and so is a function of one number."""
     if not g.bends:
         return _absolute_affine(g.affine)
@@ -83,7 +83,7 @@ def absolute(g: Kinked) -> Kinked:
     return _through(sorted(places), lambda s: abs(value(s)), direction)
 
 
-def _through(places: list[Fraction], value: Callable[[Fraction], Fraction], direction: Affine) -> Kinked:
+def _through(places: list[Fraction], value: Callable[[Fraction], Fraction], direction: Affine) -> KinkedTarget:
     """The function of s = direction . x that has these values and bends at these places only."""
     points = [places[0] - 1, *places, places[-1] + 1]
     slopes = [(value(b) - value(a)) / (b - a) for a, b in pairwise(points)]
@@ -91,15 +91,15 @@ def _through(places: list[Fraction], value: Callable[[Fraction], Fraction], dire
     slope = (slopes[0] + slopes[-1]) / 2
     rest = sum((c * abs(places[0] + h[-1]) for h, c in bends.items()), _ZERO)
     start = value(places[0]) - slope * places[0] - rest
-    return Kinked((*(slope * a for a in direction), start), bends)
+    return KinkedTarget((*(slope * a for a in direction), start), bends)
 
 
-def _absolute_affine(h: Affine) -> Kinked:
+def _absolute_affine(h: Affine) -> KinkedTarget:
     nothing = tuple(_ZERO for _ in h)
     first = next((a for a in h[:-1] if a), None)
     if first is None:
-        return Kinked((*nothing[:-1], abs(h[-1])), {})
-    return Kinked(nothing, {tuple(a / first for a in h): abs(first)})
+        return KinkedTarget((*nothing[:-1], abs(h[-1])), {})
+    return KinkedTarget(nothing, {tuple(a / first for a in h): abs(first)})
 
 
 def _multiple(a: Affine, direction: Affine) -> Fraction | None:
@@ -109,24 +109,24 @@ def _multiple(a: Affine, direction: Affine) -> Fraction | None:
     return factor if all(x == factor * y for x, y in zip(a, direction, strict=True)) else None
 
 
-def relu_of(h: Affine) -> Kinked:
+def relu_of(h: Affine) -> KinkedTarget:
     """relu(h) = (h + |h|) / 2."""
-    return Kinked(h, {}).plus(_absolute_affine(h)).times(_HALF)
+    return KinkedTarget(h, {}).plus(_absolute_affine(h)).times(_HALF)
 
 
-def read(expression: Expression, names: Sequence[str]) -> Kinked:
+def read(expression: Expression, names: Sequence[str]) -> KinkedTarget:
     """The expression's form; CertificateError if it has none."""
     count = len(names)
 
-    def leaf(node: Number | Variable) -> Kinked:
+    def leaf(node: Number | Variable) -> KinkedTarget:
         if isinstance(node, Number):
-            return Kinked((*[_ZERO] * count, node.value), {})
-        return Kinked(tuple(Fraction(int(name == node.name)) for name in (*names, "")), {})
+            return KinkedTarget((*[_ZERO] * count, node.value), {})
+        return KinkedTarget(tuple(Fraction(int(name == node.name)) for name in (*names, "")), {})
 
     return fold(expression, leaf, _apply)
 
 
-def _apply(op: str, args: Sequence[Kinked]) -> Kinked:
+def _apply(op: str, args: Sequence[KinkedTarget]) -> KinkedTarget:
     if op == "mul":
         for a, b in (args, args[::-1]):
             factor = a.constant()
@@ -141,16 +141,16 @@ def _apply(op: str, args: Sequence[Kinked]) -> Kinked:
     raise CertificateError(f"{op} of these arguments is not piecewise linear in exact numbers")
 
 
-def _larger(a: Kinked, b: Kinked) -> Kinked:
+def _larger(a: KinkedTarget, b: KinkedTarget) -> KinkedTarget:
     """(a + b + |a - b|) / 2."""
     return a.plus(b).plus(absolute(a.plus(b, Fraction(-1)))).times(_HALF)
 
 
-def _smaller(a: Kinked, b: Kinked) -> Kinked:
+def _smaller(a: KinkedTarget, b: KinkedTarget) -> KinkedTarget:
     return a.plus(b).plus(absolute(a.plus(b, Fraction(-1))), Fraction(-1)).times(_HALF)
 
 
-_RULES: dict[str, Callable[..., Kinked]] = {
+_RULES: dict[str, Callable[..., KinkedTarget]] = {
     "add": lambda a, b: a.plus(b),
     "sub": lambda a, b: a.plus(b, Fraction(-1)),
     "neg": lambda a: a.times(Fraction(-1)),

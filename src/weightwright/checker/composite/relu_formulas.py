@@ -1,4 +1,4 @@
-"""The checker's rules for the formulas that a network of ReLUs stands for: what a `TargetClaim` must satisfy.
+"""The checker's rules for the formulas that a network of ReLUs stands for: what a `FormulasClaim` must satisfy.
 
 Rule "exact": both sides in the form of `kinked`, their difference bounded by its parts.
 Rule "taylor": the outputs are an affine function of x and, for every wave, a piecewise-linear function of the wave's
@@ -17,7 +17,7 @@ from flint import arb, arb_mat, arb_poly, fmpq
 
 from weightwright.checker.composite import piecewise_linear as kinked
 from weightwright.checker.core.complaints import parsed, require, short
-from weightwright.claims.target import Ridge, TargetClaim
+from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.polynomials import expand, largest_on_box, shape
 from weightwright.enclosures.balls.series import largest, series_along, working_precision
@@ -32,7 +32,7 @@ _RELU = Apply("relu", (Variable("x"),))
 _RULES = ("exact", "taylor")
 
 
-def agree_target(ridge: Ridge, target: TargetClaim, lo: Floats, hi: Floats) -> None:
+def agree_target(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> None:
     """CertificateError unless the ridge's outputs are within the claimed error of the formulas, for all real x from lo
     to hi."""
     _shapes(ridge, target, lo, hi)
@@ -47,8 +47,8 @@ def agree_target(ridge: Ridge, target: TargetClaim, lo: Floats, hi: Floats) -> N
         _taylor(ridge, target, formulas, lo, hi)
 
 
-def _shapes(ridge: Ridge, target: TargetClaim, lo: Floats, hi: Floats) -> None:
-    require(isinstance(ridge, Ridge) and isinstance(target, TargetClaim), "no ridge, or no claim about one")
+def _shapes(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> None:
+    require(isinstance(ridge, RidgeFunctions) and isinstance(target, FormulasClaim), "no ridge, or no claim about one")
     _array("lo", lo, (None,))
     _array("hi", hi, (len(lo),))
     require(len(lo) > 0 and bool((lo < hi).all()), "the domain is no box")
@@ -77,7 +77,12 @@ def _array(name: str, array: object, size: tuple[int | None, ...]) -> None:
 
 
 def _exact(
-    ridge: Ridge, target: TargetClaim, formulas: Sequence[Expression], names: Sequence[str], lo: Floats, hi: Floats
+    ridge: RidgeFunctions,
+    target: FormulasClaim,
+    formulas: Sequence[Expression],
+    names: Sequence[str],
+    lo: Floats,
+    hi: Floats,
 ) -> None:
     N = len(names)
     x_lo, x_hi = _fractions(lo), _fractions(hi)
@@ -87,7 +92,7 @@ def _exact(
     ]
     for m, formula in enumerate(formulas):
         row = _fractions(ridge.outputs[m])
-        difference = kinked.Kinked((*row[:N], Fraction(float(ridge.constants[m]))), {})
+        difference = kinked.KinkedTarget((*row[:N], Fraction(float(ridge.constants[m]))), {})
         for factor, unit in zip(row[N:], units, strict=True):
             difference = difference.plus(unit, factor)
         off = difference.plus(kinked.read(formula, names), Fraction(-1)).largest(x_lo, x_hi)
@@ -96,7 +101,9 @@ def _exact(
         )
 
 
-def _taylor(ridge: Ridge, target: TargetClaim, formulas: Sequence[Expression], lo: Floats, hi: Floats) -> None:
+def _taylor(
+    ridge: RidgeFunctions, target: FormulasClaim, formulas: Sequence[Expression], lo: Floats, hi: Floats
+) -> None:
     N, M, boxes = len(lo), len(formulas), target.boxes
     _array("the waves", target.waves, (None, N + 1))
     _array("the polynomials", target.polynomials, (M, len(target.waves), None))
@@ -129,7 +136,7 @@ def _taylor(ridge: Ridge, target: TargetClaim, formulas: Sequence[Expression], l
         stack += [(a, [*b[:axis], middle, *b[axis + 1 :]]), ([*a[:axis], middle, *a[axis + 1 :]], b)]
 
 
-def _bent(ridge: Ridge, target: TargetClaim, lo: Floats, hi: Floats) -> list[arb]:
+def _bent(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> list[arb]:
     """For every output, how far the units are from the waves' polynomials: the sum over the waves."""
     N = len(lo)
     along: list[list[int]] = [[] for _ in target.waves]
@@ -185,7 +192,7 @@ def _around(polynomial: arb_poly, r: arb) -> arb:
 class _Smooth:
     """The formulas against the waves' polynomials and the affine part, to be looked at box by box."""
 
-    def __init__(self, ridge: Ridge, target: TargetClaim, formulas: Sequence[Expression]) -> None:
+    def __init__(self, ridge: RidgeFunctions, target: FormulasClaim, formulas: Sequence[Expression]) -> None:
         self.formulas, self.N = formulas, target.boxes.shape[2]
         self.names = tuple(f"x{i}" for i in range(self.N))
         self.order = ORDER[self.N]

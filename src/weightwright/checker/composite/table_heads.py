@@ -19,7 +19,7 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, under
 from weightwright.checker.one_layer.layer import Hole, Target, covers, layer_holds
 from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.claims.certificate import LARGEST_KEY, local_formula
-from weightwright.claims.target import PartClaim
+from weightwright.claims.target import TableClaim
 from weightwright.enclosures.balls.midrad import above, gamma
 from weightwright.expressions import to_text
 from weightwright.network import Attention, Head
@@ -27,7 +27,7 @@ from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """Where a part stands: the coordinate that its heads read, and those that they write."""
 
     source: int
@@ -47,7 +47,7 @@ class Place:
         return math.nextafter(float(total.upper()), math.inf)
 
 
-def read_part(layer: Attention, part: PartClaim, tokens: Floats, registers: Floats, dtype: str) -> Place:
+def read_part(layer: Attention, part: TableClaim, tokens: Floats, registers: Floats, dtype: str) -> TablePlace:
     """tokens, registers: the numbers that are known and computed exactly, NaN elsewhere; (tokens, coordinates)."""
     require(len(part.heads) > 0 and len(set(part.heads)) == len(part.heads), f"a part of the heads {part.heads}")
     heads = [layer.heads[index] for index in part.heads]
@@ -65,7 +65,7 @@ def read_part(layer: Attention, part: PartClaim, tokens: Floats, registers: Floa
         _head(head, part.column, weight, tokens, registers, dtype) for head, weight in zip(heads, weights, strict=True)
     ]
     layer_of_part = OneLayer(stored, [head.beta for head in heads], centre, scale, 0.0, part.slope)
-    return Place(source, writes, layer_of_part)
+    return TablePlace(source, writes, layer_of_part)
 
 
 def _query(head: Head, tokens: Floats) -> tuple[int, float, float]:
@@ -87,7 +87,7 @@ def _query(head: Head, tokens: Floats) -> tuple[int, float, float]:
     return sources[0], scale, shift
 
 
-def _writes(heads: list[Head], part: PartClaim) -> Writes:
+def _writes(heads: list[Head], part: TableClaim) -> Writes:
     """Where the result goes. Not spread: to one coordinate, and the heads' weights are part of what they compute."""
     if not part.spread:
         targets = {_target(head, part.column) for head in heads}
@@ -147,7 +147,7 @@ def _power_of_two(x: float) -> bool:
 
 
 def part_holds(
-    place: Place, part: PartClaim, profile: str, lo: float, hi: float, off: float, dtype: str, examined: bool
+    place: TablePlace, part: TableClaim, profile: str, lo: float, hi: float, off: float, dtype: str, examined: bool
 ) -> None:
     """What the heads compute is profile(s) - mean within the claim's terms, for s computed between lo and hi.
 
@@ -180,7 +180,7 @@ def _hole(zone: list[float], off: float, stored: OneLayer, dtype: str) -> list[H
     return [(first, last)] if first < last else []
 
 
-def query_slip(place: Place, part: PartClaim, dtype: str) -> float:
+def query_slip(place: TablePlace, part: TableClaim, dtype: str) -> float:
     """What rounding the query can move the result by."""
     stored, claim = place.stored, part.claim
     if stored.exact_query:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from flint import arb
 
-from weightwright.checker.composite.adding import Sum, Writes, no_overflow, scales_exactly
+from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflow, scales_exactly
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, Machine, constant_mixing, gate, picking, softmax_head
@@ -28,12 +28,22 @@ from weightwright.checker.composite.stream import (
     linear,
     of_one,
 )
-from weightwright.checker.composite.table_heads import Place, hides_others, part_holds, query_slip, read_part
+from weightwright.checker.composite.table_heads import TablePlace, hides_others, part_holds, query_slip, read_part
 from weightwright.checker.core.complaints import must, require
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.claims.certificate import MAX_TOKENS, Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, Models, PartClaim, Ridge, assumed, in_words
+from weightwright.claims.target import (
+    IDENTITY,
+    MASKED,
+    UNREAD,
+    Composite,
+    RidgeFunctions,
+    TableClaim,
+    TokenModels,
+    assumed,
+    in_words,
+)
 from weightwright.enclosures.balls.midrad import Balls, above, gamma
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
@@ -67,32 +77,32 @@ def composed_errors(
     require(certificate.formula == in_words(composite), f"the network computes {in_words(composite)!r}")
     require(set(assumed(composite)) <= set(certificate.assumptions), "the certificate hides a dead zone")
     d = len(network.inputs)
-    alone = isinstance(composite.ridge, Graph) and network.one_token_at_a_time
+    alone = isinstance(composite.target, Graph) and network.one_token_at_a_time
     must(network.tokens is not None or alone, "the number of tokens must be fixed")
     n, box = network.tokens or 1, certificate.domain  # where every token is by itself, one stands for all
     fits = box.lo.shape in ((d,), (n, d)) and bool((box.lo < box.hi).all())
     require(fits, f"the domain {box} is no box of {n} tokens and {d} features")
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (box.lo, box.hi))
-    walk = _Walk(network, composite, lo, hi, parts_hold)
+    walk = _CompositeWalk(network, composite, lo, hi, parts_hold)
     outputs = walk.run()
     if walk.masks:
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
     errors = walk.distance(outputs, 1 if first else len(outputs.rows))  # (3,)
-    if composite.target is not None:
-        require(isinstance(composite.ridge, Ridge), "formulas go with a ReLU network")
-        assert isinstance(composite.ridge, Ridge)
-        agree_target(composite.ridge, composite.target, lo, hi)
-        errors[APPROXIMATION] += composite.target.error
+    if composite.formulas is not None:
+        require(isinstance(composite.target, RidgeFunctions), "formulas go with a ReLU network")
+        assert isinstance(composite.target, RidgeFunctions)
+        agree_target(composite.target, composite.formulas, lo, hi)
+        errors[APPROXIMATION] += composite.formulas.error
     return above(errors, 2)
 
 
-class _Walk:
+class _CompositeWalk:
     def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats, parts_hold: bool) -> None:
         self.network, self.composite, self.parts_hold = network, composite, parts_hold
         self.native = network.native  # not asked again for every head
         self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
         self.basis, self.n = Basis(lo, hi), network.tokens or 1
-        shape, target = (self.n, len(network.inputs)), composite.ridge
+        shape, target = (self.n, len(network.inputs)), composite.target
         self.graph: GraphUnits | None = None
         if isinstance(target, Graph):
             self.graph = GraphUnits(composite, self.basis, shape, network.tokens)
@@ -133,7 +143,7 @@ class _Walk:
         registers = self.network.registers if self.network.registers.shape[1] == held else np.zeros((0, held))
         keys = Keys(registers, stream, self.basis, self.machine, self.native)
         zero = Stream([Row.constant(np.zeros(width))] * T, np.zeros((3, T, width)))
-        sum_of = Sum(stream if layer.residual else zero, self.basis)
+        sum_of = SumOfHeads(stream if layer.residual else zero, self.basis)
         # a plain Transformer runs the registers too: what is no number there would spoil every token
         grown = self.grown if self.native and len(registers) else np.zeros(held)
         sizes = np.concatenate([np.abs(registers) + grown, stream.sizes(self.basis)])
@@ -182,7 +192,7 @@ class _Walk:
         if registers and reads & self.written and head.sees.registers != (0, registers):
             self.masks = True
 
-    def _part(self, sum_of: Sum, layer: Attention, part: PartClaim, keys: Keys) -> None:
+    def _part(self, sum_of: SumOfHeads, layer: Attention, part: TableClaim, keys: Keys) -> None:
         stream, dtype = keys.stream, self.machine.dtype
         require(len(part.units) == len(stream.rows), f"a part names {len(part.units)} tokens of {len(stream.rows)}")
         place = read_part(layer, part, stream.constants, keys.registers, dtype)
@@ -235,7 +245,7 @@ class _Walk:
         zones = [part.zones for part in self.composite.parts if token < len(part.units) and part.units[token] != UNREAD]
         return np.concatenate([*zones, np.zeros((0, 2))])
 
-    def _examine(self, place: Place, part: PartClaim, profile: str, lo: float, hi: float, off: float) -> None:
+    def _examine(self, place: TablePlace, part: TableClaim, profile: str, lo: float, hi: float, off: float) -> None:
         """The same heads with the same claim are examined once."""
         claim = part.claim
         numbers = tuple(
@@ -251,14 +261,14 @@ class _Walk:
         part_holds(place, part, profile, lo, hi, off, self.machine.dtype, examined=known)
         self.shown.add(same)
 
-    def _no_overflow(self, place: Place, size: float) -> None:
+    def _no_overflow(self, place: TablePlace, size: float) -> None:
         """Tokens whose result nobody reads are run too."""
         stored = place.stored
         query = size * stored.scale + abs(stored.centre) * stored.scale
         sizes = stored.sizes(size, 1.01 * query)
         require(all(bool(x < LARGE) for x in sizes), "a number may overflow")
 
-    def _gate(self, sum_of: Sum, layer: Attention, head: int, unit: int, keys: Keys) -> None:
+    def _gate(self, sum_of: SumOfHeads, layer: Attention, head: int, unit: int, keys: Keys) -> None:
         require(0 <= unit < self.units.count, f"there is no unit {unit} for a gate")
         found = gate(layer.heads[head], keys)
         profile = self.units.profile(unit)
@@ -280,7 +290,7 @@ class _Walk:
             error = own if active else np.array([0.0, found.silent, 0.0])
             sum_of.add(token, row if active else nothing, writes, above(error, 8), size, 1, 0)
 
-    def _softmax(self, sum_of: Sum, head: Head, nodes: tuple[int, ...], keys: Keys) -> None:
+    def _softmax(self, sum_of: SumOfHeads, head: Head, nodes: tuple[int, ...], keys: Keys) -> None:
         require(self.graph is not None, "softmax heads go with graphs")
         assert self.graph is not None
         found, stream = softmax_head(head, keys), keys.stream
@@ -328,7 +338,7 @@ def _column(row: Row, coordinate: int) -> Row:
     return Row(row.ids, Balls(row.forms.mid[:, [coordinate]], row.forms.rad[:, [coordinate]]))
 
 
-def _every_column_once(layer: Attention, parts: list[PartClaim], gates: list[int]) -> None:
+def _every_column_once(layer: Attention, parts: list[TableClaim], gates: list[int]) -> None:
     """No head is claimed twice, and no column of a part's head is left out."""
     claimed = [(head, part.column) for part in parts for head in part.heads]
     require(len(set(claimed)) == len(claimed), "two parts claim the same head")
@@ -343,7 +353,7 @@ def _well_formed(composite: Composite, K: int) -> None:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
         require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
-        fits = isinstance(composite.ridge, Models) or not len(part.zones)
+        fits = isinstance(composite.target, TokenModels) or not len(part.zones)
         require(fits, "dead zones are about models of single tokens")
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))

@@ -17,7 +17,7 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coars
 from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import EXP_ULPS, OPAQUE, Certificate, LayerClaim
+from weightwright.claims.certificate import EXP_ULPS, OPAQUE, Certificate, Leaf
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
 from weightwright.network import Network
@@ -180,7 +180,7 @@ def _pick_errors(stored: StoredGrid, claim: GridClaim, size: arb, ramp: arb) -> 
     return leakage, rounding
 
 
-def _head_error(head: StoredHead, beta: float, leaf: LayerClaim, size: arb) -> arb:
+def _head_error(head: StoredHead, beta: float, leaf: Leaf, size: arb) -> arb:
     """A bump head is within this of clip(s, 0, 1) for every s that an input can lead to."""
     require(leaf.layer == 0 and leaf.formula == RAMP, f"a bump head must compute {RAMP!r}, not {leaf.formula!r}")
     require(leaf.rule == "nearest", f"no rule {leaf.rule!r} for bump heads")

@@ -18,7 +18,7 @@ from weightwright.checker.one_layer.head import Found, examine
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.one_layer.samples import Piece
 from weightwright.checker.one_layer.stored import OneLayer, in_window
-from weightwright.claims.leaf import LayerClaim
+from weightwright.claims.leaf import Leaf
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression
 from weightwright.numbers import FORMATS
@@ -46,7 +46,7 @@ class Target:
         return dataclasses.replace(found, approximation=found.approximation + unknown, lipschitz=slope)
 
 
-def covers(claim: LayerClaim, stored: OneLayer, lo: float, hi: float, holes: Sequence[Hole], dtype: str) -> None:
+def covers(claim: Leaf, stored: OneLayer, lo: float, hi: float, holes: Sequence[Hole], dtype: str) -> None:
     """The claim covers every query that an input between lo and hi can lead to, and the boxes cover the claim but for
     the holes."""
     first, last = reach(Fraction(lo), Fraction(hi), stored, dtype)
@@ -88,9 +88,7 @@ def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int
     return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
 
 
-def layer_holds(
-    stored: OneLayer, claim: LayerClaim, targets: list[Target], slopes: bool, holes: Sequence[Hole]
-) -> None:
+def layer_holds(stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bool, holes: Sequence[Hole]) -> None:
     """Every term of the claim, and the slope of the formula if it is needed: where a query is not exact."""
     if claim.rule == "nearest":
         formula = targets[0].formula
@@ -117,7 +115,7 @@ def layer_holds(
             _slope(found.lipschitz, claim, a, b)
 
 
-def _seen(stored: OneLayer, claim: LayerClaim) -> Iterator[tuple[list[StoredHead], float, float]]:
+def _seen(stored: OneLayer, claim: Leaf) -> Iterator[tuple[list[StoredHead], float, float]]:
     """The boxes, with the keys that the heads see there. A box is cut where the nearest anchor of a window changes; a
     query half way between two anchors may round to either, so both count."""
     if all(head.window is None for head in stored.heads):
@@ -159,20 +157,20 @@ def _float_below(x: Fraction) -> float:
     return nearest if Fraction(nearest) <= x else math.nextafter(nearest, -math.inf)
 
 
-def _holds(found: Found, claim: LayerClaim, exact_query: bool) -> bool:
+def _holds(found: Found, claim: Leaf, exact_query: bool) -> bool:
     terms = dataclasses.asdict(claim.terms).items()
     return all(bool(getattr(found, name) <= limit) for name, limit in terms) and (
         exact_query or bool(found.lipschitz <= claim.lipschitz)
     )
 
 
-def _compare(found: Found, claim: LayerClaim, where: str) -> None:
+def _compare(found: Found, claim: Leaf, where: str) -> None:
     for name, limit in dataclasses.asdict(claim.terms).items():
         shown = getattr(found, name)
         require(shown <= limit, f"{name} on {where}: {short(shown)} could be shown, {limit:.6g} is claimed")
 
 
-def _slopes(formula: Expression, claim: LayerClaim) -> None:
+def _slopes(formula: Expression, claim: Leaf) -> None:
     """The slope on every box; where its enclosure is too wide, on the halves."""
     boxes = [(a, b, MAX_HALVINGS) for a, b in claim.boxes.tolist()]
     while boxes:
@@ -184,7 +182,7 @@ def _slopes(formula: Expression, claim: LayerClaim) -> None:
             _slope(found, claim, a, b)
 
 
-def _slope(found: arb, claim: LayerClaim, a: float, b: float) -> None:
+def _slope(found: arb, claim: Leaf, a: float, b: float) -> None:
     shown = abs(found)
     require(
         shown <= claim.lipschitz,

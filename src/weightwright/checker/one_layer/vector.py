@@ -1,4 +1,4 @@
-"""The checker's rules for a head of several variables: what a certificate with a `VectorClaim` must satisfy.
+"""The checker's rules for a head of several variables: what a certificate with a `VectorLeaf` must satisfy.
 
 On a box m + [-r, r] with weights p_j at m and slopes d_j around their mean, N(t) = sum p_j v_j e^{d_j.t} and
 D(t) = sum p_j e^{d_j.t}; the head is N/D. G = N - F D is a polynomial below the total degree K, bounded by its
@@ -22,9 +22,9 @@ from weightwright.checker.core.complaints import LARGEST, LEAST, parsed, require
 from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, moved_by
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
-from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, VectorClaim, vector_formula
+from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, VectorLeaf, vector_formula
 from weightwright.enclosures.balls.cover import covered
-from weightwright.enclosures.balls.polynomials import Shape, expand, largest_on_box, multiply, shape
+from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.network import Network
@@ -39,7 +39,7 @@ def agree_vector(network: Network, certificate: Certificate) -> None:
     """CertificateError unless everything that the certificate says of this network can be shown."""
     require(len(certificate.layers) == 1, f"one claim was expected, not {len(certificate.layers)}")
     claim = certificate.layers[0]
-    assert isinstance(claim, VectorClaim)
+    assert isinstance(claim, VectorLeaf)
     d = len(network.inputs)
     require(claim.layer == 0, f"the claim is about layer {claim.layer}")
     require(claim.rule == "taylor", f"no rule {claim.rule!r}")
@@ -56,7 +56,7 @@ def agree_vector(network: Network, certificate: Certificate) -> None:
     _composition(stored, certificate, claim)
 
 
-def _shapes(certificate: Certificate, claim: VectorClaim, d: int) -> None:
+def _shapes(certificate: Certificate, claim: VectorLeaf, d: int) -> None:
     lo, hi = certificate.domain.lo, certificate.domain.hi
     require(
         lo.shape == hi.shape == (d,) and bool((lo < hi).all() and np.isfinite([lo, hi]).all()),
@@ -65,7 +65,7 @@ def _shapes(certificate: Certificate, claim: VectorClaim, d: int) -> None:
     claims_a_box(claim, d)
 
 
-def claims_a_box(claim: VectorClaim, d: int) -> None:
+def claims_a_box(claim: VectorLeaf, d: int) -> None:
     """The claim is about a box of d axes, with boxes and slopes of as many."""
     require(claim.lo.shape == claim.hi.shape == claim.lipschitz.shape == (d,), "a claim of another number of axes")
     require(bool((np.isfinite(claim.lipschitz) & (claim.lipschitz >= 0)).all()), "a slope's bound is no number")
@@ -75,7 +75,7 @@ def claims_a_box(claim: VectorClaim, d: int) -> None:
     require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no box")
 
 
-def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) -> None:
+def _domain(certificate: Certificate, claim: VectorLeaf, stored: VectorHead) -> None:
     """The claim covers every query that an input of the domain can lead to, and the boxes cover the claim."""
     dtype = certificate.dtype
     for i, exact in enumerate(stored.exact):
@@ -96,7 +96,7 @@ def _domain(certificate: Certificate, claim: VectorClaim, stored: VectorHead) ->
     require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
 
 
-def head_holds(examiner: Examiner, claim: VectorClaim) -> None:
+def head_holds(examiner: Examiner, claim: VectorLeaf) -> None:
     """Every term of the claim on every box; where the enclosure is too wide, on its halves."""
     boxes = [(a, b) for a, b in claim.boxes.tolist()]
     budget = HALVINGS[0] * len(boxes) + HALVINGS[1]
@@ -124,7 +124,7 @@ class _Found:
     slopes: list[arb]
     axis: int
 
-    def complaint(self, claim: VectorClaim) -> str:
+    def complaint(self, claim: VectorLeaf) -> str:
         """What is claimed and could not be shown; empty if there is nothing."""
         for name, limit in dataclasses.asdict(claim.terms).items():
             if not self.terms[name] <= limit:
@@ -139,7 +139,7 @@ class Examiner:
     """One head and one formula, to be looked at box by box. slopes: for each axis, whether that of the formula is."""
 
     def __init__(
-        self, stored: VectorHead, formula: Expression, names: Sequence[str], claim: VectorClaim, slopes: Sequence[bool]
+        self, stored: VectorHead, formula: Expression, names: Sequence[str], claim: VectorLeaf, slopes: Sequence[bool]
     ) -> None:
         self.stored, self.formula, self.names, self.sloped = stored, formula, names, slopes
         self.d = len(names)
@@ -310,7 +310,7 @@ def _products(slopes: Sequence[Sequence[arb]], s: Sequence[arb], j: int) -> arb:
     return sum((abs(axis[j]) * x for axis, x in zip(slopes, s, strict=True)), arb(0))
 
 
-def _exponential(slope: Sequence[arb], within: Shape) -> list[arb]:
+def _exponential(slope: Sequence[arb], within: Degrees) -> list[arb]:
     """The coefficients of e^{slope.t}."""
     out = []
     for exponents in within.monomials:
@@ -321,13 +321,13 @@ def _exponential(slope: Sequence[arb], within: Shape) -> list[arb]:
     return out
 
 
-def _monomial_table(slopes: Sequence[Sequence[arb]], within: Shape) -> arb_mat:
+def _monomial_table(slopes: Sequence[Sequence[arb]], within: Degrees) -> arb_mat:
     """Column j: the coefficients of e^{k_j.t}."""
     columns = [_exponential(slope, within) for slope in zip(*slopes, strict=True)]
     return arb_mat([list(row) for row in zip(*columns, strict=True)])
 
 
-def _composition(stored: VectorHead, certificate: Certificate, claim: VectorClaim) -> None:
+def _composition(stored: VectorHead, certificate: Certificate, claim: VectorLeaf) -> None:
     """From the head's query to the network's input: each query rounds once, adding the mean rounds once."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     slip = arb(0)

@@ -23,7 +23,7 @@ Entry = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
-class Table:
+class StoredTable:
     """Scores beta (kappa_j w.x + lam_j y + c_j), values v_j; what is added to f is weight * their mean + `mean`."""
 
     kappa: Floats  # (P,), as all four
@@ -36,15 +36,15 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadPrompt:
     """What is left to look at once every layer stands as it must."""
 
-    tables: list[Table]
+    tables: list[StoredTable]
     gate_betas: list[float]  # one for each pass with thresholds
     times: list[int]  # how often each pass runs
 
 
-def read_prompted(network: Network, prompted: Prompted) -> Read:
+def read_prompted(network: Network, prompted: Prompted) -> ReadPrompt:
     """Refuse (CertificateError) a network that is not made as the claim says, layer by layer."""
     must(prompted.features < len(network.inputs), f"its inputs are {network.inputs}")
     layout = _Layout(network, prompted)
@@ -56,7 +56,7 @@ def read_prompted(network: Network, prompted: Prompted) -> Read:
     must(len(groups) > 0, "it has no layers")
     count = sum(summand.tables for summand in prompted.summands)
     tables = [_table(groups[0][1][3 * i : 3 * i + 3], layout) for i in range(count)]
-    read = Read(tables, [], [])
+    read = ReadPrompt(tables, [], [])
     waiting: list[Pass | None] = list(prompted.passes) or [None]
     for times, layers in groups:
         must(len(layers) > 0, "a loop of nothing")
@@ -86,7 +86,7 @@ def _groups(layers: Sequence[Layer]) -> Iterator[tuple[int, list[Layer]]]:
         yield 1, plain
 
 
-def _pass_stands(layers: list[Layer], start: int, layout: _Layout, read: Read, step: Pass | None) -> int:
+def _pass_stands(layers: list[Layer], start: int, layout: _Layout, read: ReadPrompt, step: Pass | None) -> int:
     """The layers of one pass, from `start` on, are what they must be; returns where the next one starts."""
     expected = [layer for table in read.tables for layer in layout.table(table)]
     if step is not None:
@@ -105,7 +105,7 @@ def _pass_stands(layers: list[Layer], start: int, layout: _Layout, read: Read, s
     return start + len(expected)
 
 
-def _table(layers: list[Layer], layout: _Layout) -> Table:
+def _table(layers: list[Layer], layout: _Layout) -> StoredTable:
     """The numbers of a table where they must stand; whether all else is as it must be is seen later."""
     must(len(layers) == 3, "a table takes three layers")
     spread, attend, gather = layers
@@ -127,7 +127,7 @@ def _table(layers: list[Layer], layout: _Layout) -> Table:
     must(gather.terms[0].A.shape == (len(spread.coordinates), len(layout.base)), "the last map of a table")
     weight = float(head.W_O[0, layout.at("g[0]")])
     mean = float(gather.terms[0].A[layout.at("u[0]"), layout.at("g[0]")])
-    return Table(kappa, lam, c, v, head.beta, weight, mean)
+    return StoredTable(kappa, lam, c, v, head.beta, weight, mean)
 
 
 def _beta(layer: Layer) -> float:
@@ -203,7 +203,7 @@ class _Layout:
         rows[:, self.at("one")] = 1.0
         return rows
 
-    def table(self, table: Table) -> tuple[Layer, ...]:
+    def table(self, table: StoredTable) -> tuple[Layer, ...]:
         """Every token becomes a block of keys, its first asks them, and the first is kept."""
         wide = (*self.base, *self.all("key"), "key_y", "key_c", *self.all("value"))
         P, d = len(table.kappa), self.d

@@ -18,7 +18,7 @@ from weightwright.checker.composite.mixing import GATE
 from weightwright.checker.core.complaints import LARGEST, require, terms_hold
 from weightwright.checker.core.rounding import SMALLEST, UNIT, underflow
 from weightwright.checker.one_layer.layer import exact_factor
-from weightwright.checker.prompt.prompt_layers import Read, read_prompted
+from weightwright.checker.prompt.prompt_layers import ReadPrompt, read_prompted
 from weightwright.checker.prompt.prompt_tables import (
     Reach,
     Tables,
@@ -98,7 +98,7 @@ class _Errors:
         for size in self._sizes():
             self._fits(size)
 
-    def _summands(self, read: Read) -> Iterator[Tables]:
+    def _summands(self, read: ReadPrompt) -> Iterator[Tables]:
         start = 0
         for summand in self.prompted.summands:
             tables = read.tables[start : start + summand.tables]

@@ -22,9 +22,9 @@ from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.checker.one_layer.stored_vector import VectorHead
 from weightwright.checker.one_layer.vector import Examiner, claims_a_box, head_holds
-from weightwright.checker.prompt.prompt_layers import Table
+from weightwright.checker.prompt.prompt_layers import StoredTable
 from weightwright.claims.certificate import local_formula, vector_formula
-from weightwright.claims.leaf import LayerClaim, Terms, VectorClaim
+from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
 from weightwright.claims.prompt import Prompted, Summand
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.midrad import LOST, above
@@ -79,7 +79,7 @@ class Tables:
     """The tables of one summand, as heads of its query."""
 
     summand: Summand
-    tables: Sequence[Table]
+    tables: Sequence[StoredTable]
     heads: list[StoredHead]
     slopes: list[list[arb]]  # for each axis of a VectorClaim
 
@@ -97,7 +97,7 @@ class Tables:
         return local_formula(parsed(self.summand.formula, ("x",), "formula"), 0.0, scale, self.mean)
 
 
-def tables_of(summand: Summand, tables: Sequence[Table], reach: Reach, features: int, dtype: str) -> Tables:
+def tables_of(summand: Summand, tables: Sequence[StoredTable], reach: Reach, features: int, dtype: str) -> Tables:
     """Refuse (CertificateError) tables whose scores do not depend on the summand's argument alone."""
     _well_formed(summand)
     along, scale = summand.along, arb(summand.scale)
@@ -125,14 +125,14 @@ def _well_formed(summand: Summand) -> None:
     fits = along is None or (len(along) == 2 and set(along) <= {-1.0, 0.0, 1.0} and any(along))
     require(fits, f"along = {along!r} is no direction")
     require(_power_of_two(summand.scale) and summand.scale > 0, f"scale = {summand.scale!r} is no power of two")
-    require(isinstance(claim, VectorClaim if along is None else LayerClaim), "a claim of another number of variables")
+    require(isinstance(claim, VectorLeaf if along is None else Leaf), "a claim of another number of variables")
     require(claim.layer == 0, f"the claim is about layer {claim.layer}")
     numbers = [*dataclasses.astuple(claim.terms), *np.atleast_1d(claim.lipschitz).tolist()]
     fine = all(isinstance(x, float) and math.isfinite(x) and x >= 0 for x in numbers)
     require(fine, "a claim has a term that is no finite number at or above zero")
 
 
-def _score_errors(table: Table, reach: Reach, features: int, dtype: str) -> list[arb]:
+def _score_errors(table: StoredTable, reach: Reach, features: int, dtype: str) -> list[arb]:
     """beta (sum of (w_r)(kappa_j x_r) + lam_j y + c_j): a key rounds, its product with w, and up to d + 1 additions."""
     u, tiny, beta = UNIT[dtype], SMALLEST[dtype], arb(table.beta)
     grown = (1 + u) ** (features + 3) - 1
@@ -150,7 +150,7 @@ def summand_holds(of: Tables) -> None:
     claim, expected = of.summand.claim, to_text(of.formula)
     require(claim.formula == expected, f"the tables must compute {expected!r}, but the claim is {claim.formula!r}")
     covers_itself(of)
-    if isinstance(claim, VectorClaim):
+    if isinstance(claim, VectorLeaf):
         require(claim.rule == "taylor", f"no rule {claim.rule!r}")
         head_holds(_examiner(of, claim), claim)
         return
@@ -160,7 +160,7 @@ def summand_holds(of: Tables) -> None:
 def covers_itself(of: Tables) -> None:
     """The boxes of a claim cover all that it is about, and nothing of the tables overflows there."""
     claim, dtype = of.summand.claim, of.heads[0].dtype
-    if isinstance(claim, VectorClaim):
+    if isinstance(claim, VectorLeaf):
         claims_a_box(claim, 2)
         require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
         return
@@ -175,7 +175,7 @@ def tables_cost(of: Tables) -> Terms:
     covers_itself(of)
     leakage = rounding = arb(0)
     approximation = claim.terms.approximation
-    if isinstance(claim, VectorClaim):
+    if isinstance(claim, VectorLeaf):
         examiner = _examiner(of, claim)
         rounding = largest(examiner.examine(a, b).terms["rounding"] for a, b in claim.boxes.tolist())
     elif claim.rule == "nearest":
@@ -192,7 +192,7 @@ def tables_cost(of: Tables) -> Terms:
     return Terms(approximation, float_above(leakage), float_above(rounding))
 
 
-def _worst_rounding(of: Tables, claim: LayerClaim) -> arb:
+def _worst_rounding(of: Tables, claim: Leaf) -> arb:
     """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
 
     def found(a: float, b: float) -> arb:
@@ -217,7 +217,7 @@ def largest_size(of: Tables) -> arb:
     by_values = arb(claim.terms.approximation) + claim.terms.leakage
     for table in of.tables:
         by_values += abs(arb(table.weight)) * float(np.abs(table.v).max()) + abs(arb(table.mean))
-    names = ("s0", "s1") if isinstance(claim, VectorClaim) else ("s",)
+    names = ("s0", "s1") if isinstance(claim, VectorLeaf) else ("s",)
     by_range = arb(0)
     for a, b in claim.boxes.reshape(len(claim.boxes), 2, -1).tolist():
         lines = {name: (arb(x).union(arb(y)), arb(0)) for name, x, y in zip(names, a, b, strict=True)}
@@ -229,7 +229,7 @@ def _layer(of: Tables) -> OneLayer:
     return OneLayer(of.heads, [table.beta for table in of.tables], 0.0, 1.0, 0.0, 0.0)
 
 
-def _examiner(of: Tables, claim: VectorClaim) -> Examiner:
+def _examiner(of: Tables, claim: VectorLeaf) -> Examiner:
     table = of.tables[0]
     must(len(of.tables) == 1 and table.weight == 1, "two variables go with one table of weight 1")
     stored = VectorHead(of.slopes, of.heads[0], [0.0, 0.0], [1.0, 1.0], 0.0, table.beta)

@@ -25,7 +25,7 @@ from weightwright.claims.prompt import OnePass, one_pass_in_words
 from weightwright.claims.target import Composite
 from weightwright.compiler.compile import Compiled, without_jumps
 from weightwright.compiler.loop.proven_rules import looped, side_by_side, traced_rule
-from weightwright.compiler.loop.rehearsal import AT_ONCE, Rehearsal, rehearsed, stays
+from weightwright.compiler.loop.rehearsal import AT_ONCE, RuleRehearsal, rehearsed, stays
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.compiler.lowering.ranges import Limit
 from weightwright.enclosures.balls.series import working_precision
@@ -52,7 +52,7 @@ def measured_rule(
     examples: Box,
     state: Box,
     tol: float,
-    rehearsal: Rehearsal,
+    rehearsal: RuleRehearsal,
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
     """The rule, `steps` times in a loop, as `compile_rule` builds it, but for the rehearsal's examples and for states
@@ -120,8 +120,8 @@ def _seen(network: Network, composite: Composite, claim: OnePass, box: Box, prom
 
 def _largest(one: AttentionNetwork, composite: Composite, prompts: Floats) -> float:
     """The largest error on any prompt, rounded up."""
-    assert isinstance(composite.ridge, Graph)
-    target = GraphTarget(composite, composite.ridge, prompts.shape[1:], first=True)
+    assert isinstance(composite.target, Graph)
+    target = GraphTarget(composite, composite.target, prompts.shape[1:], first=True)
     inputs = prompts.reshape(len(prompts), -1)
     with torch.no_grad():
         parts = [one(part)[:, 0] for part in torch.tensor(prompts).split(AT_ONCE)]

@@ -22,7 +22,7 @@ from weightwright.box import Box
 from weightwright.certify import certified_one_pass
 from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
 from weightwright.claims.prompt import OnePass
-from weightwright.claims.target import UNREAD, Composite, PartClaim
+from weightwright.claims.target import UNREAD, Composite, TableClaim
 from weightwright.compiler.compile import proven, without_jumps
 from weightwright.compiler.lowering.lower import Lowered
 from weightwright.errors import FormulaError, ToleranceError, UnsupportedOperation
@@ -144,7 +144,7 @@ def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[
     rule = the_rule(graph, s)
     needed = tokens_read(rule)
     parts = tuple(dataclasses.replace(part, units=_read(part, rule, needed)) for part in lowered.composite.parts)
-    return network, dataclasses.replace(lowered.composite, ridge=rule, parts=parts)
+    return network, dataclasses.replace(lowered.composite, target=rule, parts=parts)
 
 
 def tokens_read(graph: Graph) -> Bools:
@@ -161,7 +161,7 @@ def tokens_read(graph: Graph) -> Bools:
     return read
 
 
-def _read(part: PartClaim, graph: Graph, read: Bools) -> tuple[int, ...]:
+def _read(part: TableClaim, graph: Graph, read: Bools) -> tuple[int, ...]:
     """The part's units, where anybody reads them."""
     n, K = graph.tokens or 1, len(graph.nodes)
 

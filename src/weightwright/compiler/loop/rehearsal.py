@@ -28,7 +28,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class RuleRehearsal:
     """examples: (n, features). states: (count, s), what the passes of the plain rule began with. room: what is added to
     every range on either side, of its width."""
 
@@ -57,7 +57,7 @@ def width(rows: Floats) -> Floats:
     return np.where(hi > lo, _widths(lo, hi), np.maximum(np.abs(hi), 1.0))
 
 
-def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> dict[int, Limit]:
+def rehearsed(graph: Graph, rehearsal: RuleRehearsal, lo: Floats, hi: Floats) -> dict[int, Limit]:
     """Ends of all columns on all tokens: what the plain run and states near it, between lo and hi, make of them, and
     room on either side; but no farther than where a function of the column would be much steeper."""
     seen = _reach(graph, rehearsal, rehearsal.states)
@@ -75,7 +75,7 @@ def rehearsed(graph: Graph, rehearsal: Rehearsal, lo: Floats, hi: Floats) -> dic
     return found
 
 
-def stays(graph: Graph, rehearsal: Rehearsal, states: Floats, limits: Mapping[int, Limit]) -> Bools:
+def stays(graph: Graph, rehearsal: RuleRehearsal, states: Floats, limits: Mapping[int, Limit]) -> Bools:
     """(count,): from which of these states all columns stay within their limits."""
     return inside(_reach(graph, rehearsal, states), limits)
 
@@ -89,7 +89,7 @@ def inside(reach: tuple[Floats, Floats], limits: Mapping[int, Limit]) -> Bools:
     return fine
 
 
-def _reach(graph: Graph, rehearsal: Rehearsal, states: Floats) -> tuple[Floats, Floats]:
+def _reach(graph: Graph, rehearsal: RuleRehearsal, states: Floats) -> tuple[Floats, Floats]:
     """(columns, count) each: the least and the most of any token."""
     found = []
     with np.errstate(all="ignore"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.claims.graph import AFFINE, INPUT, MIX, SOFTMAX, Graph
-from weightwright.compiler.lowering.fusing import Plan
+from weightwright.compiler.lowering.fusing import FusingPlan
 from weightwright.numbers import Floats
 
 
@@ -30,7 +30,7 @@ class Forms:
     Basis number c < d is input feature c; basis number d + i is the plan's unit i.
     """
 
-    def __init__(self, graph: Graph, plan: Plan, features: int) -> None:
+    def __init__(self, graph: Graph, plan: FusingPlan, features: int) -> None:
         self.graph, self.plan, self.d = graph, plan, features
         self.n = graph.tokens or 1
         self.size = features + len(plan.units)
@@ -88,7 +88,7 @@ class Forms:
         return Form(weights, constants)
 
 
-def softmaxes(graph: Graph, plan: Plan) -> dict[tuple[int, ...], dict[int, int]]:
+def softmaxes(graph: Graph, plan: FusingPlan) -> dict[tuple[int, ...], dict[int, int]]:
     """The softmaxes by their arguments, each with the column of every entry that is needed."""
     found: dict[tuple[int, ...], dict[int, int]] = {}
     for unit in plan.units:
@@ -98,6 +98,6 @@ def softmaxes(graph: Graph, plan: Plan) -> dict[tuple[int, ...], dict[int, int]]
     return found
 
 
-def mixes(graph: Graph, plan: Plan) -> list[int]:
+def mixes(graph: Graph, plan: FusingPlan) -> list[int]:
     """The units that mix tokens."""
     return [unit for unit in plan.units if graph.nodes[unit].op == MIX]

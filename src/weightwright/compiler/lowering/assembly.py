@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weightwright.approximation.table import Part
+from weightwright.approximation.table import CertifiedTable
 from weightwright.claims.graph import MIX, PRODUCT, Fused, SoftmaxClaim, square_units, units
-from weightwright.claims.target import Composite, PartClaim
+from weightwright.claims.target import Composite, TableClaim
 from weightwright.compiler.lowering.affine_forms import softmaxes
 from weightwright.compiler.lowering.cells import Cell, Cells
 from weightwright.compiler.lowering.stream_registers import Mixing, Registers, mixings
@@ -46,7 +46,7 @@ class _Assembly:
             farthest,
         )
         self.layers = [list[Head]() for _ in range(max(self.depth.values(), default=-1) + 1)]
-        self.parts: list[PartClaim] = []
+        self.parts: list[TableClaim] = []
         self.chosen: list[SoftmaxClaim] = []
 
     def result(self) -> tuple[Network, Composite]:
@@ -111,7 +111,7 @@ class _Assembly:
             named = [square_units(self.graph, unit, token)[index] for token in range(self.forms.n)]
             self._part(unit, square, (side, unit), self._row(unit, index), named)
 
-    def _part(self, unit: int, part: Part, cell: Cell, row: Floats, named: Sequence[int]) -> None:
+    def _part(self, unit: int, part: CertifiedTable, cell: Cell, row: Floats, named: Sequence[int]) -> None:
         layer = self.layers[self.depth[unit]]
         first, place = len(layer), self._place(cell)
         label = self.graph.nodes[unit].label

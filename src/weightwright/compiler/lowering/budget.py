@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.claims.graph import MIX, PRODUCT, SOFTMAX, ProductClaim
-from weightwright.compiler.lowering.ranges import Ranges
+from weightwright.compiler.lowering.ranges import ColumnRanges
 from weightwright.enclosures.intervals.formulas import PARTS, enclosed
 from weightwright.numbers import UNIT, Floats
 
@@ -23,7 +23,7 @@ BITS = 20
 LEAST = 2.0**-40
 
 
-def product_claim(unit: int, ranges: Ranges, off: tuple[float, float], lemma: int) -> ProductClaim:
+def product_claim(unit: int, ranges: ColumnRanges, off: tuple[float, float], lemma: int) -> ProductClaim:
     """How a product becomes two squares of numbers in [-1, 1]; off: what the two factors may be off by."""
     of = ranges.forms.graph.nodes[unit].of
     ends = [(float(lo.min()), float(hi.max())) for lo, hi in (ranges.of(c) for c in of)]
@@ -60,7 +60,7 @@ class Slopes:
     factors: dict[int, tuple[float, float]]  # product -> for each of its two factors
 
     @classmethod
-    def over(cls, ranges: Ranges) -> Slopes:
+    def over(cls, ranges: ColumnRanges) -> Slopes:
         forms = ranges.forms
         functions, factors = {}, {}
         for unit in forms.plan.units:
@@ -77,7 +77,7 @@ class Slopes:
         return cls(functions, factors)
 
 
-def sensitivities(ranges: Ranges, slopes: Slopes) -> tuple[dict[int, float], int]:
+def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float], int]:
     """For every unit what an error of 1 in it, on all tokens, moves an output by at most; and how many heads can err
     on the way to one output."""
     forms = ranges.forms
@@ -130,7 +130,7 @@ def shares(tol: float, sensitivity: dict[int, float], heads: int) -> dict[int, f
 class Errors:
     """What every column may be off by, from what every unit's own heads are off by."""
 
-    def __init__(self, ranges: Ranges, slopes: Slopes, own: dict[int, float], dtype: str) -> None:
+    def __init__(self, ranges: ColumnRanges, slopes: Slopes, own: dict[int, float], dtype: str) -> None:
         self.ranges, self.unit = ranges, UNIT[dtype]
         forms, self.basis = ranges.forms, np.zeros_like(ranges.lo)  # (tokens, d + units)
         self.size = np.maximum(abs(ranges.lo), abs(ranges.hi))

@@ -17,7 +17,7 @@ from weightwright.claims.certificate import constant
 from weightwright.claims.graph import AFFINE, Graph, Node
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
-from weightwright.compiler.lowering.ranges import Limit, Ranges
+from weightwright.compiler.lowering.ranges import ColumnRanges, Limit
 from weightwright.compiler.lowering.undefined import defined_ranges
 from weightwright.expressions import Apply, parse, to_text
 from weightwright.expressions.nodes import Expression, Variable
@@ -35,15 +35,15 @@ def by_logarithms(graph: Graph, lo: Floats, hi: Floats) -> tuple[Graph, dict[int
     chosen = {p for p, lemma in ranges.lemmas.items() if float(ranges.of(graph.nodes[p].of[lemma.index])[0].min()) > 0}
     if not chosen:
         return None
-    writer = _Writer(graph, ranges)
+    writer = _LogWriter(graph, ranges)
     for column in range(len(graph.nodes)):
         writer.product(column) if column in chosen else writer.copy(column)
     outputs = tuple(writer.place[column] for column in graph.outputs)
     return Graph(graph.name, tuple(writer.nodes), outputs, graph.matrices, graph.tokens), writer.limits
 
 
-class _Writer:
-    def __init__(self, graph: Graph, ranges: Ranges) -> None:
+class _LogWriter:
+    def __init__(self, graph: Graph, ranges: ColumnRanges) -> None:
         self.graph, self.ranges = graph, ranges
         self.nodes: list[Node] = []
         self.place: dict[int, int] = {}

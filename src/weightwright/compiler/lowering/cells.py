@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.approximation.table import Part
+from weightwright.approximation.table import CertifiedTable
 from weightwright.claims.graph import INPUT, PRODUCT, ProductClaim
 from weightwright.compiler.lowering.affine_forms import Form, Forms
 from weightwright.numbers import Floats
@@ -23,7 +23,13 @@ class Cells:
     two squares of a product.
     """
 
-    def __init__(self, forms: Forms, parts: dict[int, Part], products: dict[int, ProductClaim], square: Part | None):
+    def __init__(
+        self,
+        forms: Forms,
+        parts: dict[int, CertifiedTable],
+        products: dict[int, ProductClaim],
+        square: CertifiedTable | None,
+    ):
         self.forms, self.parts, self.products, self.square = forms, parts, products, square
         pairs = [(u, i) for u in forms.plan.units for i in range(1 + (u in products))]
         self.sources = {pair: forms.d + i for i, pair in enumerate(pairs)}

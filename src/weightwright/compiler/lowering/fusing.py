@@ -28,7 +28,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FusingPlan:
     """The columns that heads compute, in order, and how: a function of one column, or the kind of the node."""
 
     units: tuple[int, ...]
@@ -44,7 +44,7 @@ def direct(node: Node, base: int) -> bool:
     return node.op not in KINDS and node.of[0] == base
 
 
-def fuse(graph: Graph, apart: Set[int] = frozenset()) -> Plan:
+def fuse(graph: Graph, apart: Set[int] = frozenset()) -> FusingPlan:
     """Every column that the outputs need as a head, computed from the lowest column that it depends on alone.
 
     apart: columns that are computed step by step.
@@ -66,7 +66,7 @@ def fuse(graph: Graph, apart: Set[int] = frozenset()) -> Plan:
             functions[k] = Function(node.of[0], node.op)
         needed.update(node.of)
     units = tuple(k for k in sorted(needed) if graph.nodes[k].op not in (INPUT, AFFINE))
-    return Plan(units, dict(sorted(functions.items())))
+    return FusingPlan(units, dict(sorted(functions.items())))
 
 
 def _dominators(graph: Graph) -> list[int | None]:

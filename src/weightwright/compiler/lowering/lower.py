@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.approximation.shared_tables import Wish, relative_squares, shared_parts, table
-from weightwright.approximation.table import Part
+from weightwright.approximation.table import CertifiedTable
 from weightwright.box import Box
 from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
@@ -18,7 +18,7 @@ from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.assembly import assemble
 from weightwright.compiler.lowering.budget import Errors, Slopes, product_claim, sensitivities, shares
 from weightwright.compiler.lowering.cells import Cells
-from weightwright.compiler.lowering.fusing import Plan, direct, fuse
+from weightwright.compiler.lowering.fusing import FusingPlan, direct, fuse
 from weightwright.compiler.lowering.ranges import Limit
 from weightwright.compiler.lowering.undefined import defined_ranges
 from weightwright.errors import DomainError, ToleranceError
@@ -50,8 +50,8 @@ class Lowered:
     composite: Composite
     costs: tuple[tuple[str, float], ...]
     estimate: float
-    parts: dict[int, Part]
-    squares: Part | None
+    parts: dict[int, CertifiedTable]
+    squares: CertifiedTable | None
 
 
 def lower(
@@ -110,7 +110,7 @@ class _Attempt:
     """One choice of which chains are fused."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
+        self, graph: Graph, plan: FusingPlan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
         progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
@@ -123,8 +123,8 @@ class _Attempt:
         self.asked = self._sensible(shares(self._aim(), self.sensitivity, heads))
         self.multiplied = [u for u in plan.units if u not in plan.functions and graph.nodes[u].op == PRODUCT]
         self.products: dict[int, ProductClaim] = {}
-        self.parts: dict[int, Part] = {}
-        self.square: Part | None = None
+        self.parts: dict[int, CertifiedTable] = {}
+        self.square: CertifiedTable | None = None
         self.errors = Errors(self.ranges, self.slopes, self.asked, dtype)
 
     def _aim(self) -> float:
@@ -154,7 +154,7 @@ class _Attempt:
             failed = self._failed(found)
             if failed:
                 return failed
-            self.parts = {unit: part for unit, part in found.items() if isinstance(part, Part)}
+            self.parts = {unit: part for unit, part in found.items() if isinstance(part, CertifiedTable)}
             self.square = self._squares()
             self.errors = Errors(self.ranges, self.slopes, self._own(), self.dtype)
             if self._covered():
@@ -169,8 +169,8 @@ class _Attempt:
         return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed)
 
     def _small_squares(
-        self, wishes: list[Wish], found: dict[int, Part | ToleranceError]
-    ) -> dict[int, Part | ToleranceError]:
+        self, wishes: list[Wish], found: dict[int, CertifiedTable | ToleranceError]
+    ) -> dict[int, CertifiedTable | ToleranceError]:
         """In few bits, squares whose sum is divided by need an error that falls with them."""
         squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
         if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares:
@@ -182,7 +182,7 @@ class _Attempt:
             return found
         return found | dict.fromkeys(squares, part)
 
-    def _squares(self) -> Part | None:
+    def _squares(self) -> CertifiedTable | None:
         """All products share the squares of numbers in [-1, 1], at the smallest tolerance of any."""
         if not self.products:
             return None
@@ -197,7 +197,7 @@ class _Attempt:
     def _fused(self, unit: int) -> bool:
         return not direct(self.graph.nodes[unit], self.plan.functions[unit].base)
 
-    def _failed(self, found: dict[int, Part | ToleranceError]) -> set[int]:
+    def _failed(self, found: dict[int, CertifiedTable | ToleranceError]) -> set[int]:
         """Fused chains whose table is too large or too bad."""
         return {
             unit

@@ -45,7 +45,7 @@ class Lemma:
 
 
 @dataclass
-class Ranges:
+class ColumnRanges:
     """The intervals on one box: of the basis (inputs and units), and of any column."""
 
     forms: Forms
@@ -117,11 +117,11 @@ class Evaluator:
         self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
         self.groups = _groups(forms)
 
-    def on(self, lo: Floats, hi: Floats) -> Ranges:
+    def on(self, lo: Floats, hi: Floats) -> ColumnRanges:
         """lo, hi: (tokens, d). Raises Undefined."""
         ends = np.zeros((2, self.forms.n, self.forms.size))
         ends[0, :, : self.forms.d], ends[1, :, : self.forms.d] = lo, hi
-        ranges = Ranges(self.forms, self.wide, ends[0], ends[1], limits=self.limits, outward=self.outward)
+        ranges = ColumnRanges(self.forms, self.wide, ends[0], ends[1], limits=self.limits, outward=self.outward)
         for units in self.groups:
             if units[0] in self.forms.plan.functions:
                 _functions(ranges, units)
@@ -147,7 +147,7 @@ def _groups(forms: Forms) -> list[list[int]]:
     return [units for _, units in sorted(groups.items(), key=lambda item: item[0][0])]
 
 
-def _functions(ranges: Ranges, units: list[int]) -> None:
+def _functions(ranges: ColumnRanges, units: list[int]) -> None:
     """The same formula of several columns."""
     functions = ranges.forms.plan.functions
     lo, hi = (np.array(ends) for ends in zip(*(ranges.of(functions[u].base) for u in units), strict=True))
@@ -160,7 +160,7 @@ def _functions(ranges: Ranges, units: list[int]) -> None:
         ranges.hold(unit, *ends)
 
 
-def _softmax(ranges: Ranges, units: list[int]) -> None:
+def _softmax(ranges: ColumnRanges, units: list[int]) -> None:
     """An entry is largest where its own argument is largest and the others smallest."""
     forms = ranges.forms
     node = forms.graph.nodes[units[0]]
@@ -172,7 +172,7 @@ def _softmax(ranges: Ranges, units: list[int]) -> None:
     ranges.hold(units[0], np.maximum(least * (1 - OUTWARD), 0.0), np.minimum(most * (1 + OUTWARD), 1.0))
 
 
-def _product(ranges: Ranges, unit: int) -> None:
+def _product(ranges: ColumnRanges, unit: int) -> None:
     forms = ranges.forms
     a, b = (Interval(*ranges.of(c)) for c in forms.graph.nodes[unit].of)
     interval = a * b
@@ -185,7 +185,7 @@ def _product(ranges: Ranges, unit: int) -> None:
     ranges.hold(unit, lo, hi)
 
 
-def _lemma(ranges: Ranges, product: int) -> Lemma | None:
+def _lemma(ranges: ColumnRanges, product: int) -> Lemma | None:
     """Whether one factor is a function of a sum of squares that holds the other's; see `ProductClaim`."""
     forms = ranges.forms
     of = forms.graph.nodes[product].of

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.table import Part
+from weightwright.approximation.table import CertifiedTable
 from weightwright.heads.registers import HIDDEN, Table
 from weightwright.network import Head, Sees
 from weightwright.numbers import Floats
@@ -76,7 +76,7 @@ class Registers:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[CertifiedTable],
         softmaxes: Sequence[int],  # sizes
         tokens: int,  # 0 where none are mixed
         cells: Sequence[str],
@@ -140,7 +140,7 @@ class Registers:
             held[:, self.register], held[1:, self.table], held[0, self.padding] = 1.0, 1.0, 1.0
         return held
 
-    def part_head(self, part: Part, index: int, source: int, row: Floats, role: str) -> Head:
+    def part_head(self, part: CertifiedTable, index: int, source: int, row: Floats, role: str) -> Head:
         """The head of one of a part's tables, on the cell `source`; its result goes to all coordinates of the row."""
         key = id(part), index
         table, column = self._tables[key], self._columns[key]

@@ -18,7 +18,7 @@ from flint import arb
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
-from weightwright.compiler.lowering.ranges import Evaluator, Lemma, Limit, Ranges, Undefined
+from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator, Lemma, Limit, Undefined
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.enclosures.intervals.formulas import enclosed
 from weightwright.errors import FormulaError
@@ -43,10 +43,10 @@ class UnclearError(FormulaError):
 
 
 @dataclass
-class RangesByPart(Ranges):
+class RangesByPart(ColumnRanges):
     """Ranges that were found part by part; a column's range holds those on all parts."""
 
-    parts: list[Ranges] = field(default_factory=list)
+    parts: list[ColumnRanges] = field(default_factory=list)
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         ends = np.array([part.of(column) for part in self.parts])
@@ -55,7 +55,7 @@ class RangesByPart(Ranges):
 
 def defined_ranges(
     forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, Limit] = {}
-) -> tuple[Ranges, tuple[int, ...]]:
+) -> tuple[ColumnRanges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
@@ -152,7 +152,7 @@ def _too_large(forms: Forms, found: Undefined) -> bool:
         return all(y.is_finite() for y in exact) and any(abs(y) > sys.float_info.max for y in exact)
 
 
-def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[int, ...]] | None:
+def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[ColumnRanges, tuple[int, ...]] | None:
     """Cut the domain along the input that helps most, again and again, until every part has ranges."""
     used = _used(evaluator.forms)
     splits = np.ones(lo.size, dtype=int)
@@ -173,7 +173,7 @@ def _split(evaluator: Evaluator, lo: Floats, hi: Floats) -> tuple[Ranges, tuple[
         splits = min(trials, key=lambda trial: trial[0])[1]
 
 
-def _lemmas(parts: list[Ranges]) -> dict[int, Lemma]:
+def _lemmas(parts: list[ColumnRanges]) -> dict[int, Lemma]:
     """The lemmas that hold on every part."""
     found = {}
     for product in set.intersection(*(set(part.lemmas) for part in parts)):
@@ -183,7 +183,7 @@ def _lemmas(parts: list[Ranges]) -> dict[int, Lemma]:
     return found
 
 
-def _on_parts(evaluator: Evaluator, lo: Floats, hi: Floats, splits: Floats) -> tuple[list[Ranges], int]:
+def _on_parts(evaluator: Evaluator, lo: Floats, hi: Floats, splits: Floats) -> tuple[list[ColumnRanges], int]:
     """The ranges on every part, and how many parts have none."""
     edges = [np.linspace(a, b, parts + 1) for a, b, parts in zip(lo.ravel(), hi.ravel(), splits, strict=True)]
     found, failed = [], 0

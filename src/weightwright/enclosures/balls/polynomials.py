@@ -1,6 +1,6 @@
 """The checker's Taylor polynomials in several variables, with ball coefficients (python-flint).
 
-A polynomial is a list of balls, one for each monomial of total degree at most `degree`, in the order of `Shape`.
+A polynomial is a list of balls, one for each monomial of total degree at most `degree`, in the order of `Degrees`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Polynomial = list[arb]
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class Degrees:
     """Monomials as tuples of exponents, lowest degree first, and which two make which."""
 
     degree: int
@@ -32,7 +32,7 @@ class Shape:
 
 
 @cache
-def shape(variables: int, degree: int) -> Shape:
+def shape(variables: int, degree: int) -> Degrees:
     """All monomials in so many variables up to the degree."""
     monomials = sorted(
         (e for e in product(range(degree + 1), repeat=variables) if sum(e) <= degree), key=lambda e: (sum(e), e)
@@ -40,10 +40,10 @@ def shape(variables: int, degree: int) -> Shape:
     place = {e: index for index, e in enumerate(monomials)}
     sums = ([tuple(x + y for x, y in zip(a, b, strict=True)) for b in monomials] for a in monomials)
     products = [[(j, place[total]) for j, total in enumerate(row) if total in place] for row in sums]
-    return Shape(degree, monomials, products)
+    return Degrees(degree, monomials, products)
 
 
-def multiply(a: Polynomial, b: Polynomial, within: Shape, first: int = 0) -> Polynomial:
+def multiply(a: Polynomial, b: Polynomial, within: Degrees, first: int = 0) -> Polynomial:
     """The product up to the degree; of b the coefficients from `first` on.
 
     Exact zeros are left out, also beside unknown coefficients: where the function has no derivatives of some order,
@@ -79,7 +79,7 @@ def expand(expression: Expression, names: Sequence[str], at: Sequence[arb], degr
 class _Rules:
     """What each operation does to polynomials of one shape."""
 
-    def __init__(self, within: Shape) -> None:
+    def __init__(self, within: Degrees) -> None:
         self.shape = within
         self.by_rule: dict[str, Callable[..., Polynomial]] = {
             "add": lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
@@ -152,7 +152,7 @@ class _Rules:
         return [a[0].max(b[0]), *slopes[1:]]
 
 
-def largest_on_box(polynomial: Polynomial, r: Sequence[arb], within: Shape) -> arb:
+def largest_on_box(polynomial: Polynomial, r: Sequence[arb], within: Degrees) -> arb:
     """An upper bound on |polynomial| for all t with |t_i| <= r_i: a polynomial lies between its Bernstein
     coefficients."""
     n, d = within.degree + 1, len(r)

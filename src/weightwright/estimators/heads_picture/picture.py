@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from weightwright.claims.certificate import rounded_up
-from weightwright.estimators.heads_picture.table_points import Table
+from weightwright.estimators.heads_picture.table_points import DrawnTable
 from weightwright.estimators.heads_picture.watched import Pattern, Watched, is_example, some_tokens, watched
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
 from weightwright.numbers import Floats
@@ -35,7 +35,7 @@ _WRITTEN = 36
 _NETWORK, _EXACT, _BOUND = "tab:blue", "0.55", "tab:red"
 
 
-class Fitted(Protocol):
+class FittedModel(Protocol):
     """What is drawn: a fitted estimator, as far as it is looked at here."""
 
     network_: AttentionNetwork
@@ -50,7 +50,7 @@ class Fitted(Protocol):
     def _read_off(self, state: Floats) -> Floats: ...
 
 
-def heads_picture(model: Fitted, path: str | os.PathLike[str] | None) -> Any:
+def heads_picture(model: FittedModel, path: str | os.PathLike[str] | None) -> Any:
     """The figure, or nothing where it is written to a file."""
     if path is None:
         require_matplotlib()
@@ -59,7 +59,7 @@ def heads_picture(model: Fitted, path: str | os.PathLike[str] | None) -> Any:
     return write_figure(path, lambda: heads_figure(model))
 
 
-def heads_figure(model: Fitted) -> Any:
+def heads_figure(model: FittedModel) -> Any:
     """A matplotlib figure of three rows: (a) the prompt; (b) tables and (c) attention; (d) the coefficients."""
     from matplotlib.figure import Figure
 
@@ -81,19 +81,19 @@ def heads_figure(model: Fitted) -> Any:
     return figure
 
 
-def _title(model: Fitted) -> str:
+def _title(model: FittedModel) -> str:
     tokens, features = len(_rows(model)), model.n_features_in_
     sizes = f"{features} feature{'s' * (features > 1)}, {tokens} token{'s' * (tokens > 1)}"
     return f"What each head does: {type(model).__name__}, {sizes}"
 
 
-def _rows(model: Fitted) -> Floats:
+def _rows(model: FittedModel) -> Floats:
     """The tokens of the prompt that hold an example."""
     prompt = model.prompt_.double().numpy()
     return prompt[is_example(prompt, model.network_.network.inputs)]
 
 
-def _prompt(part: Any, model: Fitted) -> None:
+def _prompt(part: Any, model: FittedModel) -> None:
     """The first tokens, a panel for each group of columns."""
     inputs = model.network_.network.inputs
     rows = _rows(model)
@@ -131,7 +131,7 @@ def _whole_ticks(axis: Any, count: int) -> None:
         axis.set_ticks([0])
 
 
-def _names(model: Fitted) -> list[str]:
+def _names(model: FittedModel) -> list[str]:
     """The features, and the 1 of the intercept."""
     given = getattr(model, "feature_names_in_", None)
     names = [f"x{i}" for i in range(model.n_features_in_)] if given is None else [str(name) for name in given]
@@ -139,7 +139,7 @@ def _names(model: Fitted) -> list[str]:
     return [*short, "1"] if model.fit_intercept else short
 
 
-def _tables(part: Any, tables: tuple[Table, ...]) -> None:
+def _tables(part: Any, tables: tuple[DrawnTable, ...]) -> None:
     """A column for each table: the function, which key answers, the error."""
     panels = part.subplots(3, len(tables), height_ratios=(3, 2.2, 1.8), sharex="col", squeeze=False)
     for column, table in zip(panels.T, tables, strict=True):
@@ -158,7 +158,7 @@ def _tables(part: Any, tables: tuple[Table, ...]) -> None:
     part.suptitle(f"(b) The {what} a table of keys and values", fontsize=13)
 
 
-def _function(axes: Any, table: Table) -> None:
+def _function(axes: Any, table: DrawnTable) -> None:
     axes.plot(table.s, table.exact, color=_EXACT, linewidth=5, alpha=0.6, label="exact")
     axes.plot(table.s, table.found, color=_NETWORK, linewidth=1.6, label="the head")
     low, high = axes.get_ylim()
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
     return re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
-def _keys(axes: Any, table: Table) -> None:
+def _keys(axes: Any, table: DrawnTable) -> None:
     """The weight of every key along the argument, and its value beside it."""
     keys = table.weights.shape[1]
     extent = (float(table.s[0]), float(table.s[-1]), keys - 0.5, -0.5)
@@ -203,7 +203,7 @@ def _keys(axes: Any, table: Table) -> None:
     bars.set_title("values", fontsize=9)
 
 
-def _error(axes: Any, table: Table) -> None:
+def _error(axes: Any, table: DrawnTable) -> None:
     errors = np.where(table.errors > 0, table.errors, np.nan)
     axes.plot(table.s, errors, color=_NETWORK, linewidth=1.2)
     axes.set_yscale("log")
@@ -247,7 +247,7 @@ def _written(axes: Any, weights: Floats) -> None:
         axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=colour)
 
 
-def _way(part: Any, model: Fitted, seen: Watched, letter: str) -> None:
+def _way(part: Any, model: FittedModel, seen: Watched, letter: str) -> None:
     """Every coefficient over the passes, and the distance to where they end under the proven bound."""
     from matplotlib import colormaps
 
@@ -273,7 +273,7 @@ def _way(part: Any, model: Fitted, seen: Watched, letter: str) -> None:
     part.suptitle(f"{letter} The same layers again and again: {seen.passes} passes", fontsize=13)
 
 
-def _distances(axes: Any, model: Fitted, seen: Watched) -> None:
+def _distances(axes: Any, model: FittedModel, seen: Watched) -> None:
     """From every state to the end, and from there to the optimum."""
     end = np.append(np.atleast_2d(model.coef_)[0], np.atleast_1d(model.intercept_)[0])
     found = np.linalg.norm([model._read_off(state) - end for state in seen.path], axis=1)

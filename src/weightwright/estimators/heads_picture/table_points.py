@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from weightwright.claims.leaf import LayerClaim
+from weightwright.claims.leaf import Leaf
 from weightwright.claims.prompt import Summand, argument_in_words
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
@@ -29,7 +29,7 @@ INSIDE = 1 - 2.0**-15
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class DrawnTable:
     """A function that a head looks up, along its argument. weights, values: (points, keys) and (keys,), of the table's
     first head. exact: the function itself. bound: what is proven of the error, None where nothing is. first, last: the
     arguments of the examples before the first pass and after the last."""
@@ -50,7 +50,7 @@ class Table:
         return np.abs(self.found - self.exact)
 
 
-def proven_tables(net: AttentionNetwork, x: Floats, y: Floats, states: tuple[Floats, Floats]) -> Iterator[Table]:
+def proven_tables(net: AttentionNetwork, x: Floats, y: Floats, states: tuple[Floats, Floats]) -> Iterator[DrawnTable]:
     """Of a certified network: each summand of the loss's slope. x, y: the examples. states: the first and the last."""
     assert net.certificate is not None
     assert net.certificate.prompted is not None
@@ -59,7 +59,7 @@ def proven_tables(net: AttentionNetwork, x: Floats, y: Floats, states: tuple[Flo
     for summand in net.certificate.prompted.summands:
         own, starts = starts[: summand.tables], starts[summand.tables :]
         claim, along = summand.claim, summand.along
-        if along is None or not isinstance(claim, LayerClaim):
+        if along is None or not isinstance(claim, Leaf):
             continue
         s, stream = _along(net, summand)
         found, weights, heights = _looked_up(net, own, stream, "g[0]")
@@ -68,7 +68,7 @@ def proven_tables(net: AttentionNetwork, x: Floats, y: Floats, states: tuple[Flo
         bound = math.nextafter(math.fsum((terms.approximation, terms.leakage, terms.rounding)), math.inf)
         exact = values(parse(summand.formula, ("x",)), s)
         argument = argument_in_words(along)
-        yield Table(summand.formula, argument, s, found, exact, weights, heights, bound, first, last)
+        yield DrawnTable(summand.formula, argument, s, found, exact, weights, heights, bound, first, last)
 
 
 def _has_blocks(layer: Layer) -> bool:
@@ -79,7 +79,7 @@ def _along(net: AttentionNetwork, summand: Summand) -> tuple[Floats, Floats]:
     """Arguments from one end of the table to the other, and tokens that have them, with u = (1, 0, ...)."""
     assert summand.along is not None
     assert net.certificate is not None
-    assert isinstance(summand.claim, LayerClaim)
+    assert isinstance(summand.claim, Leaf)
     claim, (a, b), names = summand.claim, summand.along, net.network.embed.coordinates
     s = _points(net, claim.lo / summand.scale, claim.hi / summand.scale)
     stream = np.zeros((POINTS, len(names)))
@@ -99,7 +99,9 @@ def _points(net: AttentionNetwork, lo: float, hi: float) -> Floats:
     return torch.tensor(s, dtype=net.dtype).double().numpy()
 
 
-def guarded_tables(net: AttentionNetwork, first: Mapping[int, Floats], last: Mapping[int, Floats]) -> Iterator[Table]:
+def guarded_tables(
+    net: AttentionNetwork, first: Mapping[int, Floats], last: Mapping[int, Floats]
+) -> Iterator[DrawnTable]:
     """Of a network whose tables are guarded, and nothing is proven. first, last: by the identity of a layer what went
     into it, one row for each example."""
     for layer, guard in guards_of(net):
@@ -115,7 +117,7 @@ def guarded_tables(net: AttentionNetwork, first: Mapping[int, Floats], last: Map
         formula = head.role.rsplit(" of ", 1)[0]
         argument = guard.what if not guard.shift else f"{guard.what} - {guard.shift:.3g}"
         at = (_arguments(X, guard) for X in (first[id(layer)], last[id(layer)]))
-        yield Table(formula, argument, s, found, values(parse(formula, ("x",)), s), weights, heights, None, *at)
+        yield DrawnTable(formula, argument, s, found, values(parse(formula, ("x",)), s), weights, heights, None, *at)
 
 
 def _arguments(X: Floats, guard: Guard) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.estimators.heads_picture.table_points import Table, guarded_tables, head_weights, proven_tables
+from weightwright.estimators.heads_picture.table_points import DrawnTable, guarded_tables, head_weights, proven_tables
 from weightwright.network import Attention, Head, Loop
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
@@ -44,7 +44,7 @@ class Watched:
     """path: (passes + 1, numbers of the answer), in the network's coordinates."""
 
     path: Floats
-    tables: tuple[Table, ...]
+    tables: tuple[DrawnTable, ...]
     patterns: tuple[Pattern, ...]
 
     @property
@@ -141,7 +141,7 @@ class _Streams:
         self.first.setdefault(key, arguments[0][0])
 
 
-def _tables(net: AttentionNetwork, prompt: torch.Tensor, seen: _Seen) -> Iterator[Table]:
+def _tables(net: AttentionNetwork, prompt: torch.Tensor, seen: _Seen) -> Iterator[DrawnTable]:
     rows, inputs = prompt.double().numpy(), net.network.inputs
     own = is_example(rows, inputs)
     if net.certificate is not None and net.certificate.prompted is not None:

@@ -101,7 +101,7 @@ def planned(contexts: HuberContexts, tol: float, max_steps: int) -> HuberPlan:
     return HuberPlan(tuple(stages), settled, unfinished=len(which) > 0 and not settled)
 
 
-def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, Rehearsal]:
+def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, HuberRehearsal]:
     """Until sigma is half or twice what it was, with a step for half of it and every sample counted."""
     sizes = _sizes(contexts, theta)
     L = NEAR * _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
@@ -113,7 +113,7 @@ def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -
     return _steps(L, sizes), EASY, run
 
 
-def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, Rehearsal]:
+def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -> tuple[Floats, float, HuberRehearsal]:
     """Until the changes are below tol, or as many steps as there may be; or until sigma leaves after all."""
     sizes = _sizes(contexts, theta)
     everyone = _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
@@ -139,7 +139,7 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
     return step, chosen, best
 
 
-def _worth(contexts: HuberContexts, run: Rehearsal, trial: Rehearsal) -> tuple[int, float]:
+def _worth(contexts: HuberContexts, run: HuberRehearsal, trial: HuberRehearsal) -> tuple[int, float]:
     """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down than the
     trial, else few steps until it would arrive."""
     if run.end == "done":
@@ -149,7 +149,7 @@ def _worth(contexts: HuberContexts, run: Rehearsal, trial: Rehearsal) -> tuple[i
     return 2, run.needed
 
 
-def _stage(which: Indices, step: Floats, condition: float, run: Rehearsal) -> Stage:
+def _stage(which: Indices, step: Floats, condition: float, run: HuberRehearsal) -> Stage:
     needed = run.steps if run.end != "limit" or math.isinf(run.needed) else math.ceil(min(run.needed, 1e15))
     return Stage(which, step, condition, needed, run.lowest, run.highest, run.reach)
 
@@ -194,7 +194,7 @@ def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, fl
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class HuberRehearsal:
     """end: "done" below the tolerance, "left" where sigma is far from its start, "lost" where it is nearly 0, "limit"
     after so many steps. steps: that were taken. needed: until the tolerance, infinite if there was none."""
 
@@ -209,7 +209,7 @@ class Rehearsal:
 
 def rehearsed(
     contexts: HuberContexts, theta: Floats, step: Floats, condition: float, steps: int, tol: float
-) -> Rehearsal:
+) -> HuberRehearsal:
     """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or until sigma
     is far from where it was."""
     w = p = theta
@@ -241,7 +241,7 @@ def rehearsed(
                     break
     if tol and end == "limit":
         needed = _extrapolated(steps, halfway, change, tol)
-    return Rehearsal(p, end, k, needed, lowest, highest, reach)
+    return HuberRehearsal(p, end, k, needed, lowest, highest, reach)
 
 
 def _change(new: Floats, old: Floats) -> float:

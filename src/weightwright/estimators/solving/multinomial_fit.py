@@ -22,7 +22,7 @@ from weightwright.estimators.solving.solve import (
     Data,
     Penalties,
     Settings,
-    Shown,
+    ShownRun,
     Solved,
     of_one_scale,
     warn_of_early_stop,
@@ -104,7 +104,7 @@ def multinomial_solved(problems: Sequence[Data], classes: int, penalties: Penalt
         np.repeat(fixed.remaining, classes),
         np.repeat(contexts.units, classes, axis=0),
         fixed.network,
-        shown=Shown(
+        shown=ShownRun(
             [
                 prompt
                 for prompt in _prompts(contexts, plan.step, contexts.start, settings.dtype)

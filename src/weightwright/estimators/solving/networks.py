@@ -38,7 +38,7 @@ MOST_SAMPLES = 2**13
 
 
 @dataclass(frozen=True)
-class Design:
+class NetworkDesign:
     """All that a network is made from."""
 
     loss: Loss
@@ -55,20 +55,20 @@ class Design:
 
 
 @functools.lru_cache(maxsize=16)
-def network_of(design: Design) -> AttentionNetwork:
+def network_of(design: NetworkDesign) -> AttentionNetwork:
     slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
     algorithm = named(design.kind, design.condition, np.array(design.shrink), design.dtype)
     return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
 
 
-def _steepest(design: Design) -> float:
+def _steepest(design: NetworkDesign) -> float:
     """The largest slope, about."""
     if design.loss.name == "squared":
         return design.reach[0]
     return math.exp(design.reach[0]) if design.loss.name == "poisson" else 1.0
 
 
-def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> Design:
+def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> NetworkDesign:
     """The design for these contexts; sizes are rounded up to powers of two."""
     values = plan.step[:, None, None] * contexts.pulls
     largest = ROOM * float(np.abs(contexts.targets).max())
@@ -79,7 +79,7 @@ def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None,
         value=power_above(float(np.abs(values).max())),
         tau=power_above(float((plan.step[:, None] * contexts.l1).max())) if contexts.has_l1 else 0.0,
     )
-    return Design(
+    return NetworkDesign(
         loss=contexts.loss,
         kind=plan.kind,
         condition=plan.condition,
@@ -174,7 +174,7 @@ def repeated(
             return Fixed(theta, total, remaining, net)
 
 
-def _run(contexts: Contexts, plan: Plan, design: Design, theta: Floats) -> tuple[Floats, AttentionNetwork]:
+def _run(contexts: Contexts, plan: Plan, design: NetworkDesign, theta: Floats) -> tuple[Floats, AttentionNetwork]:
     for _ in range(TRIES):
         net = network_of(design)
         try:

@@ -57,7 +57,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ShownRun:
     """prompts: (samples, inputs) each, on which the network starts. scalings: what makes coefficients of states."""
 
     prompts: Sequence[torch.Tensor]
@@ -76,7 +76,7 @@ class Solved:
     remaining: Floats
     units: Floats  # (B, D): what a scaled coefficient of 1 is in the original coordinates
     network: AttentionNetwork
-    shown: Shown | None = field(default=None, kw_only=True)
+    shown: ShownRun | None = field(default=None, kw_only=True)
 
 
 def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, settings: Settings) -> Solved:
@@ -87,10 +87,10 @@ def solved(problems: Sequence[Data], loss_name: str, penalties: Penalties, setti
     how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
     if isinstance(plan, Inversion):
         fixed = run_newton_schulz(contexts, plan, *how)
-        shown = Shown(*first_prompts(contexts, plan, scalings, settings.dtype))
+        shown = ShownRun(*first_prompts(contexts, plan, scalings, settings.dtype))
     else:
         fixed = run_to_fixed_point(contexts, plan, *how)
-        shown = Shown(list(prompts(fixed.network, contexts, plan.step, contexts.start)), scalings)
+        shown = ShownRun(list(prompts(fixed.network, contexts, plan.step, contexts.start)), scalings)
     back = [scaling.coefficients(theta) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
     return Solved(
         np.stack([coef for coef, _ in back]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from weightwright.claims.certificate import LayerClaim
+from weightwright.claims.certificate import Leaf
 from weightwright.incontext.networks.blocks import Layout, table_layers
 from weightwright.incontext.networks.slopes import Slope
 from weightwright.network import Attention, Head, Layer, Linear, Loop, Network, Sees, Term
@@ -35,14 +35,14 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Part:
+class GuardedLayers:
     """Some layers of a pass, and guards for those where a table begins."""
 
     layers: tuple[Layer, ...]
     guards: tuple[tuple[Layer, Guard], ...] = ()
 
-    def __add__(self, other: Part) -> Part:
-        return Part(self.layers + other.layers, self.guards + other.guards)
+    def __add__(self, other: GuardedLayers) -> GuardedLayers:
+        return GuardedLayers(self.layers + other.layers, self.guards + other.guards)
 
 
 def multiplied(
@@ -52,7 +52,7 @@ def multiplied(
     value: Sequence[int],
     target: Sequence[int],
     fresh: Sequence[str] = (),
-) -> Part:
+) -> GuardedLayers:
     """Every token gets f(q . k) times what stands in the coordinates `value`, added to `target`. fresh: groups that are
     0 from here on."""
     layers: list[Layer] = []
@@ -61,10 +61,12 @@ def multiplied(
         new = table_layers(layout, table, argument.query, argument.key, value, target, fresh=() if layers else fresh)
         guards.append((new[0], one))
         layers += new
-    return Part(tuple(layers), tuple(guards))
+    return GuardedLayers(tuple(layers), tuple(guards))
 
 
-def looked_up(layout: Layout, function: Slope, argument: Argument, target: int, first: int) -> tuple[Part, Floats]:
+def looked_up(
+    layout: Layout, function: Slope, argument: Argument, target: int, first: int
+) -> tuple[GuardedLayers, Floats]:
     """Every token gets f(q) of one number q, added to `target`, with the registers from `first` on that hold its table
     in the group "held". Nothing is multiplied, so tokens need no keys of their own: much cheaper than `multiplied`."""
     held, heads, rows = layout.at["held"], [], []
@@ -80,7 +82,7 @@ def looked_up(layout: Layout, function: Slope, argument: Argument, target: int, 
         rows.append(registers)
         first += table.size
     layer = Attention(layout.names, tuple(heads))
-    return Part((layer,), tuple((layer, one) for one in _guards(function, argument))), np.concatenate(rows)
+    return GuardedLayers((layer,), tuple((layer, one) for one in _guards(function, argument))), np.concatenate(rows)
 
 
 def _guards(function: Slope, argument: Argument) -> list[Guard]:
@@ -88,7 +90,7 @@ def _guards(function: Slope, argument: Argument) -> list[Guard]:
     guards = []
     for summand in function.summands:
         claim = summand.claim
-        assert isinstance(claim, LayerClaim)
+        assert isinstance(claim, Leaf)
         lo, hi = claim.lo / summand.scale, claim.hi / summand.scale
         one = Guard(argument.what, argument.query, tuple(argument.key), lo, hi, argument.remedy, argument.shift)
         guards += [one] * summand.tables
@@ -101,8 +103,8 @@ def looped_network(
     constants: Mapping[str, Floats],
     registers: Floats | None,
     steps: int,
-    one_pass: Part,
-    last: Part,
+    one_pass: GuardedLayers,
+    last: GuardedLayers,
     read: Linear,
     n: int,
     dtype: str,

@@ -38,7 +38,7 @@ import torch
 from weightwright.incontext.networks.blocks import Layout, gate
 from weightwright.incontext.networks.guarded import (
     Argument,
-    Part,
+    GuardedLayers,
     looked_up,
     looped_network,
     multiplied,
@@ -91,15 +91,15 @@ def huber_network(
     one_pass = (
         inverse
         + _scaled_residuals(layout, reach, head_tol, dtype)
-        + Part((_clip(layout, epsilon, dtype),))
+        + GuardedLayers((_clip(layout, epsilon, dtype),))
         + _slopes(layout, epsilon, head_tol, dtype)
-        + Part(pass_layers(layout, (), algorithm.cycle[0], n, dtype))
+        + GuardedLayers(pass_layers(layout, (), algorithm.cycle[0], n, dtype))
     )
     names = (*(f"w[{r}]" for r in range(d)), *(["intercept"] if intercept else []), "sigma")
     read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
     constants = {"one": np.ones((1, 1)), "own": np.ones((1, 1))}
     inputs = ["x", "y", "u", "v", "w", "p"]
-    return looped_network(layout, inputs, constants, registers, steps, one_pass, Part(()), read, n, dtype)
+    return looped_network(layout, inputs, constants, registers, steps, one_pass, GuardedLayers(()), read, n, dtype)
 
 
 def _layout(D: int) -> Layout:
@@ -108,7 +108,7 @@ def _layout(D: int) -> Layout:
     return Layout(given | {"one": None, "own": None, "held": 3, "f": None, "s": None, "psi": None, "g": D, "z": D})
 
 
-def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str) -> tuple[Part, Floats]:
+def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str) -> tuple[GuardedLayers, Floats]:
     """f = 1/sigma, and the registers: the gates' of zeros, then those of the table."""
     centre = float(rounded(np.array((lo + hi) / 2), dtype))
     sigma = Argument(
@@ -126,7 +126,7 @@ def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str
     return part, np.concatenate([np.zeros((1, layout.width)), rounded(rows, dtype)])
 
 
-def _scaled_residuals(layout: Layout, reach: float, tol: float | None, dtype: str) -> Part:
+def _scaled_residuals(layout: Layout, reach: float, tol: float | None, dtype: str) -> GuardedLayers:
     """s = (w . x + c - y) f."""
     at, query = layout.at, layout.reading("w")
     query[:, -1] = -layout.reading("one")[:, 0]  # y takes the place of sigma
@@ -148,7 +148,7 @@ def _clip(layout: Layout, epsilon: float, dtype: str) -> Attention:
     return Attention(layout.names, tuple(heads))
 
 
-def _slopes(layout: Layout, epsilon: float, tol: float | None, dtype: str) -> Part:
+def _slopes(layout: Layout, epsilon: float, tol: float | None, dtype: str) -> GuardedLayers:
     """g = (psi u, (1 - psi^2) v) of the clipped s."""
     at = layout.at
     clipped = Argument(

@@ -31,7 +31,7 @@ import numpy.typing as npt
 import torch
 
 from weightwright.incontext.networks.blocks import Layout
-from weightwright.incontext.networks.guarded import Part, looped_network, shares, tokens
+from weightwright.incontext.networks.guarded import GuardedLayers, looped_network, shares, tokens
 from weightwright.incontext.networks.passes import nesterov
 from weightwright.incontext.networks.prompted import pass_layers
 from weightwright.network import Attention, Head, Layer, Linear, Sees, Term
@@ -59,10 +59,12 @@ def multinomial_network(
     D = classes * d
     layout = Layout({"x": d, "u": d, "t": D, "w": D, "p": D, "g": D, "z": D})
     algorithm = nesterov(momentum, _of_each_entry(shrink, classes, d), dtype)
-    one_pass = Part((*_softmax(layout, classes, d), *pass_layers(layout, (), algorithm.cycle[0], n, dtype)))
+    one_pass = GuardedLayers((*_softmax(layout, classes, d), *pass_layers(layout, (), algorithm.cycle[0], n, dtype)))
     names = tuple(f"w[{k}][{r}]" for k in range(classes) for r in range(d))
     read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
-    return looped_network(layout, ["x", "u", "t", "w", "p"], {}, None, steps, one_pass, Part(()), read, n, dtype)
+    return looped_network(
+        layout, ["x", "u", "t", "w", "p"], {}, None, steps, one_pass, GuardedLayers(()), read, n, dtype
+    )
 
 
 def _softmax(layout: Layout, classes: int, d: int) -> tuple[Layer, ...]:

@@ -33,7 +33,7 @@ import torch
 
 from weightwright.errors import BudgetError
 from weightwright.incontext.networks.blocks import Layout
-from weightwright.incontext.networks.guarded import Argument, Part, looped_network, multiplied
+from weightwright.incontext.networks.guarded import Argument, GuardedLayers, looped_network, multiplied
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope
 from weightwright.network import Linear, Term
 from weightwright.numbers import Floats, rounded
@@ -73,7 +73,7 @@ def newton_schulz_network(
         "yi": np.repeat(eye, d, axis=0),
         "yj": np.tile(eye, (d, 1)),
     }
-    last = Part(())
+    last = GuardedLayers(())
     for k, name in enumerate(numbers):
         of_w = Argument(
             layout.reading("yi"), layout.at[f"b{k}"], f"a number of w of target {k}", "build it with a larger reach"
@@ -81,7 +81,7 @@ def newton_schulz_network(
         last += multiplied(layout, _identity(reach, head_tol, dtype), of_w, layout.at["one"], layout.at[name])
     columns = np.hstack([layout.reading(name) for name in numbers])
     read = Linear(tuple(numbers), (Term(columns, _first_of_rows(d)),), np.zeros((1, targets)))
-    one_pass = _products(layout, head_tol, dtype) + Part(_handed_round(layout, d))
+    one_pass = _products(layout, head_tol, dtype) + GuardedLayers(_handed_round(layout, d))
     return looped_network(layout, list(given), constants, None, steps, one_pass, last, read, d * d, dtype)
 
 
@@ -89,7 +89,7 @@ def _identity(reach: float, tol: float | None, dtype: str) -> Slope:
     return spectral_slope("x", (1.0, 0.0), beyond(reach), None if tol is None else tol * reach, dtype)
 
 
-def _products(layout: Layout, tol: float | None, dtype: str) -> Part:
+def _products(layout: Layout, tol: float | None, dtype: str) -> GuardedLayers:
     """a = y_i . h_j and g = (delta - a) y_j."""
     at, identity = layout.at, _identity(ROOM, tol, dtype)
     remedy = "H must be positive definite, and its condition number below about 1e12 in float64, 1e4 in float32"

@@ -13,10 +13,10 @@ import numpy as np
 from weightwright.approximation.approximate import approximate
 from weightwright.approximation.faithful_tables import faithful_part
 from weightwright.approximation.shared_tables import TRIES, proven
-from weightwright.approximation.table import Part, with_slope
+from weightwright.approximation.table import CertifiedTable, with_slope
 from weightwright.box import Box
 from weightwright.claims.certificate import constant, local_formula
-from weightwright.claims.leaf import VectorClaim
+from weightwright.claims.leaf import VectorLeaf
 from weightwright.claims.prompt import Summand, argument_in_words
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values
@@ -76,7 +76,7 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
     network, certificate = net.network, net.certificate
     assert certificate is not None
     claim, head = certificate.layers[0], next(iter(network.heads))
-    assert isinstance(claim, VectorClaim)
+    assert isinstance(claim, VectorLeaf)
     keys, offsets = (network.registers @ head.W_K)[:, :2], (network.registers @ head.W_K)[:, 2]
     scale = float(head.W_Q[0, 0])
     table = PromptTable(
@@ -92,7 +92,7 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
     return Slope((Summand(text, None, scale, 1, with_slopes(claim)),), (table,))
 
 
-def with_slopes(claim: VectorClaim) -> VectorClaim:
+def with_slopes(claim: VectorLeaf) -> VectorLeaf:
     """The claim with bounds on the formula's slopes, which a network of one layer may not need; with room for the
     checker's enclosures, which are wider."""
     names, formula = ("s0", "s1"), parse(claim.formula, ("s0", "s1"))
@@ -128,7 +128,7 @@ def beyond(reach: float) -> float:
     return reach * (1 + 2.0**-20)
 
 
-def in_cells(part: Part, count: int) -> Part:
+def in_cells(part: CertifiedTable, count: int) -> CertifiedTable:
     """The same with boxes of at most a quarter of a cell where a claim has one for all: enclosures of f and its slope
     on wide boxes say little. What is claimed of the slope leaves room for the checker's, which are wider."""
     if part.claim.rule != "nearest":
@@ -138,7 +138,7 @@ def in_cells(part: Part, count: int) -> Part:
     return dataclasses.replace(part, claim=dataclasses.replace(claim, lipschitz=2 * claim.lipschitz))
 
 
-def as_slope(part: Part, along: tuple[float, float]) -> Slope:
+def as_slope(part: CertifiedTable, along: tuple[float, float]) -> Slope:
     """The part's tables as those of every example, without what the part leaves to a straight line."""
     tables = tuple(
         PromptTable(

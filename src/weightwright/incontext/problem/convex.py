@@ -14,7 +14,7 @@ from weightwright.expressions import Apply, Expression, Number, Variable, fold
 
 
 @dataclass(frozen=True)
-class Shape:
+class LossShape:
     """What is known of a part as a function of x. log_convex: positive, with a convex logarithm. value: of a number."""
 
     convex: bool = False
@@ -41,21 +41,21 @@ def is_convex(expression: Expression) -> bool:
         return fold(expression, _leaf, _shape).convex
 
 
-def _leaf(node: Number | Variable) -> Shape:
+def _leaf(node: Number | Variable) -> LossShape:
     if isinstance(node, Number):
         return _number(arb(fmpq(node.value.numerator, node.value.denominator)))
-    return Shape(convex=True, concave=True, constant=node.name != "x")
+    return LossShape(convex=True, concave=True, constant=node.name != "x")
 
 
-def _number(value: arb) -> Shape:
-    return Shape(True, True, bool(value >= 0), bool(value <= 0), bool(value > 0), True, value)
+def _number(value: arb) -> LossShape:
+    return LossShape(True, True, bool(value >= 0), bool(value <= 0), bool(value > 0), True, value)
 
 
-def _shape(op: str, args: Sequence[Shape]) -> Shape:
+def _shape(op: str, args: Sequence[LossShape]) -> LossShape:
     if all(arg.value is not None for arg in args):
         return _number(_computed(op, [arg.value for arg in args if arg.value is not None]))
     if all(arg.constant for arg in args):  # the other variable's: any number
-        return Shape(convex=True, concave=True, constant=True)
+        return LossShape(convex=True, concave=True, constant=True)
     if op in ("add", "sub"):
         return _sum(args[0], args[1] if op == "add" else _scaled(args[1], -1))
     if op == "neg":
@@ -66,7 +66,7 @@ def _shape(op: str, args: Sequence[Shape]) -> Shape:
         return _power(*args)
     if op == "max":
         a, b = args
-        return Shape(convex=a.convex and b.convex, above=a.above or b.above, below=a.below and b.below)
+        return LossShape(convex=a.convex and b.convex, above=a.above or b.above, below=a.below and b.below)
     return _of_one(op, args[0])
 
 
@@ -75,8 +75,8 @@ def _computed(op: str, values: Sequence[arb]) -> arb:
     return evaluate(Apply(op, tuple(Variable(name) for name in places)), places or {"none": [arb(0)]})[0]
 
 
-def _sum(a: Shape, b: Shape) -> Shape:
-    return Shape(
+def _sum(a: LossShape, b: LossShape) -> LossShape:
+    return LossShape(
         convex=a.convex and b.convex,
         concave=a.concave and b.concave,
         above=a.above and b.above,
@@ -85,43 +85,43 @@ def _sum(a: Shape, b: Shape) -> Shape:
     )
 
 
-def _scaled(a: Shape, sign: int) -> Shape:
+def _scaled(a: LossShape, sign: int) -> LossShape:
     """Times a positive number, or a negative one."""
     if sign > 0:
-        return Shape(a.convex, a.concave, a.above, a.below, a.log_convex)
-    return Shape(a.concave, a.convex, a.below, a.above)
+        return LossShape(a.convex, a.concave, a.above, a.below, a.log_convex)
+    return LossShape(a.concave, a.convex, a.below, a.above)
 
 
-def _product(op: str, a: Shape, b: Shape) -> Shape:
+def _product(op: str, a: LossShape, b: LossShape) -> LossShape:
     if op == "mul" and a.log_convex and b.log_convex:
-        return Shape(convex=True, above=True, log_convex=True)
+        return LossShape(convex=True, above=True, log_convex=True)
     number, other = (a, b) if op == "mul" and a.constant else (b, a)
     if not number.constant:
-        return Shape()
+        return LossShape()
     if number.value is None or not (number.value > 0 or number.value < 0):
-        return Shape(convex=other.affine, concave=other.affine)
+        return LossShape(convex=other.affine, concave=other.affine)
     return _scaled(other, 1 if number.value > 0 else -1)
 
 
-def _power(base: Shape, exponent: Shape) -> Shape:
+def _power(base: LossShape, exponent: LossShape) -> LossShape:
     k = exponent.value
     if k is None or not k >= 1:
-        return Shape()
+        return LossShape()
     if k.is_integer() and (k / 2).is_integer():
         inside = base.affine or (base.convex and base.above) or (base.concave and base.below)
-        return Shape(convex=inside, above=True)
-    return Shape(convex=base.convex and base.above, above=base.above)
+        return LossShape(convex=inside, above=True)
+    return LossShape(convex=base.convex and base.above, above=base.above)
 
 
-def _of_one(op: str, a: Shape) -> Shape:
+def _of_one(op: str, a: LossShape) -> LossShape:
     if op == "exp":
-        return Shape(convex=a.convex, above=True, log_convex=a.convex)
+        return LossShape(convex=a.convex, above=True, log_convex=a.convex)
     if op == "log":
-        return Shape(convex=a.log_convex, concave=a.concave)
+        return LossShape(convex=a.log_convex, concave=a.concave)
     if op == "sqrt":
-        return Shape(concave=a.concave, above=True)
+        return LossShape(concave=a.concave, above=True)
     if op in ("relu", "softplus"):
-        return Shape(convex=a.convex, above=True)
+        return LossShape(convex=a.convex, above=True)
     if op == "abs":
-        return Shape(convex=a.affine or (a.convex and a.above), above=True)
-    return Shape()
+        return LossShape(convex=a.affine or (a.convex and a.above), above=True)
+    return LossShape()

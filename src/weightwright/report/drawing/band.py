@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weightwright.report.drawing.flow import Box, Flow, Repeat
+from weightwright.report.drawing.flow import DrawnBox, Flow, Repeat
 from weightwright.report.drawing.lanes import Lane
 from weightwright.report.drawing.pen import (
     DIM,
@@ -37,7 +37,7 @@ BRACE = 1.6 * HEADING  # room for a loop's brace
 class _Drawn:
     """A box with its text in lines, and where it stands: the left upper corner."""
 
-    box: Box
+    box: DrawnBox
     title: list[str]
     lines: list[str]
     x: float

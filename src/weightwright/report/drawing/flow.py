@@ -25,7 +25,7 @@ Number = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Box:
+class DrawnBox:
     """One box: a title, what is said below it, and what goes in and out."""
 
     title: str
@@ -38,7 +38,7 @@ class Box:
 @dataclass(frozen=True)
 class Column:
     heading: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[DrawnBox, ...]
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Flow:
 
 def flow(network: Network) -> Flow:
     """Columns, boxes and what they read and write."""
-    walk = _Walk(network)
+    walk = _FlowWalk(network)
     walk.embed()
     walk.layers(network.layers)
     walk.read()
     return walk.flow
 
 
-class _Walk:
+class _FlowWalk:
     """Goes through the layers in order; knows which coordinates depend on the input."""
 
     def __init__(self, network: Network) -> None:
@@ -83,13 +83,13 @@ class _Walk:
         self.live = _reached(embed, np.ones(len(inputs), dtype=np.bool_))
         writes = self.numbers(self.live)
         said = (f"{_counted(len(inputs), 'number')} a token", _linear_in_words(embed))
-        self.column("input and embed", [Box(few(inputs), said, "embed", frozenset(), writes)])
+        self.column("input and embed", [DrawnBox(few(inputs), said, "embed", frozenset(), writes)])
 
     def read(self) -> None:
         read = self.network.read
         reads = self.numbers(self.live & (_rows(read) != 0))
         said = (f"{_counted(len(self.network.outputs), 'number')} a token", _linear_in_words(read))
-        self.column("read and output", [Box(few(self.network.outputs), said, "embed", reads)])
+        self.column("read and output", [DrawnBox(few(self.network.outputs), said, "embed", reads)])
 
     def layers(self, layers: Sequence[Layer]) -> None:
         for layer in layers:
@@ -105,10 +105,10 @@ class _Walk:
                 self.change(heading, layer.coordinates, [self.feed_forward(layer)], layer.residual)
             elif isinstance(layer, Linear):
                 used = self.live & (_rows(layer) != 0)
-                box = Box("linear map", (_linear_in_words(layer),), "linear", self.numbers(used))
+                box = DrawnBox("linear map", (_linear_in_words(layer),), "linear", self.numbers(used))
                 self.change(heading, layer.coordinates, [(box, _reached(layer, self.live))], residual=False)
             else:
-                box = Box("softmax", (f"over the {layer.over}",), "softmax", self.numbers(self.live))
+                box = DrawnBox("softmax", (f"over the {layer.over}",), "softmax", self.numbers(self.live))
                 everything = np.ones(len(self.names), dtype=np.bool_)
                 self.change(heading, self.names, [(box, everything)], residual=False)
 
@@ -122,7 +122,7 @@ class _Walk:
         self.layers(loop.layers)
         self.flow.repeats.append(Repeat(first, len(self.flow.columns) - 1, loop.times))
 
-    def attention(self, layer: Attention) -> list[tuple[Box, Bools]]:
+    def attention(self, layer: Attention) -> list[tuple[DrawnBox, Bools]]:
         groups = kinds([(head.role, keys_in_words(head)) for head in layer.heads])
         if sum(min(len(kind.heads), MOST_ALONE + 1) for kind in groups) <= MOST_BOXES:
             groups = [one for kind in groups for one in _alone(kind)]
@@ -139,7 +139,7 @@ class _Walk:
             boxes.append(self.heads(heads, f"{len(heads):,} more heads", said, "more"))
         return boxes
 
-    def heads(self, heads: Sequence[Head], title: str, said: tuple[str, ...], kind: str) -> tuple[Box, Bools]:
+    def heads(self, heads: Sequence[Head], title: str, said: tuple[str, ...], kind: str) -> tuple[DrawnBox, Bools]:
         reads, writes = np.zeros(len(self.names), dtype=np.bool_), np.zeros(heads[0].W_O.shape[1], dtype=np.bool_)
         for head in heads:
             seen = [head.W_Q] if head.sees.data == "none" else [head.W_Q, head.W_K, head.W_V]
@@ -148,15 +148,15 @@ class _Walk:
             writes |= head.W_O.any(axis=0)
         reads &= self.live
         traffic = f"reads {_counted(int(reads.sum()), 'number')}, writes {int(writes.sum()):,}"
-        return Box(title, (*said, traffic), kind, self.numbers(reads)), writes
+        return DrawnBox(title, (*said, traffic), kind, self.numbers(reads)), writes
 
-    def feed_forward(self, layer: FeedForward) -> tuple[Box, Bools]:
+    def feed_forward(self, layer: FeedForward) -> tuple[DrawnBox, Bools]:
         reads = self.numbers(self.live & layer.W_1.any(axis=1))
         writes: Bools = np.any(layer.W_2 != 0, axis=0)
         said = (f"relu, {_counted(layer.W_1.shape[1], 'hidden unit')}",)
-        return Box("feed-forward", said, "feed-forward", reads), writes
+        return DrawnBox("feed-forward", said, "feed-forward", reads), writes
 
-    def change(self, heading: str, names: Names, boxes: list[tuple[Box, Bools]], residual: bool) -> None:
+    def change(self, heading: str, names: Names, boxes: list[tuple[DrawnBox, Bools]], residual: bool) -> None:
         """Add a column; what is not residual begins a stream of its own."""
         if not residual:
             self.stream += 1
@@ -165,7 +165,7 @@ class _Walk:
             self.live = self.live | writes
         self.column(heading, [_writing(box, self.numbers(writes)) for box, writes in boxes])
 
-    def column(self, heading: str, boxes: list[Box]) -> None:
+    def column(self, heading: str, boxes: list[DrawnBox]) -> None:
         self.flow.columns.append(Column(heading, tuple(boxes)))
 
     def numbers(self, chosen: Bools) -> frozenset[Number]:
@@ -174,8 +174,8 @@ class _Walk:
         return frozenset((self.stream, self.names[index]) for index in np.flatnonzero(chosen).tolist())
 
 
-def _writing(box: Box, writes: frozenset[Number]) -> Box:
-    return Box(box.title, box.lines, box.kind, box.reads, writes)
+def _writing(box: DrawnBox, writes: frozenset[Number]) -> DrawnBox:
+    return DrawnBox(box.title, box.lines, box.kind, box.reads, writes)
 
 
 def _alone(kind: Kind) -> list[Kind]:

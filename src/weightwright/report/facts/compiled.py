@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import KINDS, SQUARE, Graph
-from weightwright.claims.target import IDENTITY, UNREAD, Composite, Models, PartClaim
+from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim, TokenModels
 from weightwright.network import cost
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def error_by_part(certificate: Certificate | None) -> Facts:
     return {"error_by_part": sorted(found, key=lambda part: -sum(part["terms"].values()))}
 
 
-def computed_by(composite: Composite, part: PartClaim) -> str:
+def computed_by(composite: Composite, part: TableClaim) -> str:
     """The function that a part computes, in words."""
     unit = next((unit for unit in part.units if unit != UNREAD), UNREAD)
     if unit in (IDENTITY, UNREAD):
         return "x"
-    target = composite.ridge
-    if isinstance(target, Models):
+    target = composite.target
+    if isinstance(target, TokenModels):
         return target.profiles[unit % len(target.profiles)]
     if not isinstance(target, Graph):
         return target.profiles[unit]
@@ -114,5 +114,5 @@ def compilation_facts(net: AttentionNetwork, said: Facts, tol: float, seconds: f
 
 
 def _graph(certificate: Certificate | None) -> Graph | None:
-    target = None if certificate is None or certificate.composite is None else certificate.composite.ridge
+    target = None if certificate is None or certificate.composite is None else certificate.composite.target
     return target if isinstance(target, Graph) else None

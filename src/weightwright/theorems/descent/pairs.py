@@ -27,7 +27,7 @@ import numpy as np
 
 from weightwright.approximation.faithful_tables import split_beta
 from weightwright.claims.certificate import Terms, vector_formula
-from weightwright.claims.leaf import VectorClaim
+from weightwright.claims.leaf import VectorLeaf
 from weightwright.claims.prompt import Summand
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError, ToleranceError
@@ -127,7 +127,7 @@ def grid_slope(formula: str, reach: float, P: int, sharpness: float, dtype: str)
     return Slope((Summand(formula, None, 1.0, 1, _claim(formula, table, beyond(reach), dtype)),), (table,))
 
 
-def _claim(formula: str, table: PromptTable, reach: float, dtype: str) -> VectorClaim:
+def _claim(formula: str, table: PromptTable, reach: float, dtype: str) -> VectorLeaf:
     meant = vector_formula(parse(formula, ("x", "y")), (0.0, 0.0), (1.0, 1.0), Fraction(0))
     local = parse(to_text(meant), ("s0", "s1"))
     keys = np.stack([table.along, table.across], axis=1)
@@ -141,7 +141,7 @@ def _claim(formula: str, table: PromptTable, reach: float, dtype: str) -> Vector
             " take a smaller P, a smaller sharpness, or method='spectral'"
         )
     terms = Terms(proof.terms.approximation, 0.0, proof.terms.rounding)
-    return with_slopes(VectorClaim(0, to_text(local), lo, hi, "taylor", proof.boxes, terms, np.zeros(2)))
+    return with_slopes(VectorLeaf(0, to_text(local), lo, hi, "taylor", proof.boxes, terms, np.zeros(2)))
 
 
 def _largest_error(formula: str, head: VectorAnchors, reach: float) -> float:

@@ -121,7 +121,7 @@ def counts_hopfield_gradients(d: int, keys: tuple[int, ...]) -> Counts:
 
 
 @dataclass(frozen=True)
-class Shape:
+class PromptShape:
     """What the counts depend on. tables: keys of each. passes: as they stand in the layers; steps: as they are run; 0
     for a network that returns every sample's f u. values: u is an input of its own."""
 
@@ -139,7 +139,7 @@ class Shape:
         return 6 * self.d + 2 + (self.d + 1 if self.threshold else 0)
 
 
-def counts_prompted(shape: Shape) -> dict[str, int]:
+def counts_prompted(shape: PromptShape) -> dict[str, int]:
     """Attention layers (as run), heads (as stored), registers, width and all numbers that are stored.
 
     >>> counts_prompted(Shape(3, 2, [33]))["parameters"]
@@ -163,7 +163,7 @@ def counts_prompted(shape: Shape) -> dict[str, int]:
 
 
 def counted_prompted(
-    net: AttentionNetwork, name: str, shape: Shape, paper: Mapping[str, tuple[str, float]] | None = None
+    net: AttentionNetwork, name: str, shape: PromptShape, paper: Mapping[str, tuple[str, float]] | None = None
 ) -> tuple[Count, ...]:
     """All of them, the layers of every kind, and the scores of a step."""
     paper = paper or {}

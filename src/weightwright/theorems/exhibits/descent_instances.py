@@ -11,7 +11,7 @@ from weightwright.network import cost
 from weightwright.numbers import Floats
 from weightwright.theorems.descent.regression import LeastSquares
 from weightwright.theorems.descent.steps import Descended, anchored_identity, descended, spectral_identity
-from weightwright.theorems.exhibits.counts import Shape, counted_prompted
+from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted
 from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
 from weightwright.theorems.kit.rates import Point, Series, Study
 
@@ -158,7 +158,7 @@ def _check(name: str, run: Descended, errors: list[float], bounds: list[float]) 
 
 def _counts(name: str, run: Descended, passes: int, paper: Orders, threshold: bool = False) -> tuple[Count, ...]:
     tables = [head.sees.block for head in run.net.network.heads if head.sees.data == "block"]
-    shape = Shape(_N, _D, tables[: len(tables) // passes], passes, len(run.states) - 1, threshold, values=True)
+    shape = PromptShape(_N, _D, tables[: len(tables) // passes], passes, len(run.states) - 1, threshold, values=True)
     return counted_prompted(run.net, name, shape, paper)
 
 

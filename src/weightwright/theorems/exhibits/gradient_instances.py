@@ -7,7 +7,7 @@ import numpy as np
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.counts import Shape, counted_prompted
+from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted
 from weightwright.theorems.kit.instance import Instance, Line
 from weightwright.theorems.kit.rates import Point, Series, Study, sweep
 
@@ -50,7 +50,7 @@ def one_step() -> Instance:
         in_context_step(anchors, f, _N, _D, _STEP, method="faithful", chosen={"P": float(_P)}),
         in_context_step(fitted, f, _N, _D, _STEP, method="spectral"),
     )
-    shapes = [Shape(_N, _D, [table.size for table in s.tables], 1, 1, values=True) for s in (anchors, fitted)]
+    shapes = [PromptShape(_N, _D, [table.size for table in s.tables], 1, 1, values=True) for s in (anchors, fitted)]
     counts = tuple(
         count
         for net, shape in zip(nets, shapes, strict=True)
@@ -67,8 +67,8 @@ def _per_sample(faithful: AttentionNetwork, spectral: AttentionNetwork) -> Insta
         "scores a step": ("n² (P + 1)", float(_N**2 * (_P + 1))),
     }
     counts = (
-        *counted_prompted(faithful, "faithful", Shape(_N, _D, [_P + 1]), paper),
-        *counted_prompted(spectral, "spectral", Shape(_N, _D, [keys])),
+        *counted_prompted(faithful, "faithful", PromptShape(_N, _D, [_P + 1]), paper),
+        *counted_prompted(spectral, "spectral", PromptShape(_N, _D, [keys])),
     )
     return Instance((faithful, spectral), counts=counts, line=_line())
 

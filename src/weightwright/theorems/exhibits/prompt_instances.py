@@ -9,7 +9,7 @@ import numpy as np
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.counts import Shape, counted_prompted, heads_shared
+from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted, heads_shared
 from weightwright.theorems.exhibits.gradient_instances import by_keys, step_line
 from weightwright.theorems.kit.instance import Instance, Line
 from weightwright.theorems.kit.measure import outputs
@@ -30,8 +30,8 @@ def truncated() -> Instance:
     spectral = in_context_truncated_linear(_A, _B, _N, _D, tol=1e-3, method="spectral")
     paper = {"heads": ("1", 1.0), "width": ("2d + d_o + 2", float(2 * _D + 3))}
     counts = (
-        *counted_prompted(faithful, "faithful", Shape(_N, _D, [_P], values=True), paper),
-        *counted_prompted(spectral, "spectral", Shape(_N, _D, _keys(spectral), values=True)),
+        *counted_prompted(faithful, "faithful", PromptShape(_N, _D, [_P], values=True), paper),
+        *counted_prompted(spectral, "spectral", PromptShape(_N, _D, _keys(spectral), values=True)),
     )
     return Instance((faithful, spectral), counts=counts, line=_line(0))
 
@@ -48,7 +48,7 @@ def shared() -> Instance:
     )
     net.about = dataclasses.replace(net.about, notes=(note,))
     paper = {"heads": ("p / (n-2)", float(heads_shared(_N, _P)))}
-    counts = counted_prompted(net, "faithful", Shape(_N, _D, [_N] * _H, values=True), paper)
+    counts = counted_prompted(net, "faithful", PromptShape(_N, _D, [_N] * _H, values=True), paper)
     return Instance((net,), counts=counts, line=_line(1))
 
 
@@ -77,7 +77,7 @@ def pairs() -> Instance:
     counts = tuple(
         count
         for name, net in zip(names, nets, strict=True)
-        for count in counted_prompted(net, name, Shape(_SAMPLES, _D, _keys(net), 1, 1, values=True))
+        for count in counted_prompted(net, name, PromptShape(_SAMPLES, _D, _keys(net), 1, 1, values=True))
     )
     return Instance(nets, names, counts=counts, line=step_line(_SAMPLES, _D, _RANGES))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.certified import (
-    Asked,
+    GridRequest,
     certified,
     choose_grid,
     finished,
@@ -59,7 +59,7 @@ def bumps(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['exceptional']:.3f}"
     ('PROVEN', '1.295', '0.484')
     """
-    asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
     target = scalar_target(f, n, d)
 
     def within_budget(grid: Grid) -> None:

@@ -17,7 +17,7 @@ import torch
 from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.claims.cell_grid import GridClaim, Kind
-from weightwright.claims.certificate import Certificate, LayerClaim, Measured, assumptions, measured_certificate
+from weightwright.claims.certificate import Certificate, Leaf, Measured, assumptions, measured_certificate
 from weightwright.claims.files import network_digest, write
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
@@ -25,7 +25,7 @@ from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.prover import Anchors, prove_nearest
 from weightwright.prover.grid import (
-    Cells,
+    GridCells,
     bump_gap,
     bump_rounding,
     cell_errors,
@@ -36,14 +36,14 @@ from weightwright.prover.grid import (
     stated_errors,
 )
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.grid_points import Grid, Target
+from weightwright.theorems.grids.grid_points import Grid, GridTarget
 from weightwright.theorems.kit.constructed import About
 
 _BATCH = 256
 
 
 @dataclass(frozen=True)
-class Estimate:
+class GridEstimate:
     """An estimate, no bound: the L_p error over random inputs, with the half width of its 95% confidence interval."""
 
     error: float
@@ -51,7 +51,7 @@ class Estimate:
     count: int
 
 
-def monte_carlo(net: AttentionNetwork, count: int, seed: int) -> Estimate:
+def monte_carlo(net: AttentionNetwork, count: int, seed: int) -> GridEstimate:
     """The L_p error, p as the network was asked for, estimated from `count` uniform random inputs of its domain."""
     if net.certificate is None or not isinstance(net.about, About):
         raise ValueError("monte_carlo takes a network that a construction returned, with its certificate")
@@ -64,14 +64,14 @@ def monte_carlo(net: AttentionNetwork, count: int, seed: int) -> Estimate:
 
 def estimate(
     net: AttentionNetwork, reference: Callable[[Floats], Floats], norm: float, B: float, count: int, seed: int
-) -> Estimate:
+) -> GridEstimate:
     """The same against any reference, (count, n, d) -> (count, outputs), on [-B, B]."""
     n, d = net.network.tokens or 1, len(net.network.inputs)
     X = np.random.default_rng(seed).uniform(-B, B, (count, n, d))
     powers = (np.abs(run(net, X) - reference(X)) ** norm).sum(axis=1) * (2 * B) ** (n * d)
     mean, half = float(powers.mean()), 1.96 * float(powers.std(ddof=1)) / math.sqrt(count)
     error = mean ** (1 / norm)
-    return Estimate(error, (mean + half) ** (1 / norm) - error, count)
+    return GridEstimate(error, (mean + half) ** (1 / norm) - error, count)
 
 
 def run(net: AttentionNetwork, X: Floats) -> Floats:
@@ -106,7 +106,7 @@ _SEED, _SAMPLES = 0, 4096
 
 
 @dataclass(frozen=True)
-class Asked:
+class GridRequest:
     """The arguments that all grid constructions share, checked."""
 
     n: int
@@ -145,11 +145,11 @@ def _is_number(x: object) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
-def cells_of(grid: Grid) -> Cells:
-    return Cells(grid.g, grid.delta, grid.B, grid.indices())
+def cells_of(grid: Grid) -> GridCells:
+    return GridCells(grid.g, grid.delta, grid.B, grid.indices())
 
 
-def values_at_points(grid: Grid, target: Target) -> Floats:
+def values_at_points(grid: Grid, target: GridTarget) -> Floats:
     """(outputs, G); FormulaError where a formula has no finite value."""
     points = grid.points()
     values = target(points).T
@@ -160,7 +160,7 @@ def values_at_points(grid: Grid, target: Target) -> Floats:
     return values
 
 
-def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callable[[Grid], None]) -> Grid:
+def choose_grid(asked: GridRequest, target: GridTarget, kind: Kind, within_budget: Callable[[Grid], None]) -> Grid:
     """The grid that was asked for, or about the coarsest whose proposed bound meets the tolerance."""
     if target.expressions is not None and asked.lipschitz is not None:
         raise ValueError(f"lipschitz is for functions that are no formulas, and {target.formulas[0]} is one")
@@ -182,7 +182,9 @@ def choose_grid(asked: Asked, target: Target, kind: Kind, within_budget: Callabl
         g = max(g + 1, math.ceil(0.8 * g * bound / asked.tol) if g > 2 else g + 1)
 
 
-def errors_on_cells(asked: Asked, target: Target, cells: Cells, values: Floats, kind: Kind) -> tuple[Floats, Floats]:
+def errors_on_cells(
+    asked: GridRequest, target: GridTarget, cells: GridCells, values: Floats, kind: Kind
+) -> tuple[Floats, Floats]:
     """(core, shell), each (outputs, G); FormulaError where a formula is undefined. Values (outputs, G)."""
     both = []
     for k, row in enumerate(values):
@@ -220,13 +222,13 @@ def refuse_beyond(grid: Grid, what: str, count_per_cell: int, bytes_per_cell: fl
     )
 
 
-def ramp_claim(cells: Cells, p: int, beta: float) -> LayerClaim:
+def ramp_claim(cells: GridCells, p: int, beta: float) -> Leaf:
     """What the prover says of a bump head with p anchors."""
     L = np.arange(p) / p
     reach = ramp_reach(cells)
     anchors = Anchors(beta * L, -beta * L**2 / 2, L, np.zeros(p), True, -(2.0**20))
     proof = prove_nearest(anchors, parse(RAMP, ("s",)), -reach, reach, "float64")
-    return LayerClaim(0, RAMP, -reach, reach, "nearest", proof.boxes, proof.terms, proof.lipschitz)
+    return Leaf(0, RAMP, -reach, reach, "nearest", proof.boxes, proof.terms, proof.lipschitz)
 
 
 def power_of_two_above(x: float) -> float:
@@ -234,17 +236,17 @@ def power_of_two_above(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class Picked:
+class PickedGrid:
     """The parameters of a softmax over bumps."""
 
     p: int
     beta_bumps: float
     beta: float
-    head: LayerClaim
+    head: Leaf
     gap: float
 
 
-def pick_parameters(cells: Cells, n: int, p: int | None, beta: float | None) -> Picked:
+def pick_parameters(cells: GridCells, n: int, p: int | None, beta: float | None) -> PickedGrid:
     """p anchors so that the bumps' errors leave a gap, beta so large that the softmax picks the largest of them."""
     wanted = 16 * cells.N if p is None else p
     if type(wanted) is not int or wanted < 3:
@@ -266,11 +268,17 @@ def pick_parameters(cells: Cells, n: int, p: int | None, beta: float | None) -> 
         beta = power_of_two_above(max(math.log(len(cells.indices) / TAIL) / gap, 1.0))
     elif not (_is_number(beta) and beta > 0 and math.frexp(beta)[0] == 0.5):
         raise ValueError(f"beta must be a power of two, so that it multiplies exactly, not {beta!r}")
-    return Picked(wanted, beta_bumps, float(beta), head, gap)
+    return PickedGrid(wanted, beta_bumps, float(beta), head, gap)
 
 
 def certified(
-    asked: Asked, target: Target, grid: Grid, kind: Kind, network: Network, values: Floats, picked: Picked | None
+    asked: GridRequest,
+    target: GridTarget,
+    grid: Grid,
+    kind: Kind,
+    network: Network,
+    values: Floats,
+    picked: PickedGrid | None,
 ) -> Certificate:
     """PROVEN by the checker on the saved file; MEASURED for a function that is no formula and states nothing."""
     domain = Box(np.full((grid.n, grid.d), -grid.B), np.full((grid.n, grid.d), grid.B))
@@ -317,7 +325,7 @@ def proven(network: Network, certificate: Certificate) -> Certificate:
         return replace(certificate, status=check(path).status)
 
 
-def _measured(target: Target, norm: float, domain: Box, said: str, network: Network) -> Certificate:
+def _measured(target: GridTarget, norm: float, domain: Box, said: str, network: Network) -> Certificate:
     found = estimate(AttentionNetwork(network), target, norm, float(domain.hi.max()), _SAMPLES, _SEED)
     how = f"a Monte-Carlo estimate of the L_{norm:g} norm, 95% half width {found.half_width:.3g}, seed {_SEED}"
     measured = Measured(found.error, found.count, how)
@@ -325,7 +333,7 @@ def _measured(target: Target, norm: float, domain: Box, said: str, network: Netw
     return replace(plain, norm=float(norm))
 
 
-def printed_parameters(asked: Asked, grid: Grid, values: Floats, certificate: Certificate) -> dict[str, float]:
+def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certificate: Certificate) -> dict[str, float]:
     """g and delta by the proof of Lemma 3.11 for the same request (or the bound), and its volume, for the delta built.
 
     (G.38) asks for |f(v) - f(x)| <= eps / (2 (2B)^(N/p) mu^(1/p)) on the cores, of measure mu; (G.40) for a volume of
@@ -346,7 +354,7 @@ def finished(
     id: str,
     network: Network,
     certificate: Certificate,
-    target: Target,
+    target: GridTarget,
     grid: Grid,
     chosen: Mapping[str, float],
     printed: Mapping[str, float],

@@ -12,7 +12,7 @@ from weightwright.claims.cell_grid import Kind
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.certified import (
     TAIL,
-    Asked,
+    GridRequest,
     cells_of,
     certified,
     choose_grid,
@@ -25,7 +25,7 @@ from weightwright.theorems.grids.certified import (
 from weightwright.theorems.grids.grid_points import (
     Function,
     Grid,
-    Target,
+    GridTarget,
     attention_network,
     scalar_target,
     sequence_target,
@@ -87,7 +87,7 @@ def sequence_to_scalar(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['core']:.3f}"
     ('PROVEN', '1.568', '0.408')
     """
-    asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
     return by_method("UA-5", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=True)
 
 
@@ -118,15 +118,15 @@ def sequence_to_scalar_softmax(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '1.568')
     """
-    asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
     return by_method("UA-6", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=False)
 
 
 def by_method(
     id: str,
     method: Method,
-    asked: Asked,
-    target: Target,
+    asked: GridRequest,
+    target: GridTarget,
     p: int | None,
     beta: float | None,
     max_heads: int,
@@ -231,7 +231,7 @@ def sequence_to_sequence(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '3.113')
     """
-    asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
     target = sequence_target(f, n, d)
     return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=True, sequence=True)
 
@@ -261,7 +261,7 @@ def sequence_to_sequence_softmax(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '3.113')
     """
-    asked = Asked(n, d, B, tol, g, delta, norm, lipschitz)
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
     target = sequence_target(f, n, d)
     return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=False, sequence=True)
 

@@ -104,7 +104,7 @@ def _flatten(n: int, d: int) -> Linear:
 
 
 @dataclass(frozen=True)
-class Stream:
+class GridStream:
     """The coordinates of UA-5 to UA-7 by name.
 
     x[.] the input; at[.] a one-hot position code; key, offset and value on registers, for the bump heads; bump[.], on
@@ -150,7 +150,7 @@ def attention_network(
     sequence: the outputs, token by token, go back to n tokens of d features.
     """
     n, d, G, K = grid.n, grid.d, grid.cells, len(values)
-    stream = Stream(grid, K if second_layer else 0)
+    stream = GridStream(grid, K if second_layer else 0)
     D, bump = stream.width, stream.bump
     position = np.zeros((n, D))
     position[:, d : d + n] = np.eye(n)
@@ -189,7 +189,7 @@ def unflatten(weights: Floats, n: int, d: int) -> Linear:
     return Linear(tuple(f"y[{c}]" for c in range(d)), terms, np.zeros((1, d)))
 
 
-def _bump_heads(stream: Stream, anchors: int, beta: float) -> tuple[Head, ...]:
+def _bump_heads(stream: GridStream, anchors: int, beta: float) -> tuple[Head, ...]:
     """One for every cell, feature and sign, in this order: on token i it writes a ramp of x_ic to bump[v]."""
     grid, D = stream.grid, stream.width
     n, d, G = grid.n, grid.d, grid.cells
@@ -212,7 +212,7 @@ def _bump_heads(stream: Stream, anchors: int, beta: float) -> tuple[Head, ...]:
     )
 
 
-def _pick(stream: Stream, k: int, anchors: int, beta: float) -> Head:
+def _pick(stream: GridStream, k: int, anchors: int, beta: float) -> Head:
     """The head whose scores are beta times the bumps, and whose values are those of output k."""
     D, G = stream.width, stream.grid.cells
     W_QK, W_V, W_O = np.zeros((D, G)), np.zeros((D, 1)), np.zeros((1, D))
@@ -229,7 +229,7 @@ _ACCURACY = 2.0**-49
 
 
 @dataclass(frozen=True)
-class Target:
+class GridTarget:
     """K functions of the N = n d numbers of a sequence; expressions is None where they are no formulas."""
 
     n: int
@@ -259,7 +259,7 @@ def variables(N: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(N))
 
 
-def scalar_target(f: Function, n: int, d: int) -> Target:
+def scalar_target(f: Function, n: int, d: int) -> GridTarget:
     """One function."""
     names = variables(n * d)
     if isinstance(f, str):
@@ -274,7 +274,7 @@ def scalar_target(f: Function, n: int, d: int) -> Target:
         return _opaque(f, n, d, 1, error)
 
 
-def sequence_target(f: Function | Sequence[str], n: int, d: int) -> Target:
+def sequence_target(f: Function | Sequence[str], n: int, d: int) -> GridTarget:
     """n d functions: a list of formulas, token by token, or a function that returns so many values."""
     names = variables(n * d)
     if isinstance(f, str) or not (callable(f) or isinstance(f, Sequence)):
@@ -307,12 +307,12 @@ def _returned(f: Callable[..., Any], names: Sequence[str]) -> int:
     return counts[0]
 
 
-def _of_formulas(formulas: Sequence[Expression], n: int, d: int) -> Target:
+def _of_formulas(formulas: Sequence[Expression], n: int, d: int) -> GridTarget:
     texts = tuple(to_text(formula) for formula in formulas)  # as the checker will read them
-    return Target(n, d, texts, tuple(parse(text, variables(n * d)) for text in texts))
+    return GridTarget(n, d, texts, tuple(parse(text, variables(n * d)) for text in texts))
 
 
-def _opaque(f: Callable[..., Any], n: int, d: int, outputs: int, why: Exception) -> Target:
+def _opaque(f: Callable[..., Any], n: int, d: int, outputs: int, why: Exception) -> GridTarget:
     """A function that cannot be traced, called with arrays (count, n, d)."""
     name = "".join(c for c in getattr(f, "__name__", type(f).__name__) if c.isprintable())[:60]
 
@@ -335,7 +335,7 @@ def _opaque(f: Callable[..., Any], n: int, d: int, outputs: int, why: Exception)
             f" (count, {n}, {d}) ({error})"
         ) from error
     texts = (OPAQUE + name,) if outputs == 1 else tuple(f"{OPAQUE}{name}[{k}]" for k in range(outputs))
-    return Target(n, d, texts, None, called)
+    return GridTarget(n, d, texts, None, called)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,20 +12,20 @@ import numpy as np
 
 from weightwright.approximation.approximate import approximate
 from weightwright.box import Box
-from weightwright.claims.certificate import VARIABLES, Certificate, Part, Terms
+from weightwright.claims.certificate import VARIABLES, Certificate, SideNetwork, Terms
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.certified import Asked, probes, proven
-from weightwright.theorems.grids.grid_points import Grid, Target, unflatten
+from weightwright.theorems.grids.certified import GridRequest, probes, proven
+from weightwright.theorems.grids.grid_points import Grid, GridTarget, unflatten
 from weightwright.theorems.kit.constructed import About
 
 NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; formulas are in x, y, z, token by token"
 
 
-def spectral(id: str, asked: Asked, target: Target, *, sequence: bool) -> AttentionNetwork:
+def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool) -> AttentionNetwork:
     """Within tol in L_p, by a bound in the infinity norm: tol / (outputs (2B)^N)^(1/p) for every output.
 
     >>> from weightwright.constructions.scalar_lookup import sequence_to_scalar
@@ -71,7 +71,7 @@ def side_by_side(nets: list[AttentionNetwork], n: int, d: int, sequence: bool) -
     alone = [_renamed(net.network, k) for k, net in enumerate(nets)]
     certificates = [net.certificate for net in nets if net.certificate is not None]
     parts = tuple(
-        Part(
+        SideNetwork(
             replace(certificate, network=network_digest(part)),
             len(part.embed.coordinates),
             len(part.registers),

@@ -27,11 +27,11 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.approximation.faithful_tables import nearest_part
-from weightwright.approximation.table import Part, part_heads, spectral_part
+from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
 from weightwright.approximation.task import as_function
 from weightwright.box import Box
 from weightwright.certify import certified
-from weightwright.claims.target import Composite, PartClaim
+from weightwright.claims.target import Composite, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import BudgetError, ToleranceError
@@ -82,7 +82,7 @@ def hopfield_function(
     whole("P", P, 2)
     if not reach(w, t, box, "float64")[0] < reach(w, t, box, "float64")[1]:
         raise ValueError(f"a must not be 0: then a . z + b is {b!r} on the whole domain")
-    task = _Task(tuple(formulas), w, t, box, tol, dtype)
+    task = _HopfieldTask(tuple(formulas), w, t, box, tol, dtype)
     if method == "spectral":
         if P is not None:
             raise ValueError(f"P = {P!r} is for method='faithful'; the fit chooses the keys itself, give tol")
@@ -95,7 +95,7 @@ def hopfield_function(
 
 
 @dataclass(frozen=True)
-class _Task:
+class _HopfieldTask:
     formulas: tuple[Expression, ...]
     w: Floats  # (tokens, d): a for every token
     t: Floats
@@ -108,7 +108,9 @@ class _Task:
         """Of a . z + b, as computed."""
         return reach(self.w, self.t, self.box, self.dtype)
 
-    def certified(self, network: Network, parts: Sequence[Part], claims: Sequence[PartClaim]) -> AttentionNetwork:
+    def certified(
+        self, network: Network, parts: Sequence[CertifiedTable], claims: Sequence[TableClaim]
+    ) -> AttentionNetwork:
         whole_target = target([part.profile for part in parts], self.w, self.t)
         return certified(network, Composite(whole_target, tuple(claims)), self.box, self.tol)
 
@@ -117,7 +119,7 @@ class _Task:
         return [len(self.formulas) * token + row for token in range(len(self.w))]
 
 
-def _faithful(task: _Task, P: int | None) -> AttentionNetwork:
+def _faithful(task: _HopfieldTask, P: int | None) -> AttentionNetwork:
     """Finer anchors are tried where rounding takes more of the tolerance than was left for it."""
     refusals = []
     for share in SPACING if P is None else SPACING[:1]:
@@ -128,7 +130,7 @@ def _faithful(task: _Task, P: int | None) -> AttentionNetwork:
     raise min(refusals, key=lambda error: math.inf if error.best is None else error.best)
 
 
-def _anchored(task: _Task, P: int | None, share: float) -> AttentionNetwork:
+def _anchored(task: _HopfieldTask, P: int | None, share: float) -> AttentionNetwork:
     lo, hi = task.range
     P, beta, printed = parameters(task.formulas, lo, hi, task.tol, P, share)
     anchors = rounded(np.asarray(lo + np.arange(P + 1) * ((hi - lo) / P), dtype=np.float64), task.dtype)
@@ -139,7 +141,7 @@ def _anchored(task: _Task, P: int | None, share: float) -> AttentionNetwork:
     return net
 
 
-def _spectral(task: _Task) -> AttentionNetwork:
+def _spectral(task: _HopfieldTask) -> AttentionNetwork:
     if task.tol is None:
         raise ValueError("tol must be given for method='spectral'")
     share = 0.9 if task.dtype == "float64" else 0.7  # the rest is for rounding around the heads
@@ -204,7 +206,7 @@ def _printed(width: float, slope: float, largest: float, tol: float) -> dict[str
     return {"P": float(P), "beta": 2 / (width / P) * math.log(max(4 * largest * P / tol, math.e))}
 
 
-def _embedded(names: Names, parts: Sequence[Part], task: _Task) -> Linear:
+def _embedded(names: Names, parts: Sequence[CertifiedTable], task: _HopfieldTask) -> Linear:
     """s = a . z + b, a 1 on data tokens, and every result, which starts as mean + slope s."""
     a, dtype = task.w[0], task.dtype
     A, C = np.zeros((len(a), len(names))), np.zeros((1, len(names)))
@@ -215,7 +217,9 @@ def _embedded(names: Names, parts: Sequence[Part], task: _Task) -> Linear:
     return Linear(names, (Term(A),), C)
 
 
-def _network(names: Names, parts: Sequence[Part], task: _Task, registers: Floats, heads: Sequence[Head]) -> Network:
+def _network(
+    names: Names, parts: Sequence[CertifiedTable], task: _HopfieldTask, registers: Floats, heads: Sequence[Head]
+) -> Network:
     return Network(
         inputs=tuple(f"z[{c}]" for c in range(task.w.shape[1])),
         embed=_embedded(names, parts, task),
@@ -227,7 +231,7 @@ def _network(names: Names, parts: Sequence[Part], task: _Task, registers: Floats
     )
 
 
-def _one_head(parts: Sequence[Part], task: _Task) -> Network:
+def _one_head(parts: Sequence[CertifiedTable], task: _HopfieldTask) -> Network:
     """The theorem's own: one head, a stored pattern for each anchor, o values with it."""
     o, table = len(parts), parts[0].tables[0]
     names = ("s", "one", "key", "offset", *(f"value[{r}]" for r in range(o)), *(f"f[{r}]" for r in range(o)))
@@ -243,7 +247,7 @@ def _one_head(parts: Sequence[Part], task: _Task) -> Network:
     return _network(names, parts, task, registers, [head])
 
 
-def _side_by_side(parts: Sequence[Part], task: _Task) -> tuple[Network, list[list[int]]]:
+def _side_by_side(parts: Sequence[CertifiedTable], task: _HopfieldTask) -> tuple[Network, list[list[int]]]:
     """Heads of their own for every output; and which they are."""
     tables = [table for part in parts for table in part.tables]
     words = (f"{word}[{i}]" for i in range(len(tables)) for word in ("key", "offset", "value"))
@@ -273,7 +277,7 @@ def _moved(head: Head, rows: int) -> Head:
 def _about(
     method: Method,
     net: AttentionNetwork,
-    task: _Task,
+    task: _HopfieldTask,
     chosen: dict[str, float],
     printed: dict[str, float],
     anchors: Floats,

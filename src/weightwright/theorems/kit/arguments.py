@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.claims.target import Models
+from weightwright.claims.target import TokenModels
 from weightwright.numbers import UNIT, Floats
 
 
@@ -59,9 +59,9 @@ def reach(w: Floats, t: Floats, box: Box, dtype: str) -> tuple[float, float]:
     return float((centre - radius).min()) - slack, float((centre + radius).max()) + slack
 
 
-def target(profiles: Sequence[str], w: Floats, t: Floats) -> Models:
+def target(profiles: Sequence[str], w: Floats, t: Floats) -> TokenModels:
     """Output (i, r) is profiles[r](w_i . x_i + t_i): unit i * rows + r."""
-    return Models(tuple(profiles), w, t)
+    return TokenModels(tuple(profiles), w, t)
 
 
 def arguments_of(x: Floats, w: Floats, t: Floats) -> Floats:

@@ -21,7 +21,7 @@ _SCORES, _INPUTS = 2**22, 512  # taken at a time, so that what a network of many
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundError:
     """The largest error in the infinity norm that was found, where, and among how many inputs."""
 
     error: float
@@ -42,7 +42,7 @@ class Estimate:
     inputs: int
 
 
-def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> Found:
+def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> FoundError:
     """Look for the largest error: where the construction expects it, then around the worst, closer every time.
 
     Uses `net.about.probes` and `net.about.reference`; where the reference is NaN nothing is claimed and nothing
@@ -65,7 +65,7 @@ def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> Found:
         tried += len(X) - len(top)
         if errors.max() > best:
             best, at = float(errors.max()), X[int(errors.argmax())]
-    return Found(best, at, tried)
+    return FoundError(best, at, tried)
 
 
 def norm_of(net: AttentionNetwork) -> float:

@@ -13,7 +13,7 @@ from weightwright.approximation.faithful_tables import split_beta
 from weightwright.box import Box
 from weightwright.certify import certified
 from weightwright.claims.certificate import Terms
-from weightwright.claims.target import Composite, Ridge
+from weightwright.claims.target import Composite, RidgeFunctions
 from weightwright.heads.lookup import beta_for
 from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
@@ -65,7 +65,7 @@ def nearly_hardmax(
     lo, hi = np.full((1, n), -float(width)), np.zeros((1, n))
     lo[0, 0], hi[0, 0] = gap, gap + width
     one_hot = np.eye(n)[0]
-    ridge = Ridge((), np.zeros((0, n)), np.zeros(0), np.zeros((n, n)), one_hot)
+    ridge = RidgeFunctions((), np.zeros((0, n)), np.zeros(0), np.zeros((n, n)), one_hot)
     tail = (n - 1) * math.exp(-power * factor * gap) * (1 + 1e-3)
     terms = Terms(tail, 1e-250, 2.0**-45 * n)
     net = certified(network, Composite(ridge, ()), Box(lo, hi), error, terms)

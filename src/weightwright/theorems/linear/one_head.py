@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.approximation.faithful_tables import clip_text, faithful_part, on_interval
-from weightwright.approximation.table import Part, part_heads, spectral_part
+from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
 from weightwright.approximation.task import outward
 from weightwright.box import Box
 from weightwright.certify import certified
@@ -45,7 +45,7 @@ from weightwright.theorems.kit.constructed import About, Method
 
 
 def on_registers(
-    part: Part, w: Floats, t: Floats, box: Box, tol: float | None, dtype: str = "float64"
+    part: CertifiedTable, w: Floats, t: Floats, box: Box, tol: float | None, dtype: str = "float64"
 ) -> AttentionNetwork:
     """The stream: s = w_i . x_i + t_i, one (1 on data tokens), key, offset and value of every head on registers, and
     the result, which starts as mean + slope s. Native where all w_i are the same."""
@@ -226,7 +226,7 @@ def _between(start: float | None, end: float | None) -> Expression:
     return step(start) if end is None else Apply("sub", (step(start), step(end)))
 
 
-def _literal(parts: Sequence[Part], w: Floats, t: Floats, p: int, dtype: str) -> Network:
+def _literal(parts: Sequence[CertifiedTable], w: Floats, t: Floats, p: int, dtype: str) -> Network:
     """The theorem's own form: A pads to p tokens, token k carries the key of anchor k, the output drops the rest."""
     (n, d), rows = w.shape, len(parts)
     inputs = tuple(f"x[{c}]" for c in range(d))
@@ -272,7 +272,7 @@ def _spectral(
     return net
 
 
-def _inside(net: AttentionNetwork, part: Part, w: Floats, t: Floats, a: float, b: float, dtype: str) -> float:
+def _inside(net: AttentionNetwork, part: CertifiedTable, w: Floats, t: Floats, a: float, b: float, dtype: str) -> float:
     """The error where every w_i . x_i + t_i lies in [a, b], proven for the same heads on one number s.
 
     A computed s is off by at most the network's rounding term, so the heads are examined that far beyond [a, b], where
@@ -294,7 +294,9 @@ def _inside(net: AttentionNetwork, part: Part, w: Floats, t: Floats, a: float, b
     return min(everywhere, math.nextafter(inner.bound + off, math.inf))
 
 
-def spectral_clip(a: float, b: float, lo: float, hi: float, tol: float | None, p: int | None, dtype: str) -> Part:
+def spectral_clip(
+    a: float, b: float, lo: float, hi: float, tol: float | None, p: int | None, dtype: str
+) -> CertifiedTable:
     """clip as `approximate` builds it: within tol (a little is kept for rounding), or the best on p keys."""
     text = clip_text(a, b)
     if tol is not None:

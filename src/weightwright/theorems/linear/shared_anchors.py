@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.approximation.faithful_tables import clip_text, faithful_part
-from weightwright.approximation.table import Part
+from weightwright.approximation.table import CertifiedTable
 from weightwright.box import Box
 from weightwright.certify import certified
 from weightwright.claims.target import Composite
@@ -139,7 +139,7 @@ def heads_for(a: float, b: float, n: int, tol: float | None, H: int | None, beta
     return count, ours if beta is None else float(beta)
 
 
-def _network(part: Part, w: Floats, t: Floats, n: int, dtype: str) -> Network:
+def _network(part: CertifiedTable, w: Floats, t: Floats, n: int, dtype: str) -> Network:
     d, H = w.shape[1], len(part.tables)
     inputs = tuple(f"x[{c}]" for c in range(d))
     numbers = np.stack([column for t in part.tables for column in (t.keys, t.offsets, t.values)], axis=1)  # (n, 3 H)

@@ -27,10 +27,10 @@ import numpy as np
 from torch import nn
 
 from weightwright.approximation.faithful_tables import faithful_part
-from weightwright.approximation.table import Part, part_heads, spectral_part
+from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
 from weightwright.box import Box
 from weightwright.certify import certified
-from weightwright.claims.target import IDENTITY, Composite, PartClaim, Ridge, TargetClaim
+from weightwright.claims.target import IDENTITY, Composite, FormulasClaim, RidgeFunctions, TableClaim
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import parse
@@ -81,7 +81,7 @@ def relu_network(
     make = _faithful(max_anchors) if method == "faithful" else spectral_part
     identity, rectifier = make("x", -reach, reach, each / n), make("relu(x)", -reach, reach, each)
     network, parts = _network(ridge, box.lo.shape, identity, rectifier)
-    net = certified(network, Composite(ridge, parts, target=claim), box, tol)
+    net = certified(network, Composite(ridge, parts, formulas=claim), box, tol)
     assert net.certificate is not None
     chosen = {"units": float(m), "p": float(identity.keys + rectifier.keys), "H": float(len(list(network.heads)))}
     chosen |= {"heads of x": float(len(identity.tables)), "heads of relu": float(len(rectifier.tables))}
@@ -99,7 +99,7 @@ def relu_network(
 
 def _target(
     target: Any, n: int, domain: Box | tuple[float, float], tol: float
-) -> tuple[Ridge, TargetClaim | None, Box]:
+) -> tuple[RidgeFunctions, FormulasClaim | None, Box]:
     """The ReLU network, what it has to do with the formulas, and the domain token by token."""
     if isinstance(target, nn.Module):
         ridge = from_module(target)
@@ -153,10 +153,10 @@ def _box_for(formulas: Sequence[Any], n: int, domain: Box | tuple[float, float])
     return token_box(box, n, -(-N // n))
 
 
-def _faithful(most: int) -> Callable[[str, float, float, float], Part]:
+def _faithful(most: int) -> Callable[[str, float, float, float], CertifiedTable]:
     """Anchors so dense that the nearest is within tol, and so sharp that it is picked."""
 
-    def make(profile: str, lo: float, hi: float, tol: float) -> Part:
+    def make(profile: str, lo: float, hi: float, tol: float) -> CertifiedTable:
         p = max(3, math.ceil((hi - lo) / (0.99 * tol)))
         if p > most:
             raise BudgetError(
@@ -173,8 +173,8 @@ def _faithful(most: int) -> Callable[[str, float, float, float], Part]:
 
 
 def _network(
-    ridge: Ridge, shape: tuple[int, ...], identity: Part, rectifier: Part
-) -> tuple[Network, tuple[PartClaim, ...]]:
+    ridge: RidgeFunctions, shape: tuple[int, ...], identity: CertifiedTable, rectifier: CertifiedTable
+) -> tuple[Network, tuple[TableClaim, ...]]:
     """The stream: in[k] holds w_{k,j} . x_j, and after the sum over tokens the preactivation; part[k] what the first
     layer makes of the one, out[k] what the second makes of the other. Rows k < m are hidden units; the others carry
     what outputs take of the inputs themselves, and pass both layers as they are."""
@@ -241,7 +241,7 @@ def _network(
     )
 
 
-def _registers(parts: tuple[Part, ...], names: tuple[str, ...]) -> Floats:
+def _registers(parts: tuple[CertifiedTable, ...], names: tuple[str, ...]) -> Floats:
     """The tables of all parts, each in columns of its own; every head's offset hides the others' rows."""
     tables = [table for part in parts for table in part.tables]
     ends = np.cumsum([len(table.keys) for table in tables]).tolist()
@@ -254,7 +254,9 @@ def _registers(parts: tuple[Part, ...], names: tuple[str, ...]) -> Floats:
     return registers
 
 
-def _heads(part: Part, names: tuple[str, ...], source: int, first: int, result: int, start: int) -> list[Head]:
+def _heads(
+    part: CertifiedTable, names: tuple[str, ...], source: int, first: int, result: int, start: int
+) -> list[Head]:
     """The part's heads, whose registers begin at `start`."""
     heads = part_heads(part, names, source, 0, first, result)[1]
     return [
@@ -263,7 +265,7 @@ def _heads(part: Part, names: tuple[str, ...], source: int, first: int, result: 
     ]
 
 
-def _formulas(claim: TargetClaim, x: Floats) -> Floats:
+def _formulas(claim: FormulasClaim, x: Floats) -> Floats:
     """The formulas in plain floats: (count, n, d) -> (count, n, outputs)."""
     flat = x.reshape(len(x), -1)
     names = tuple(f"x{i}" for i in range(flat.shape[1]))

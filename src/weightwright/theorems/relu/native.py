@@ -25,7 +25,7 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certify import certified
-from weightwright.claims.target import Composite, GateClaim, Ridge
+from weightwright.claims.target import Composite, GateClaim, RidgeFunctions
 from weightwright.heads.copy import GAP
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats
@@ -72,7 +72,7 @@ def native_relu(
     largest = np.abs(W_1) @ np.maximum(np.abs(box.lo), np.abs(box.hi)).ravel() + np.abs(b_1)
     network, owners = _network(W_1, b_1, W_2, b_2, n, power, float(largest.max(initial=1.0)))
     m, N = W_1.shape
-    ridge = Ridge(
+    ridge = RidgeFunctions(
         ("relu(x)",) * m,
         np.concatenate([W_1, np.zeros((m, m))], axis=1),
         b_1,

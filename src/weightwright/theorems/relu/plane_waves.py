@@ -45,7 +45,7 @@ def directions(N: int, largest: int, square: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class WaveFit:
     """Profiles along directions in z in [-1, 1]^N, and what they cost."""
 
     w: Floats  # (W, N)
@@ -85,7 +85,7 @@ class Fitter:
         edges = rng.uniform(-1.3, 1.3, (_HELD_OUT, N)).clip(-1, 1)  # many on the faces, where fits are worst
         self.held_out = np.concatenate([edges, corners])
 
-    def best(self, y: Floats, held_out: Floats, budget: float, most: float) -> tuple[Fit, Fit]:
+    def best(self, y: Floats, held_out: Floats, budget: float, most: float) -> tuple[WaveFit, WaveFit]:
         """Of the fits to the values (points, M): the one of fewest units within the budget, and the closest one.
 
         Degrees are added while they save units; directions where the fit takes too many units, or much of the budget.
@@ -113,7 +113,7 @@ class Fitter:
         return fewest or closest, closest
 
 
-def _fits(problem: _Problem, budget: float) -> Iterator[Fit]:
+def _fits(problem: _Problem, budget: float) -> Iterator[WaveFit]:
     """With smaller and smaller penalties, until two of them saved nothing."""
     fewest, idle = inf, 0
     for penalty in _PENALTIES:
@@ -126,7 +126,7 @@ def _fits(problem: _Problem, budget: float) -> Iterator[Fit]:
             return
 
 
-def _units(fit: Fit | None, budget: float) -> float:
+def _units(fit: WaveFit | None, budget: float) -> float:
     return inf if fit is None else fit.units(budget - fit.error)
 
 
@@ -145,7 +145,7 @@ class _Problem:
         profiles = np.stack([cheb.chebval(t, _unit(j)) for j in range(2, self.degree + 1)], axis=2)
         return np.column_stack([np.ones(len(z)), z, profiles.reshape(len(z), -1)])
 
-    def fits(self, penalty: float, rounds: int = _ROUNDS) -> Iterator[Fit]:
+    def fits(self, penalty: float, rounds: int = _ROUNDS) -> Iterator[WaveFit]:
         """Reweighted: directions that bend little are made to bend less, points with large errors count more."""
         N, W, k, M = self.w.shape[1], len(self.w), self.degree - 1, self.y.shape[1]
         stiffness, at = np.ones(W), np.full(len(self.A), 1.0 / len(self.A))
@@ -164,7 +164,7 @@ class _Problem:
                 off = float(np.abs(self.B @ solution - self.expected).max())
                 curvature = np.abs(np.einsum("qi,wim->wqm", self.second, profiles)).max(axis=2)
                 cost = float(((np.sqrt(curvature) @ self.weights) ** (2 / 3)).sum())
-                yield Fit(self.w, solution[: 1 + N], profiles, off, cost)
+                yield WaveFit(self.w, solution[: 1 + N], profiles, off, cost)
             floor = (0.1 ** (2 + number / 4)) * norms.max() + 1e-28 * scale**2
             stiffness = (norms + floor) ** (_QUASI_NORM / 2 - 1)
             stiffness /= stiffness.min()

@@ -22,14 +22,14 @@ from torch import nn
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.box import Box
 from weightwright.claims.certificate import rounded_up
-from weightwright.claims.target import Ridge, TargetClaim
+from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.heads.mix import finite_matrix
 from weightwright.numbers import Floats
 from weightwright.prover.waves import SLACK, Waves, WavesProof, prove_waves
-from weightwright.theorems.relu.plane_waves import Bent, Fit, Fitter, Profile, bend, total_error
+from weightwright.theorems.relu.plane_waves import Bent, Fitter, Profile, WaveFit, bend, total_error
 from weightwright.theorems.relu.relu_kinks import Layer, layer
 
 Formula = str | Callable[..., Any]
@@ -39,7 +39,9 @@ _BOXES, _SHARE = {1: 2048, 2: 2048, 3: 1024, 4: 1024}, {1: 0.02, 2: 0.04, 3: 0.1
 _RELU = "relu(x)"
 
 
-def piecewise_linear(formulas: Sequence[Formula], N: int, domain: Box | None = None) -> tuple[Ridge, TargetClaim]:
+def piecewise_linear(
+    formulas: Sequence[Formula], N: int, domain: Box | None = None
+) -> tuple[RidgeFunctions, FormulasClaim]:
     """The ReLU network that equals piecewise-linear formulas of x0, ..., x(N-1) for all real x.
 
     Statement: sums and multiples of affine functions, and max, min, abs, relu, clip of them, are affine . (x, 1) plus a
@@ -74,12 +76,12 @@ def piecewise_linear(formulas: Sequence[Formula], N: int, domain: Box | None = N
             )
     ridge = _ridge(rows[:, :N], rows[:, N], outputs[:, :-1], outputs[:, -1])
     texts = tuple(to_text(expression) for expression in expressions)
-    return ridge, TargetClaim(texts, "exact", np.zeros((0, 2, N)), _up(error))
+    return ridge, FormulasClaim(texts, "exact", np.zeros((0, 2, N)), _up(error))
 
 
 def plane_waves(
     formulas: Sequence[Formula], lo: Floats, hi: Floats, tol: float, max_units: int = MAX_UNITS
-) -> tuple[Ridge, TargetClaim]:
+) -> tuple[RidgeFunctions, FormulasClaim]:
     """A ReLU network within tol of smooth formulas of x0, ..., x(N-1) for all x from lo to hi, N <= 4.
 
     Statement: |ridge_m(x) - formula_m(x)| <= claim.error <= tol for every output m and every real x of the box.
@@ -126,7 +128,7 @@ def plane_waves(
     raise _out_of_reach(expressions, closest, box, tol, where, max_units, float(np.ptp(held_out, axis=0).max()))
 
 
-def from_module(module: nn.Module, N: int | None = None) -> Ridge:
+def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
     """The ReLU network that a torch module is: nn.Sequential(Linear(N, K), ReLU(), Linear(K, M)), taken exactly.
 
     Nothing is claimed beside: the network itself is the target. float32 and float64 weights, with or without bias.
@@ -158,10 +160,10 @@ def from_module(module: nn.Module, N: int | None = None) -> Ridge:
     return _ridge(A, a, np.column_stack([np.zeros((len(B), N)), B]), b)
 
 
-def _ridge(factors: Floats, shifts: Floats, outputs: Floats, constants: Floats) -> Ridge:
+def _ridge(factors: Floats, shifts: Floats, outputs: Floats, constants: Floats) -> RidgeFunctions:
     K = len(factors)
     arguments = np.column_stack([factors, np.zeros((K, K))])
-    return Ridge((_RELU,) * K, arguments, shifts, outputs, constants)
+    return RidgeFunctions((_RELU,) * K, arguments, shifts, outputs, constants)
 
 
 def _read(formulas: Sequence[Formula], N: int) -> tuple[tuple[str, ...], list[Expression]]:
@@ -244,7 +246,7 @@ def _values(expressions: Sequence[Expression], names: Sequence[str], box: Box, z
 
 
 def _proven(
-    expressions: Sequence[Expression], fit: Fit, box: Box, tol: float, goal: float, most: int
+    expressions: Sequence[Expression], fit: WaveFit, box: Box, tol: float, goal: float, most: int
 ) -> tuple[Waves, WavesProof]:
     """The fit as waves, without those that hardly do anything, and the boxes that prove them."""
     waves = fit.waves(box.lo, box.hi)
@@ -260,7 +262,7 @@ def _profiles(waves: Waves, box: Box) -> list[Profile]:
     return [Profile(waves.polynomials[:, w], first[w], last[w]) for w in range(len(waves.waves))]
 
 
-def _assembled(waves: Waves, lines: Sequence[Bent]) -> tuple[Ridge, Floats]:
+def _assembled(waves: Waves, lines: Sequence[Bent]) -> tuple[RidgeFunctions, Floats]:
     """The ridge, and the waves' polynomials less each wave's first line, which is part of the outputs."""
     affine, polynomials = waves.affine.copy(), waves.polynomials.copy()
     N = affine.shape[1] - 1
@@ -283,7 +285,7 @@ def _assembled(waves: Waves, lines: Sequence[Bent]) -> tuple[Ridge, Floats]:
 
 def _built(
     expressions: Sequence[Expression], waves: Waves, proof: WavesProof, box: Box, budget: float, most: int
-) -> tuple[Ridge, TargetClaim] | None:
+) -> tuple[RidgeFunctions, FormulasClaim] | None:
     """Lines within the budget of the waves, and the claim; None if it takes more than the most units."""
     lines = bend(_profiles(waves, box), budget, most)
     if lines is None:
@@ -291,11 +293,11 @@ def _built(
     ridge, polynomials = _assembled(waves, lines)
     texts = tuple(to_text(expression) for expression in expressions)
     error = float((proof.bound + total_error(lines)) * SLACK)
-    return ridge, TargetClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
+    return ridge, FormulasClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
 
 
 def _out_of_reach(
-    expressions: Sequence[Expression], closest: Fit, box: Box, tol: float, where: str, most: int, spread: float
+    expressions: Sequence[Expression], closest: WaveFit, box: Box, tol: float, where: str, most: int, spread: float
 ) -> ToleranceError:
     """With the bound of the closest fit, where it can be proven."""
     for factor in (1.2, 3.0):
@@ -329,7 +331,7 @@ def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
     return W_1, b_1, W_2, b_2
 
 
-def evaluate(ridge: Ridge, x: Floats) -> Floats:
+def evaluate(ridge: RidgeFunctions, x: Floats) -> Floats:
     """The target in plain floats: (count, n, d) -> (count, n, outputs)."""
     flat = x.reshape(len(x), -1)
     known = flat
@@ -340,7 +342,7 @@ def evaluate(ridge: Ridge, x: Floats) -> Floats:
     return (known @ ridge.outputs.T + ridge.constants).reshape(len(x), x.shape[1], -1)
 
 
-def ridge_probes(ridge: Ridge, box: Box) -> Callable[[np.random.Generator, int], Floats]:
+def ridge_probes(ridge: RidgeFunctions, box: Box) -> Callable[[np.random.Generator, int], Floats]:
     """Corners, random inputs, and inputs at or beside the kink of a random unit."""
     n, d = box.lo.shape
     lo, hi = box.lo.ravel(), box.hi.ravel()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.certify import certified
-from weightwright.claims.target import Composite, Ridge
+from weightwright.claims.target import Composite, RidgeFunctions
 from weightwright.heads.mix import finite_matrix, mix
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -34,7 +34,7 @@ def token_mixing(
     network = mix(R, A)
     (n, d), outputs = (len(R), len(A)), A.shape[1]
     box = token_box(domain, n, d)
-    ridge = Ridge(
+    ridge = RidgeFunctions(
         (), np.zeros((0, n * d)), np.zeros(0), np.asarray(np.kron(R, A.T), dtype=np.float64), np.zeros(n * outputs)
     )
     net = certified(network, Composite(ridge, ()), box, tol)

@@ -1,0 +1,498 @@
+"""Certificates of networks of several tokens or layers that are false, and networks that are not what theirs says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_constructions import SORT, arrays, normal
+from test_grid_forgeries import altered, refused
+from test_grid_forgeries import arrays as places
+
+import weightwright as ww
+from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels, assumed, in_words
+from weightwright.network import Attention, Network
+from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.kit.measure import outputs, taken
+from weightwright.theorems.linear.one_head import truncated_linear
+from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+from weightwright.theorems.relu.emulated import relu_network
+from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.token_mixing import token_mixing
+
+NETS: dict[str, Callable[[], AttentionNetwork]] = {
+    "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),
+    "soft": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=4, beta=20.0),
+    "rows": lambda: truncated_linear(
+        normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=6, G=[0, 0, 1, 1, 1, 0], dead_zone=0.02
+    ),
+    "heads": lambda: truncated_linear_heads(normal(3, 2), normal(4, 4), -1.0, 0.5, (-1, 1), H=2),
+    "registers": lambda: truncated_linear(
+        normal(1, 2, 2) / 2, normal(2, 2) / 2, -0.25, 0.5, (-1, 1), tol=1e-2, method="spectral"
+    ),
+    "emulated": lambda: relu_network(SORT, 2, (-1, 1), tol=1e-3),
+    "mixing": lambda: token_mixing(normal(5, 3, 3), normal(6, 2, 2), (-1, 1)),
+    "native": lambda: native_relu(arrays(7, 4, 3, 2), 2, (-1, 1)),
+}
+MODELS = ["one head", "soft", "rows", "heads", "registers"]
+PARTS = [*MODELS, "emulated"]
+RIDGES = ["emulated", "mixing", "native"]
+NAN, INF = math.nan, math.inf
+NO_INTERVAL, MUST_COMPUTE = "no interval|dead zones are about", "a part must compute|dead zones are about"
+NO_RULE = "must be constant|no key leads"
+Forge = Callable[[Certificate], Certificate]
+
+
+@cache
+def made(kind: str) -> AttentionNetwork:
+    return NETS[kind]()
+
+
+def of(c: Certificate) -> Composite:
+    assert c.composite is not None
+    return c.composite
+
+
+def with_composite(c: Certificate, **changes: Any) -> Certificate:
+    """With the words that go with it, so that nothing but the claim is wrong."""
+    composite = replace(of(c), **changes)
+    return replace(c, composite=composite, formula=in_words(composite))
+
+
+def with_parts(c: Certificate, **changes: Any) -> Certificate:
+    return with_composite(c, parts=tuple(replace(part, **changes) for part in of(c).parts))
+
+
+def with_claims(c: Certificate, **changes: Any) -> Certificate:
+    return with_composite(c, parts=tuple(replace(part, claim=replace(part.claim, **changes)) for part in of(c).parts))
+
+
+def with_terms(c: Certificate, **changes: float) -> Certificate:
+    return with_composite(
+        c,
+        parts=tuple(
+            replace(part, claim=replace(part.claim, terms=replace(part.claim.terms, **changes))) for part in of(c).parts
+        ),
+    )
+
+
+def with_target(c: Certificate, **changes: Any) -> Certificate:
+    return with_composite(c, target=replace(of(c).target, **changes))
+
+
+def moved(array: np.ndarray, by: float, place: Any = (0,)) -> np.ndarray:
+    new = np.array(array)
+    new[place] += by
+    return new
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
+    net = made(kind)
+    write(tmp_path / "right.safetensors", net.network, net.certificate)
+    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+
+
+#: Of every kind: what is changed in the certificate, and what the checker says.
+WHOLE: dict[str, tuple[Forge, str]] = {
+    "a smaller bound": (lambda c: replace(c, bound=0.999 * c.bound), "the terms add up"),
+    "no bound": (lambda c: replace(c, bound=0.0), "the terms add up"),
+    "a negative bound": (lambda c: replace(c, bound=-1.0), "bound = -1.0 is not a finite number"),
+    "an infinite bound": (lambda c: replace(c, bound=INF), "bound = inf is not a finite number"),
+    "a bound that is no number": (lambda c: replace(c, bound=NAN), "bound = nan is not a finite number"),
+    "no rounding": (lambda c: replace(c, terms=replace(c.terms, rounding=0.0)), "rounding: "),
+    "rounding a hundredth": (
+        lambda c: replace(c, terms=replace(c.terms, rounding=c.terms.rounding / 100)), "rounding: ",
+    ),
+    "negative rounding": (lambda c: replace(c, terms=replace(c.terms, rounding=-1.0)), "rounding = -1.0 is not"),
+    "another formula": (lambda c: replace(c, formula=c.formula + " "), "the network computes"),
+    "a domain ten times as large": (
+        lambda c: replace(c, domain=ww.Box(10 * c.domain.lo, 10 * c.domain.hi)),
+        "claimed|the claim covers|a gate hides its value by",
+    ),
+    "a domain of other shape": (lambda c: replace(c, domain=ww.Box([-1] * 7, [1] * 7)), "is no box of"),
+    "another dtype": (lambda c: replace(c, dtype="float32"), "certified for float32, stored as float64"),
+    "another kernel": (
+        lambda c: replace(c, kernel="anchor", assumptions=c.assumptions + assumptions("float64", "anchor")),
+        "run in kernel 'dot'",
+    ),
+    "an integral norm": (lambda c: replace(c, norm=1.0), "no rule for norm 1.0"),
+    "no assumptions": (lambda c: replace(c, assumptions=()), "hides an assumption"),
+    "a dead zone of x": (lambda c: replace(c, dead_zones=((-1.0, 1.0),)), "about one layer does not go with"),
+    "a claim about layers": (lambda c: replace(c, layers=(of(made("heads").certificate).parts[0].claim,)), "one kind"),
+    "no claim at all": (lambda c: replace(c, composite=None), "."),
+    "a part of a layer that is not there": (
+        lambda c: with_composite(c, parts=(replace(of(made("one head").certificate).parts[0], layer=9),)),
+        "claim|no rule|a part computes",
+    ),
+    "a gate that is not there": (lambda c: with_composite(c, gates=(GateClaim(0, 99, 0),)), "that layer 0 lacks"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("change", WHOLE)
+def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> None:
+    forge, said = WHOLE[change]
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
+
+
+def test_keys_that_are_masked_must_be_told(tmp_path: Path) -> None:
+    """Values that tokens hold too are not hidden in a plain Transformer: the certificate has to say so."""
+    net = made("registers")
+    network = on_heads(net.network, lambda heads: tuple(replace(h, W_V=moved(h.W_V, 1.0, (0, 0))) for h in heads))
+    told = replace(net.certificate, network=network_digest(network))
+    assert MASKED in told.assumptions
+    write(tmp_path / "net.safetensors", network, told)
+    assert ww.check(tmp_path / "net.safetensors").status == "PROVEN"
+    silent = replace(told, assumptions=tuple(a for a in told.assumptions if a != MASKED))
+    refused(network, silent, tmp_path, "hides that keys are masked")
+
+
+def gap(boxes: np.ndarray) -> np.ndarray:
+    """The last box cut in two, with a hole between."""
+    lo, hi = boxes[-1]
+    return np.concatenate([boxes[:-1], [[lo, lo + 0.4 * (hi - lo)], [lo + 0.6 * (hi - lo), hi]]])
+
+
+#: Of networks with parts.
+PART: dict[str, tuple[Forge, str]] = {
+    "perfect heads": (lambda c: with_terms(c, approximation=0.0), "approximation on"),
+    "heads a little better": (
+        lambda c: with_terms(c, approximation=0.9 * of(c).parts[0].claim.terms.approximation), "approximation on",
+    ),
+    "heads that do not round": (lambda c: with_terms(c, rounding=0.0), "rounding on"),
+    "heads with a negative error": (lambda c: with_terms(c, leakage=-1e-9), "a negative error"),
+    "heads without a number": (lambda c: with_terms(c, rounding=NAN), "no finite number"),
+    "heads with an infinite error": (lambda c: with_terms(c, rounding=INF), "no finite number"),
+    "no slope": (lambda c: with_claims(c, lipschitz=0.0), "slope on"),
+    "half the slope": (lambda c: with_claims(c, lipschitz=of(c).parts[-1].claim.lipschitz / 2), "slope on"),
+    "an infinite slope": (lambda c: with_claims(c, lipschitz=INF), "no finite number"),
+    "a later start": (lambda c: with_claims(c, lo=0.0), "the claim covers|cover"),
+    "an earlier end": (lambda c: with_claims(c, hi=0.1), "the claim covers|cover"),
+    "no range": (lambda c: with_claims(c, lo=NAN), "no finite number"),
+    "a gap between boxes": (lambda c: with_claims(c, boxes=gap(of(c).parts[0].claim.boxes)), "no box covers"),
+    "boxes turned round": (lambda c: with_claims(c, boxes=of(c).parts[0].claim.boxes[:, ::-1]), NO_INTERVAL),
+    "boxes that are none": (lambda c: with_claims(c, boxes=np.zeros((0, 2))), "boxes of shape"),
+    "boxes without numbers": (
+        lambda c: with_claims(c, boxes=NAN * of(c).parts[0].claim.boxes), "a box is no interval",
+    ),
+    "boxes that end early": (
+        lambda c: with_claims(c, boxes=np.minimum(of(c).parts[0].claim.boxes, 0.9 * of(c).parts[0].claim.hi)),
+        "the boxes cover",
+    ),
+    "another rule": (lambda c: with_claims(c, rule="linear"), "no rule 'linear'"),
+    "another formula of heads": (lambda c: with_claims(c, formula="s + 1"), MUST_COMPUTE),
+    "a formula that is none": (lambda c: with_claims(c, formula="f("), MUST_COMPUTE),
+    "another mean": (lambda c: with_parts(c, mean=of(c).parts[0].mean + 0.25), MUST_COMPUTE),
+    "another slope of parts": (lambda c: with_parts(c, slope=of(c).parts[0].slope + 0.25), "."),
+    "units that nobody reads": (
+        lambda c: with_parts(c, units=(UNREAD,) * len(of(c).parts[0].units)), "one profile",
+    ),
+    "units that are not there": (lambda c: with_parts(c, units=(99,) * len(of(c).parts[0].units)), "a part computes"),
+    "a unit too few": (lambda c: with_parts(c, units=of(c).parts[0].units[:-1]), "tokens of|computes"),
+    "units of another kind": (lambda c: with_parts(c, units=(0.5,) * len(of(c).parts[0].units)), "a part computes"),
+    "no heads": (lambda c: with_parts(c, heads=()), "a part of the heads"),
+    "a head twice": (lambda c: with_parts(c, heads=of(c).parts[0].heads * 2), "claim the same head|of the heads"),
+    "a head that is not there": (lambda c: with_parts(c, heads=(99,)), "a head that layer . lacks"),
+    "a negative head": (lambda c: with_parts(c, heads=(-1,)), "a head that layer . lacks"),
+    "another column": (lambda c: with_parts(c, column=1), "."),
+    "another layer": (lambda c: with_parts(c, layer=1), "."),
+    "no parts": (lambda c: with_composite(c, parts=()), NO_RULE),
+    "the first part twice": (lambda c: with_composite(c, parts=(of(c).parts[0], *of(c).parts)), "the same head"),
+    "a zone that is silent": (lambda c: with_parts(c, zones=np.array([[-0.5, 0.5]])), "hides a dead zone"),
+    "a zone that is no interval": (lambda c: said(with_parts(c, zones=np.array([[0.5, -0.5]]))), NO_INTERVAL),
+    "a zone without end": (lambda c: said(with_parts(c, zones=np.array([[0.0, INF]]))), NO_INTERVAL),
+    "a zone that is a number": (lambda c: with_parts(c, zones=np.array([0.5])), "."),
+}  # fmt: skip
+
+
+def said(c: Certificate) -> Certificate:
+    """With every zone among the assumptions."""
+    return replace(c, assumptions=(*c.assumptions, *assumed(of(c))))
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("change", PART)
+def test_false_claims_about_parts_are_refused(kind: str, change: str, tmp_path: Path) -> None:
+    forge, words = PART[change]
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, words)
+
+
+def switched(c: Certificate) -> Certificate:
+    """Every token claims the other's units."""
+    return with_composite(
+        c, parts=tuple(replace(p, units=(*p.units[1:2], *p.units[:1], *p.units[2:])) for p in of(c).parts)
+    )
+
+
+#: Of truncated linear models: the declared target is another one.
+MODEL: dict[str, tuple[Forge, str]] = {
+    "another weight": (
+        lambda c: with_target(c, weights=moved(of(c).target.weights, 1e-6, (0, 0))), "rounding: |the claim covers",
+    ),
+    "a weight of the last token": (
+        lambda c: with_target(c, weights=moved(of(c).target.weights, -1e-6, (-1, -1))), "rounding: |the claim covers",
+    ),
+    "another shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, 1e-6)), "rounding: |the claim covers"),
+    "models in another order": (
+        lambda c: with_target(c, weights=of(c).target.weights[::-1], shifts=of(c).target.shifts[::-1]),
+        "rounding: |the claim covers",
+    ),
+    "another range": (
+        lambda c: with_target(c, profiles=("clip(x, -1, 0.25)",) * len(of(c).target.profiles)), MUST_COMPUTE,
+    ),
+    "a profile that is none": (lambda c: with_target(c, profiles=("clip(",) * len(of(c).target.profiles)), "a profile"),
+    "no profiles": (lambda c: with_target(c, profiles=()), "do not fit together"),
+    "a weight that is no number": (
+        lambda c: with_target(c, weights=moved(of(c).target.weights, NAN, (0, 0))), "not finite",
+    ),
+    "an infinite shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, INF)), "not finite"),
+    "a token too few": (
+        lambda c: with_target(c, weights=of(c).target.weights[1:], shifts=of(c).target.shifts[1:]),
+        "do not fit together",
+    ),
+    "shifts too many": (lambda c: with_target(c, shifts=np.append(of(c).target.shifts, 0.0)), "do not fit together"),
+    "tokens claim each other's units": (switched, "the claim covers"),
+    "the result stands for s itself": (
+        lambda c: with_parts(c, units=(IDENTITY,) * len(of(c).parts[0].units)), MUST_COMPUTE,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("change", MODEL)
+def test_false_models_are_refused(kind: str, change: str, tmp_path: Path) -> None:
+    forge, words = MODEL[change]
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, words)
+
+
+#: Of networks whose target is a ridge.
+RIDGE: dict[str, tuple[Forge, str]] = {
+    "another output": (
+        lambda c: with_target(c, outputs=moved(of(c).target.outputs, 1e-6, (0, 0))), "rounding: |formula",
+    ),
+    "another constant": (lambda c: with_target(c, constants=moved(of(c).target.constants, 1e-6)), "rounding: |formula"),
+    "outputs in another order": (lambda c: with_target(c, outputs=of(c).target.outputs[::-1]), "rounding: |formula"),
+    "an output too few": (
+        lambda c: with_target(c, outputs=of(c).target.outputs[1:], constants=of(c).target.constants[1:]), "outputs",
+    ),
+    "an output that is no number": (
+        lambda c: with_target(c, outputs=moved(of(c).target.outputs, NAN, (0, 0))), "not finite",
+    ),
+    "constants without numbers": (lambda c: with_target(c, constants=of(c).target.constants + INF), "not finite"),
+    "a unit more": (lambda c: with_target(c, profiles=(*of(c).target.profiles, "relu(x)")), "do not fit together"),
+    "models instead": (
+        lambda c: with_composite(c, target=TokenModels(("relu(x)",), np.ones((9, 1)), np.zeros(9))),
+        "fit together|formulas",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RIDGES)
+@pytest.mark.parametrize("change", RIDGE)
+def test_false_ridges_are_refused(kind: str, change: str, tmp_path: Path) -> None:
+    forge, words = RIDGE[change]
+    refused(made(kind).network, forge(made(kind).certificate), tmp_path, words)
+
+
+def with_gates(c: Certificate, **changes: Any) -> Certificate:
+    return with_composite(c, gates=tuple(replace(gate, **changes) for gate in of(c).gates))
+
+
+N = 4  # inputs of the native network; units come after them
+NATIVE: dict[str, tuple[Forge, str]] = {
+    "gates of other units": (
+        lambda c: with_composite(c, gates=tuple(replace(g, unit=(g.unit + 1) % 3) for g in of(c).gates)), "rounding: ",
+    ),
+    "gates of one unit": (lambda c: with_gates(c, unit=0), "rounding: |before they are computed"),
+    # the gate of a unit that is not always 0; without one of those the rule for picking heads shows the same
+    "a gate too few": (lambda c: with_composite(c, gates=(*of(c).gates[:2], *of(c).gates[3:])), NO_RULE),
+    "a gate twice": (lambda c: with_composite(c, gates=(of(c).gates[0], *of(c).gates)), "claimed twice"),
+    "gates of the copies": (lambda c: with_gates(c, layer=0), "."),
+    "a unit that is not there": (
+        lambda c: with_composite(c, gates=(replace(of(c).gates[0], unit=3), *of(c).gates[1:])), "there is no unit 3",
+    ),
+    "a negative unit": (
+        lambda c: with_composite(c, gates=(replace(of(c).gates[0], unit=-1), *of(c).gates[1:])), "there is no unit -1",
+    ),
+    "another profile": (
+        lambda c: with_target(c, profiles=("abs(x)",) * 3), "a gate computes relu",
+    ),
+    "another argument": (
+        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1e-6, (0, 0))), "rounding: ",
+    ),
+    "another shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, 1e-6)), "rounding: "),
+    "another weight of a unit": (
+        lambda c: with_target(c, outputs=moved(of(c).target.outputs, 1e-6, (0, slice(N, None)))), "rounding: ",
+    ),
+    "a unit of a later unit": (
+        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1.0, (0, N + 1))), "takes a later unit",
+    ),
+    "a unit of itself": (
+        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1.0, (1, N + 1))), "takes a later unit",
+    ),
+    "a sharper gate": (
+        lambda c: replace(c, terms=replace(c.terms, approximation=0.99 * c.terms.approximation)), "approximation: ",
+    ),
+    "a gate that is a part": (
+        lambda c: with_composite(c, parts=(replace(of(made("heads").certificate).parts[0], heads=(0,), layer=1),)),
+        ".",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", NATIVE)
+def test_false_gates_are_refused(change: str, tmp_path: Path) -> None:
+    forge, words = NATIVE[change]
+    refused(made("native").network, forge(made("native").certificate), tmp_path, words)
+
+
+ROWS: dict[str, tuple[Forge, str]] = {
+    "no zones": (lambda c: with_parts(c, zones=np.zeros((0, 2))), "no box covers|approximation"),
+    "narrower zones": (
+        lambda c: said(with_parts(c, zones=of(c).parts[0].zones + np.array([0.015, -0.015]))),
+        "no box covers|approximation",
+    ),
+    "zones elsewhere": (lambda c: said(with_parts(c, zones=of(c).parts[0].zones + 0.1)), "no box covers|approximation"),
+    "zones that are silent": (
+        lambda c: replace(c, assumptions=tuple(a for a in c.assumptions if "nothing is claimed" not in a)),
+        "hides a dead zone",
+    ),
+    "wider zones that are silent": (
+        lambda c: with_parts(c, zones=of(c).parts[0].zones + np.array([-0.01, 0.01])), "hides a dead zone",
+    ),
+    "one row for both": (
+        lambda c: with_composite(c, parts=tuple(replace(p, column=0) for p in of(c).parts)), "claim the same head",
+    ),
+    "a row without a claim": (lambda c: with_composite(c, parts=of(c).parts[:1]), "no claim covers column 1"),
+    "rows changed": (
+        lambda c: with_composite(c, parts=tuple(replace(p, column=1 - p.column) for p in of(c).parts)), "approximation",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ROWS)
+def test_false_rows_are_refused(change: str, tmp_path: Path) -> None:
+    forge, words = ROWS[change]
+    refused(made("rows").network, forge(made("rows").certificate), tmp_path, words)
+
+
+def test_formulas_are_those_of_the_relu_network(tmp_path: Path) -> None:
+    net = made("emulated")
+    c, target = net.certificate, of(net.certificate).formulas
+    for formulas in (SORT[::-1], ("min(x0, x1)", "max(x0, x1) + 0.001"), SORT[:1], (*SORT, "x0")):
+        refused(net.network, with_composite(c, formulas=replace(target, formulas=tuple(formulas))), tmp_path)
+    refused(net.network, with_composite(c, formulas=replace(target, error=-1.0)), tmp_path)
+    waves = relu_network(["x0*x1", "x0"], 2, (-1, 1), tol=0.2)
+    c, target = waves.certificate, of(waves.certificate).formulas
+    refused(waves.network, with_composite(c, formulas=replace(target, error=0.5 * target.error)), tmp_path)
+    refused(waves.network, with_composite(c, formulas=replace(target, boxes=target.boxes[1:])), tmp_path)
+    less = replace(c.terms, approximation=c.terms.approximation - target.error)
+    refused(waves.network, replace(c, terms=less, bound=c.bound - 0.99 * target.error), tmp_path, "approximation: ")
+
+
+# networks
+
+
+def first_attention(network: Network) -> int:
+    return next(i for i, layer in enumerate(network.layers) if isinstance(layer, Attention))
+
+
+def on_heads(
+    network: Network, change: Callable[[tuple[Any, ...]], tuple[Any, ...]], layer: int | None = None
+) -> Network:
+    at = first_attention(network) if layer is None else layer
+    new = replace(network.layers[at], heads=change(network.layers[at].heads))
+    return replace(network, layers=(*network.layers[:at], new, *network.layers[at + 1 :]))
+
+
+NETWORKS: dict[str, Callable[[Network], Network]] = {
+    "a head twice": lambda n: on_heads(n, lambda heads: (*heads, heads[0])),
+    "a softer head": lambda n: on_heads(n, lambda heads: (replace(heads[0], beta=heads[0].beta / 64), *heads[1:])),
+    "a beta that is no power of two": lambda n: on_heads(n, lambda heads: (replace(heads[0], beta=3.0), *heads[1:])),
+    "a head that sees itself": lambda n: on_heads(
+        n, lambda heads: (replace(heads[0], sees=replace(heads[0].sees, data="self")), *heads[1:])
+    ),
+    "a head turned round": lambda n: on_heads(n, lambda heads: (replace(heads[0], W_O=-heads[0].W_O), *heads[1:])),
+    "queries twice as long": lambda n: on_heads(
+        n, lambda heads: (replace(heads[0], W_Q=2 * heads[0].W_Q), *heads[1:]), len(n.layers) - 1
+    ),
+    "the layer twice": lambda n: replace(n, layers=(*n.layers, n.layers[-1])),
+    "twice the input": lambda n: replace(
+        n, embed=replace(n.embed, terms=tuple(replace(term, A=2 * term.A) for term in n.embed.terms))
+    ),
+    "another position code": lambda n: replace(n, embed=replace(n.embed, C=n.embed.C + 2.0**-10)),
+    "another result": lambda n: replace(n, read=replace(n.read, C=n.read.C + 2.0**-3)),
+}
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("change", NETWORKS)
+def test_other_networks_are_refused(kind: str, change: str, tmp_path: Path) -> None:
+    try:
+        network = NETWORKS[change](made(kind).network)
+    except ww.LawError:
+        return  # not even a network: a second layer whose coordinates do not fit
+    refused(network, made(kind).certificate, tmp_path)
+
+
+def test_a_certificate_is_of_one_network(tmp_path: Path) -> None:
+    net = made("heads")
+    other = on_heads(net.network, lambda heads: (replace(heads[0], role="another"), *heads[1:]))
+    write(tmp_path / "net.safetensors", other, net.certificate)
+    with pytest.raises(ww.CertificateError, match="about another network"):
+        ww.check(tmp_path / "net.safetensors")
+
+
+def entry(value: Any, path: tuple[Any, ...]) -> Any:
+    for step in path:
+        value = value[step] if isinstance(step, int) else getattr(value, step)
+    return value
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
+    """One entry of two dozen arrays of the network, moved by much or by little: the checker refuses, or the network
+    is still within the bound. Many a change does nothing, such as a value that nobody reads."""
+    net, rng = made(kind), np.random.default_rng(90)
+    X = taken(net, net.about.probes(np.random.default_rng(91), 300))
+    wanted, refusals, tries = net.about.reference(X), 0, 0
+    paths = [path for path in places(net.network) if np.size(entry(net.network, path))]
+    for path in (paths[i] for i in rng.permutation(len(paths))[:24]):
+        array = entry(net.network, path)
+        if array.dtype == bool:
+            continue
+        used, size = np.flatnonzero(array), array.size
+        for index in {int(rng.choice(used))} if len(used) else {int(rng.integers(size))}:
+            by = float(rng.choice([1e-3, 0.25, -0.5])) * max(1.0, abs(float(array.flat[index])))
+
+            def change(old: np.ndarray, index: int = index, by: float = by) -> np.ndarray:
+                new = old.copy()
+                new.flat[index] += by
+                return new
+
+            tries += 1
+            network = altered(net.network, path, change)
+            write(tmp_path / "net.safetensors", network, replace(net.certificate, network=network_digest(network)))
+            try:
+                ww.check(tmp_path / "net.safetensors")
+            except ww.CertificateError:
+                refusals += 1
+                continue
+            error = np.abs(outputs(AttentionNetwork(network), X) - wanted)
+            assert np.nanmax(error) <= net.certificate.bound, path
+    assert refusals > 0.6 * tries
+
+
+def test_terms_that_are_no_terms(tmp_path: Path) -> None:
+    net = made("heads")
+    for terms in (Terms(NAN, 0.0, 0.0), Terms(0.0, INF, 0.0), Terms(-1.0, 0.0, 0.0), Terms(1, 0.0, 0.0)):
+        refused(net.network, replace(net.certificate, terms=terms), tmp_path, "is not a finite number")

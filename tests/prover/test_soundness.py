@@ -1,0 +1,137 @@
+"""No violation: random formulas on random domains, searched adversarially. Nothing here has a tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.worst import worst_error
+
+import weightwright as ww
+
+ISSUE_FORMULAS = [
+    "x",
+    "exp(x)",
+    "sin(5*x)",
+    "sin(10*x)",
+    "tanh(3*x)",
+    "x**2",
+    "erf(2*x)",
+    "gelu(4*x)",
+    "log(2+x)",
+    "sqrt(1.5+x)",
+    "exp(-x**2)*cos(3*x)",
+]
+UNARY = ["exp", "sin", "cos", "atan", "tanh", "sigmoid", "softplus", "gelu", "silu", "erf"]
+GUARDED = ["log(2.5 + {})", "sqrt(2.5 + {})", "1/(2.5 + {})", "tan({}/2)"]
+KINKED = ["abs({})", "relu({})", "max({}, 0.3)", "min({}, x/2)", "clip({}, -0.5, 0.5)"]
+
+
+def random_formula(rng: np.random.Generator, depth: int) -> str:
+    """A formula in x whose inner values stay near [-2, 2] for x in [-1, 1]."""
+    if depth == 0:
+        return rng.choice(["x", f"{rng.uniform(-2, 2):.3g}*x", f"(x - {rng.uniform(-1, 1):.3g})", "x**2"])
+    kind = rng.integers(0, 10)
+    inner = random_formula(rng, depth - 1)
+    if kind < 5:
+        return f"{rng.choice(UNARY)}({inner})"
+    if kind < 6:
+        return rng.choice(GUARDED).format(f"sin({inner})")
+    if kind < 7:
+        return f"({inner})**{rng.integers(2, 5)}/4"
+    other = random_formula(rng, depth - 1)
+    return f"({inner}) {rng.choice(['+', '-', '*'])} ({other})"
+
+
+def shifted(formula: str, lo: float, hi: float) -> str:
+    """The formula seen through the affine map that takes [lo, hi] to about [-1, 1]."""
+    middle, half = float(f"{(lo + hi) / 2:.6g}"), float(f"{(hi - lo) / 2:.3g}")
+    return (
+        formula.replace("exp", "E")
+        .replace("max", "M")
+        .replace("x", f"((x - {middle!r})/{half!r})")
+        .replace("E", "exp")
+        .replace("M", "max")
+    )
+
+
+DOMAINS = [(-1.0, 1.0), (0.0, 1.0), (-0.3, 0.7), (5.0, 7.0), (1000.0, 1001.0), (-500.0, 500.0), (-1e-3, 2e-3)]
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))])
+def test_random_formulas_never_exceed_their_bound(block: int) -> None:
+    rng = np.random.default_rng(1000 + block)
+    proven = 0
+    for number in range(25):
+        lo, hi = DOMAINS[rng.integers(len(DOMAINS))]
+        text = shifted(random_formula(rng, int(rng.integers(0, 4))), lo, hi)
+        tol = float(10.0 ** -rng.integers(2, 11))
+        try:
+            net = ww.approximate(text, (lo, hi), tol)
+        except (ww.ToleranceError, ww.FormulaError):
+            continue
+        proven += 1
+        assert net.certificate.status == "PROVEN"
+        assert net.certificate.bound <= tol
+        at, error = worst_error(net, seed=number)
+        assert error <= net.certificate.bound, (text, lo, hi, tol, at, error, net.certificate.bound)
+    assert proven >= 15, f"only {proven} of 25 formulas were proven: too few to say anything"
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_kinked_formulas_never_exceed_their_bound(block: int) -> None:
+    rng = np.random.default_rng(2000 + block)
+    proven = 0
+    for number in range(10):
+        text = KINKED[rng.integers(len(KINKED))].format(random_formula(rng, 1))
+        try:
+            net = ww.approximate(text, (-1, 1), 0.05)
+        except ww.ToleranceError:
+            continue
+        proven += 1
+        at, error = worst_error(net, seed=number)
+        assert error <= net.certificate.bound, (text, at, error, net.certificate.bound)
+    assert proven >= 6
+
+
+@pytest.mark.parametrize("formula", ISSUE_FORMULAS)
+@pytest.mark.parametrize("tol", [1e-8, 1e-10])
+def test_smooth_functions_are_proven_with_few_anchors(formula: str, tol: float) -> None:
+    net = ww.approximate(formula, (-1, 1), tol)
+    assert net.certificate.status == "PROVEN"
+    assert net.certificate.bound <= tol
+    assert len(net.network.registers) <= 32
+    at, error = worst_error(net, seed=7)
+    assert error <= net.certificate.bound, (formula, at, error)
+    # a bound a thousand times too large would be sound and useless
+    assert error >= net.certificate.bound / 1000 or net.certificate.bound < 1e-13
+
+
+def test_runge_needs_at_most_96_anchors() -> None:
+    for tol in (1e-8, 1e-10):
+        net = ww.approximate("1/(1+25*x**2)", (-1, 1), tol)
+        assert (net.certificate.status, len(net.network.registers) <= 96) == ("PROVEN", True)
+        assert worst_error(net, seed=7)[1] <= net.certificate.bound <= tol
+
+
+@pytest.mark.parametrize("formula", ["x", "x**2", "sin(5*x)", "log(x)", "sqrt(x)", "1/x", "sigmoid(x - 6)"])
+@pytest.mark.parametrize("domain", [(1000, 1001), (5, 7)])
+def test_domains_away_from_zero(formula: str, domain: tuple[int, int]) -> None:
+    net = ww.approximate(formula, domain, 1e-8)
+    assert net.certificate.status == "PROVEN"
+    assert worst_error(net, seed=3)[1] <= net.certificate.bound <= 1e-8
+
+
+def test_a_wide_domain() -> None:
+    net = ww.approximate("sin(x/50)", (-500, 500), 1e-8)
+    assert worst_error(net, seed=3)[1] <= net.certificate.bound <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("formula", "domain", "tol"), [("x", (-1, 1), 1e-3), ("cos(3*x)", (2, 4), 1e-2), ("x", (0, 5), 1e-2)]
+)
+def test_the_faithful_head_never_exceeds_its_bound(formula: str, domain: tuple[int, int], tol: float) -> None:
+    net = ww.approximate(formula, domain, tol, method="faithful")
+    assert net.certificate.status == "PROVEN"
+    at, error = worst_error(net, seed=5)
+    assert error <= net.certificate.bound <= tol, (at, error)
+    assert error >= net.certificate.bound / 5  # the papers' head really is that coarse
