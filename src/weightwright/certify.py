@@ -1,4 +1,4 @@
-"""From a network and what is claimed about it to a network with a certificate, or an error that says why not."""
+"""The one place that proposes a bound for a network, saves it, has it checked and sets its status."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from weightwright.network import Network
 from weightwright.prover.composite import propose
 from weightwright.runtime import AttentionNetwork
 
-#: Rounding is claimed so many times larger where the checker could not show what was proposed.
+#: Factors of the rounding that is claimed, one after the other, where the checker could not show what was proposed.
 ROOM = (1.0, 16.0)
 
 
-def certified(
+def certify(
     network: Network, composite: Composite, domain: Box, tol: float | None = None, proposed: Terms | None = None
 ) -> AttentionNetwork:
     """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol.
@@ -40,7 +40,7 @@ def certified(
     return _agreed(network, lambda terms: _certificate(network, composite, domain, terms), proposed, tol)
 
 
-def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: float | None = None) -> AttentionNetwork:
+def certify_prompted(network: Network, prompted: Prompted, domain: Box, tol: float | None = None) -> AttentionNetwork:
     """The same for a network that runs an algorithm on its prompt: `bound` is about one pass.
 
     The claims of the summands need not say what leakage and rounding of their tables come to in this network; what is
@@ -57,7 +57,7 @@ def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: f
     return _agreed(network, lambda terms: _prompted_certificate(network, whole, domain, terms), proposed, tol)
 
 
-def certified_one_pass(network: Network, composite: Composite, domain: Box, claim: OnePass) -> AttentionNetwork:
+def certify_one_pass(network: Network, composite: Composite, domain: Box, claim: OnePass) -> AttentionNetwork:
     """The same for a network that runs a rule in a loop: `bound` is about one pass."""
 
     def certificate(terms: Terms) -> Certificate:
@@ -83,7 +83,7 @@ def _agreed(
     for room in ROOM:
         terms = dataclasses.replace(proposed, rounding=proposed.rounding * room)
         try:
-            certificate = _checked(network, certificate_with(terms))
+            certificate = confirm(network, certificate_with(terms))
         except CertificateError as error:
             refusal = str(error)
             continue
@@ -130,7 +130,8 @@ def _plain(network: Network, formula: str, domain: Box, terms: Terms, said: tupl
     return Certificate(formula, domain, network.dtype, "dot", total, terms, (), network_digest(network), said)
 
 
-def _checked(network: Network, certificate: Certificate) -> Certificate:
+def confirm(network: Network, certificate: Certificate) -> Certificate:
+    """The certificate with the status that the checker gives it, from a saved file, or its CertificateError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)

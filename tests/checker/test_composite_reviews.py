@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.approximation.faithful_tables import faithful_part
-from weightwright.approximation.table import part_heads
+from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.target import (
@@ -27,6 +26,7 @@ from weightwright.claims.target import (
 )
 from weightwright.constructions import truncated_linear
 from weightwright.expressions import parse, to_text
+from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats
 
@@ -159,9 +159,10 @@ def test_coefficients_that_underflow(tmp_path: Path) -> None:
 def test_dead_zones_of_what_is_no_unit(tmp_path: Path) -> None:
     anchors = np.linspace(-1, 1, 65)
     wrong = np.where(np.abs(anchors) < 0.4, 100.0, anchors)
-    part = faithful_part("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([[-0.99, 0.99]]))
+    part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([[-0.99, 0.99]]))
     names = ("s", "one", "key", "offset", "value", "out")
-    registers, heads = part_heads(part, names, 0, 1, 2, 5)
+    registers, at = on_registers(part.tables, [2], len(names))
+    heads = part.heads(names, 0, 1, 2, at, 5)
     net = one_head(names, registers, (Attention(names, tuple(heads)),))
     terms = Terms(0.02, part.claim.terms.leakage, part.claim.terms.rounding)
     part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
@@ -203,7 +204,7 @@ def test_queries_that_overflow_before_they_meet_a_key(
 
 def test_a_weight_that_leads_below_the_normal_range(tmp_path: Path) -> None:
     anchors, low = np.linspace(-1, 1, 65), 2.0**-149
-    part = faithful_part("x", anchors, [(0, anchors)], 2.0**16, -1.01, 1.01, "float32")
+    part = propose_faithful("x", anchors, [(0, anchors)], 2.0**16, -1.01, 1.01, "float32")
     profile = to_text(parse(f"x/{2**149}", ("x",)))
     terms = part.claim.terms
     tiny = [math.nextafter(10 * x * low, math.inf) for x in (terms.approximation, terms.leakage, terms.rounding)]
@@ -214,7 +215,8 @@ def test_a_weight_that_leads_below_the_normal_range(tmp_path: Path) -> None:
         lipschitz=math.nextafter(part.claim.lipschitz * low * 1.001, math.inf),
     )
     names = ("s", "one", "key", "offset", "value", "out")
-    registers, heads = part_heads(part, names, 0, 1, 2, 5)
+    registers, at = on_registers(part.tables, [2], len(names))
+    heads = part.heads(names, 0, 1, 2, at, 5)
     heads = [dataclasses.replace(head, W_O=np.full((1, 1), low)) for head in heads]
     net = one_head(names, registers, ())
     layers = (Attention(("out",), tuple(heads), residual=False), lin("up", 2.0**75))
@@ -283,10 +285,11 @@ def test_dead_zones_of_units_that_share_inputs(tmp_path: Path) -> None:
     parts, registers, heads = [], [], []
     for index, (first, zone) in enumerate(((2, (-1.5, 0.5)), (5, (-0.5, 1.5)))):
         wrong = np.where(anchors < 0.25 if index == 0 else anchors > -0.25, 100.0, anchors)
-        part = faithful_part("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
+        part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
         terms = dataclasses.replace(part.claim.terms, approximation=0.04)
         part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
-        rows, own = part_heads(part, names, 0, 1, first, 8)
+        rows, at = on_registers(part.tables, [first], len(names))
+        own = part.heads(names, 0, 1, first, at, 8)
         rows[:, 6 if index == 0 else 3] = -(2.0**20)
         registers.append(rows)
         heads += [dataclasses.replace(head, sees=Sees((65 * index, 65 * index + 65), "none")) for head in own]

@@ -14,7 +14,7 @@ import torch
 from test_grid_forgeries import altered, refused
 
 import weightwright as ww
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.checker.composite.graph_columns import _hull
 from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
 from weightwright.claims.files import network_digest
@@ -275,7 +275,7 @@ def everything() -> AttentionNetwork:
     graph = columns.graph("everything", [p[0], columns.product(p[1], mixed), normed[1]])
     box = ww.Box([-1, 0.5], [1, 2])
     lowered = lower(graph, box, 1e-3)
-    return certified(lowered.network, lowered.composite, box)
+    return certify(lowered.network, lowered.composite, box)
 
 
 GRAPH: list[tuple[tuple[Any, ...], Any]] = [

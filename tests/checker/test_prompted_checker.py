@@ -15,7 +15,7 @@ from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, prompt
 from test_grid_forgeries import altered, arrays, refused
 
 import weightwright as ww
-from weightwright.certify import certified_prompted
+from weightwright.certify import certify_prompted
 from weightwright.claims.certificate import Certificate, assumptions
 from weightwright.claims.prompt import ARGUMENTS, STATES, prompted_in_words
 from weightwright.claims.target import MASKED
@@ -80,7 +80,7 @@ def test_a_bound_above_the_tolerance_is_no_network() -> None:
     assert net.certificate is not None
     assert net.certificate.prompted is not None
     with pytest.raises(ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
-        certified_prompted(net.network, net.certificate.prompted, net.certificate.domain, tol=1e-12)
+        certify_prompted(net.network, net.certificate.prompted, net.certificate.domain, tol=1e-12)
 
 
 def with_prompt(c: Certificate, **changes: Any) -> Certificate:

@@ -20,7 +20,7 @@ from support.graphs import (
 )
 
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.errors import DomainError, ToleranceError
@@ -76,7 +76,7 @@ def test_networks_compute_their_graphs_and_the_checker_agrees(
     case: tuple[Lowered, Graph, Box, float, list[int], int],
 ) -> None:
     lowered, graph, domain, tol, *_ = case
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
+    certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert certificate.status == "PROVEN"
     assert largest_error(lowered, graph, domain) <= certificate.bound <= tol
@@ -86,7 +86,7 @@ def test_networks_compute_their_graphs_and_the_checker_agrees(
 def test_float32() -> None:
     graph, domain = lotka_volterra(), cube(2, 0.5, 2)
     lowered = lower(graph, domain, 1e-3, "float32")
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
+    certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert lowered.network.dtype == "float32"
     assert largest_error(lowered, graph, domain) <= certificate.bound <= 1e-3
@@ -133,7 +133,7 @@ def test_matrices_on_the_tokens(name: str) -> None:
     lowered = lower(graph, domain, 1e-9)
     assert heads(lowered) == [count]
     assert lowered.network.native
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
+    certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-12
 
@@ -145,7 +145,7 @@ def test_registers_keep_what_they_hold_after_the_first_layer() -> None:
     graph, domain = columns.graph("sums", [mixed]), cube(1, -1, 1)
     lowered = lower(graph, domain, 1e-9)
     assert lowered.network.native
-    net = certified(lowered.network, lowered.composite, domain)
+    net = certify(lowered.network, lowered.composite, domain)
     assert net.certificate is not None
     assert not any("mask" in text for text in net.certificate.assumptions)
     assert largest_error(lowered, graph, domain) <= net.certificate.bound < 1e-9
@@ -173,7 +173,7 @@ def test_a_softmax_of_which_one_entry_is_used() -> None:
     graph, domain = columns.graph("one of three", [p[1]]), cube(1, -1, 1)
     lowered = lower(graph, domain, 1e-9)
     assert lowered.composite.softmaxes[0].nodes.count(-1) == 2
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
+    certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-9
 
@@ -206,7 +206,7 @@ def test_the_checker_refuses_products_that_are_scaled_otherwise() -> None:
     lowered = lower(graph, domain, 1e-6)
     wrong = tuple(dataclasses.replace(claim, x=claim.x + 0.5) for claim in lowered.composite.products)
     with pytest.raises(ToleranceError):
-        certified(lowered.network, dataclasses.replace(lowered.composite, products=wrong), domain, 1e-6)
+        certify(lowered.network, dataclasses.replace(lowered.composite, products=wrong), domain, 1e-6)
 
 
 def test_exports_agree(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.graphs import cube, inputs, largest_error, layer_norm, mlp, newton_
 
 from weightwright.approximation.shared_tables import cover
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.graph import PRODUCT, Graph
 from weightwright.compiler.lowering import lower as lowering
 from weightwright.compiler.lowering.affine_forms import Forms
@@ -191,7 +191,7 @@ def test_ranges_are_found_part_by_part_where_that_helps() -> None:
     graph, domain = columns.graph("root", [columns.apply("sqrt(x)", V)]), cube(2, -1, 1)
     lowered = lower(graph, domain, 1e-6)
     assert np.prod(lowered.composite.splits) > 1
-    certificate = certified(lowered.network, lowered.composite, domain).certificate
+    certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert largest_error(lowered, graph, domain) <= certificate.bound <= 1e-6
 

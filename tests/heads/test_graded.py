@@ -11,8 +11,8 @@ from support.exact import errors
 from support.worst import worst_error
 
 import weightwright as ww
-from weightwright.approximation.prove_design import relative_square
-from weightwright.approximation.table import square_part
+from weightwright.approximation.table import propose_squares, square_proposal
+from weightwright.certify import confirm
 from weightwright.expressions import parse
 from weightwright.heads.graded import GradedDesigner, Grading, graded_keys, graded_square, singularity
 
@@ -193,6 +193,12 @@ def test_what_a_formula_repeats_is_one_object() -> None:
     assert product.args[0] is product.args[1]  # type: ignore[union-attr]
 
 
+def relative_square(reach: float, tol: float, dtype: str = "float32") -> ww.AttentionNetwork:
+    proposal = square_proposal(reach, tol, dtype)
+    network = proposal.network()
+    return ww.AttentionNetwork(network, confirm(network, proposal.certificate(network)))
+
+
 @pytest.mark.parametrize("reach", [1e-3, 3.0])
 def test_squares_of_small_numbers_in_float32(reach: float) -> None:
     net = relative_square(reach, 1e-5 * reach**2)
@@ -213,8 +219,8 @@ def test_a_uniform_grid_is_far_worse_at_small_numbers() -> None:
     assert off[0] > 1000 * off[1]
 
 
-def test_a_square_as_a_part() -> None:
-    part = square_part(2.0, 4e-5)
+def test_a_square_as_a_table() -> None:
+    part = propose_squares(2.0, 4e-5, "float32")
     assert part.profile == "x**2"
     assert part.keys == 70
     assert part.bound <= 4e-5

@@ -14,9 +14,9 @@ from flint import arb, ctx, fmpq
 from support.exact import BITS, exact
 
 import weightwright as ww
-from weightwright.approximation.faithful_tables import faithful_part
-from weightwright.approximation.table import CertifiedTable, spectral_part
-from weightwright.certify import certified_prompted
+from weightwright.approximation.faithful_tables import propose_faithful
+from weightwright.approximation.table import ProposedTable, propose_table
+from weightwright.certify import certify_prompted
 from weightwright.claims.certificate import VectorLeaf, constant, local_formula, vector_formula
 from weightwright.claims.prompt import Pass, Prompted, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
@@ -30,7 +30,7 @@ N, D = 3, 2
 RESIDUAL, PREDICTION, TARGET = (1.0, -1.0), (1.0, 0.0), (0.0, 1.0)
 
 
-def tables_of(part: CertifiedTable, along: tuple[float, float]) -> tuple[Summand, list[PromptTable]]:
+def tables_of(part: ProposedTable, along: tuple[float, float]) -> tuple[Summand, list[PromptTable]]:
     tables = [
         PromptTable(
             along=along[0] * part.query.scale * table.keys,
@@ -53,8 +53,8 @@ def tables_of(part: CertifiedTable, along: tuple[float, float]) -> tuple[Summand
 
 
 @cache
-def fitted(profile: str, reach: float, tol: float, dtype: str) -> CertifiedTable:
-    return spectral_part(profile, -reach, reach, tol, dtype)
+def fitted(profile: str, reach: float, tol: float, dtype: str) -> ProposedTable:
+    return propose_table(profile, -reach, reach, tol, dtype)
 
 
 def two_variables(formula: str, lo: list[float], hi: list[float], tol: float) -> tuple[Summand, list[PromptTable]]:
@@ -114,7 +114,7 @@ def built(
     network = prompted_network(N, D, tables, passes, layers, prompted.answer, own_values, dtype, clock)
     hi = np.where([name.startswith("x") for name in network.inputs], largest_x, 1.0)
     lo = np.where([name.startswith("tau") for name in network.inputs], 0.0, -hi)
-    return certified_prompted(network, prompted, ww.Box(lo, hi))
+    return certify_prompted(network, prompted, ww.Box(lo, hi))
 
 
 @cache
@@ -139,7 +139,7 @@ def made(kind: str, dtype: str) -> AttentionNetwork:
         return built([kinked, small], dtype, (plain(),), own_values=True)
     if kind == "faithful":
         anchors = np.linspace(-3.0, 3.0, 25)
-        part = faithful_part("tanh(x)", anchors, [(0, np.tanh(anchors))], 4096.0, -3.0, 3.0, dtype)
+        part = propose_faithful("tanh(x)", anchors, [(0, np.tanh(anchors))], 4096.0, -3.0, 3.0, dtype)
         return built([tables_of(part, RESIDUAL)], dtype, (plain(),))
     if kind == "two variables":
         return built([two_variables("x*y/(1 + x*x)", [-2.0, -1.0], [2.0, 1.0], 0.05)], dtype, (plain(),))

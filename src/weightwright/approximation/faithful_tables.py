@@ -1,4 +1,4 @@
-"""Parts as the papers have them: anchors so sharp that softmax picks the nearest."""
+"""Tables as the papers have them: anchors so sharp that softmax picks the nearest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from weightwright.approximation.prove_design import evaluate
-from weightwright.approximation.table import CertifiedTable, with_slope
+from weightwright.approximation.proposals import evaluate
+from weightwright.approximation.table import ProposedTable, with_slope
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.claims.certificate import Leaf, Terms, constant, local_formula
@@ -36,11 +36,10 @@ def clip_text(a: float, b: float) -> str:
     return to_text(Apply("clip", (Variable("x"), constant(Fraction(a)), constant(Fraction(b)))))
 
 
-def on_interval(part: CertifiedTable, profile: str, lo: float, hi: float, dtype: str = "float64") -> CertifiedTable:
+def on_interval(part: ProposedTable, profile: str, lo: float, hi: float, dtype: str = "float64") -> ProposedTable:
     """The same heads for another profile, proven anew on an interval: inside [a, b] a truncated model is s itself."""
-    text = to_text(parse(profile, ("x",)))
-    formula = local_formula(parse(text, ("x",)), part.query.centre, part.query.scale, part.mean)
-    local = parse(to_text(formula), ("s",))
+    formula = parse(profile, ("x",))
+    local = local_formula(formula, part.query.centre, part.query.scale, part.mean)
     layer = Sum(tuple(table.anchors(part.query) for table in part.tables), part.slope / part.query.scale)
     room = 64 * UNIT[dtype] * max(abs(lo), abs(hi))  # the checker's ranges are rounded outward
     first, last = part.query.reach(lo - room, hi + room, dtype)
@@ -49,7 +48,7 @@ def on_interval(part: CertifiedTable, profile: str, lo: float, hi: float, dtype:
     edges = np.unique(np.clip(first_edges(layer, first, last), first, last))
     proof = prove(layer, local, edges, dtype, max(1.03 * measured, 2.0**-44 * (hi - lo)))
     claim = Leaf(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)
-    return dataclasses.replace(part, profile=text, claim=with_slope(claim))
+    return dataclasses.replace(part, profile=to_text(formula), claim=with_slope(claim))
 
 
 def split_beta(beta: float, dtype: str) -> tuple[float, float]:
@@ -58,7 +57,7 @@ def split_beta(beta: float, dtype: str) -> tuple[float, float]:
     return math.ldexp(1.0, exponent), float(rounded(np.array(math.ldexp(beta, -exponent)), dtype))
 
 
-def faithful_part(
+def propose_faithful(
     profile: str,
     anchors: Floats,
     runs: Sequence[tuple[int, Floats]],
@@ -67,7 +66,7 @@ def faithful_part(
     hi: float,
     dtype: str = "float64",
     zones: Floats = NO_ZONES,
-) -> CertifiedTable:
+) -> ProposedTable:
     """Heads with scores -(beta/2)(s - L_j)^2 up to what they share. runs: for each head its first anchor, and a value
     for each anchor from there on. Nothing is claimed in the zones, intervals of s."""
     power, factor = split_beta(beta, dtype)
@@ -76,8 +75,8 @@ def faithful_part(
         Table(keys[first : first + len(own)], offsets[first : first + len(own)], rounded(own, dtype), power)
         for first, own in runs
     )
-    formula = parse(to_text(parse(profile, ("x",))), ("x",))
-    local = parse(to_text(local_formula(formula, 0.0, 1.0, 0.0)), ("s",))
+    formula = parse(profile, ("x",))
+    local = local_formula(formula, 0.0, 1.0, 0.0)
     lines = Lines(
         power * keys, power * offsets, tuple((first, t.values) for (first, _), t in zip(runs, tables, strict=True))
     )
@@ -87,12 +86,12 @@ def faithful_part(
         if lines.tail() < SHARP
         else _taylor(tables, local, lo, hi, zones, dtype)
     )
-    return CertifiedTable(to_text(formula), tables, query, 0.0, 0.0, claim, zones)
+    return ProposedTable(to_text(formula), tables, query, 0.0, 0.0, claim, zones)
 
 
-def nearest_part(
+def propose_nearest_table(
     profile: str, anchors: Floats, own: Floats, beta: float, lo: float, hi: float, dtype: str = "float64"
-) -> CertifiedTable:
+) -> ProposedTable:
     """One head with the same scores, sharp enough to pick the nearest anchor, for a profile of any kind.
 
     What to claim is asked of the checker's own rule, which encloses the profile between anchors; the check that follows
@@ -100,8 +99,8 @@ def nearest_part(
     """
     power, factor = split_beta(beta, dtype)
     keys, offsets, held = (rounded(x, dtype) for x in (factor * anchors, -factor * anchors**2 / 2, own))
-    formula = parse(to_text(parse(profile, ("x",))), ("x",))
-    local = parse(to_text(local_formula(formula, 0.0, 1.0, 0.0)), ("s",))
+    formula = parse(profile, ("x",))
+    local = local_formula(formula, 0.0, 1.0, 0.0)
     edges = np.linspace(lo, hi, _SLOPE_BOXES + 1)
     boxes = np.stack([edges[:-1], edges[1:]], axis=1)
     with working_precision():
@@ -119,7 +118,7 @@ def nearest_part(
     if not all(map(math.isfinite, (*numbers, slope))):
         raise ToleranceError(f"no bound could be proven for {to_text(local)} with {len(keys)} anchors in {dtype}")
     claim = Leaf(0, to_text(local), lo, hi, "nearest", boxes, Terms(*numbers), slope)
-    return CertifiedTable(to_text(formula), (Table(keys, offsets, held, power),), Query(0.0, 1.0), 0.0, 0.0, claim)
+    return ProposedTable(to_text(formula), (Table(keys, offsets, held, power),), Query(0.0, 1.0), 0.0, 0.0, claim)
 
 
 def _nearest(lines: Lines, local: Expression, lo: float, hi: float, zones: Floats, dtype: str) -> Leaf:

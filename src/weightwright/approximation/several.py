@@ -12,18 +12,26 @@ import numpy as np
 
 from weightwright.approximation.measured import first_measured
 from weightwright.approximation.opaque import Opaque
-from weightwright.approximation.prove_design import checked
-from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits
+from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits, outward
 from weightwright.box import Box
-from weightwright.claims.certificate import VARIABLES, Certificate, VectorLeaf, assumptions, rounded_up, vector_formula
+from weightwright.certify import confirm
+from weightwright.claims.certificate import (
+    VARIABLES,
+    Certificate,
+    Terms,
+    VectorLeaf,
+    assumptions,
+    rounded_up,
+    vector_formula,
+)
 from weightwright.claims.files import network_digest
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values_at
 from weightwright.enclosures.intervals.polynomials import monomials
-from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError
-from weightwright.expressions import Expression, parse, shortened, to_text
+from weightwright.errors import BudgetError, CertificateError, DomainError, FormulaError, ToleranceError
+from weightwright.expressions import Expression, shortened, to_text
 from weightwright.heads.registers import Query
-from weightwright.heads.vector_anchors import VectorDesigner, VectorFit, assemble_vector
+from weightwright.heads.vector_anchors import VectorDesigner, VectorFit, VectorTable, assemble_vector
 from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.prover import Goal, QueryAxis, prove_vector, vector_terms
@@ -101,38 +109,43 @@ def approximate_several(
 ) -> AttentionNetwork:
     """The network, PROVEN or MEASURED as asked for."""
     task = _task(f, asked, WIDTHS[asked.dtype])
-    if asked.most < 2 ** len(task.lo):
-        raise BudgetError(
-            f"a head of {len(task.lo)} variables has at least {2 ** len(task.lo)} anchors, max_anchors={asked.most}"
-        )
-    designer = VectorDesigner(task.target, task.lo, task.hi, asked.tol, min(asked.most, MAX_VECTOR), asked.dtype)
+    proposals = VectorProposals(task, progress)
     if asked.proof == "measured":
-        networks = (_network(task, fit) for fit in _fits(task, designer))
+        networks = (_network(task, fit.table) for fit in proposals.fits())
         return AttentionNetwork(*first_measured(networks, task.reference, asked.box, asked.tol, task.where), on_domain)
-    attempts = _Attempts(task, designer.range, progress)
-    for network, certificate in attempts.proven(_fits(task, designer)):
+    for proposal in proposals:
         progress("checking the certificate")
-        confirmed = checked(network, certificate)
-        if confirmed is not None:
-            return AttentionNetwork(network, confirmed, on_domain)
-        attempts.work -= WORK / 3  # the checker's enclosures are wider than the prover's: it took long to disagree
-    raise attempts.failure()
+        net = _confirmed(proposal, on_domain)
+        if net is not None:
+            return net
+        proposals.work -= WORK / 3  # the checker's enclosures are wider than the prover's: it took long to disagree
+    raise proposals.failure(lambda best: _confirmed(best, on_domain) is not None)
 
 
-def _fits(task: _VectorTask, designer: VectorDesigner) -> Iterator[VectorFit]:
-    """Heads to try, each once: those of fewest anchors first, then better ones."""
-    tried: set[bytes] = set()
-    for aim in _AIMS:
-        for fit in designer.candidates(aim * task.asked.tol):
-            key = fit.table.values.tobytes()
-            if key not in tried:
-                tried.add(key)
-                yield fit
+def propose_vector_table(formula: str, box: Box, tol: float, dtype: str, most: int) -> VectorProposal:
+    """A table of vector anchors for a formula in x and y (and z) on a box, within tol by the prover's bound.
+
+    Whoever builds it into a network claims its leaf there. Raises ToleranceError with the best bound found.
+    """
+    asked = VectorRequest(outward(box, dtype), float(tol), dtype, most, "proven")
+    proposals = VectorProposals(_task(formula, asked, WIDTHS[dtype]))
+    for proposal in proposals:
+        return proposal
+    raise proposals.failure()
 
 
-def _network(task: _VectorTask, fit: VectorFit) -> Network:
-    role = f"{task.text}, {len(fit.table.values)} vector anchors"
-    return assemble_vector(fit.table, task.queries, task.mean, task.text, role, task.asked.dtype)
+def _confirmed(proposal: VectorProposal, on_domain: OnDomain) -> AttentionNetwork | None:
+    """The network of a proposal, PROVEN; None where the checker does not agree."""
+    network = proposal.network()
+    try:
+        return AttentionNetwork(network, confirm(network, proposal.certificate(network)), on_domain)
+    except CertificateError:
+        return None
+
+
+def _network(task: _VectorTask, table: VectorTable) -> Network:
+    role = f"{task.text}, {len(table.values)} vector anchors"
+    return assemble_vector(table, task.queries, task.mean, task.text, role, task.asked.dtype)
 
 
 def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float, float]) -> _VectorTask:
@@ -148,15 +161,13 @@ def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float
                 f"domain: {name} in [{a!r}, {b!r}] must be between {widths[0]:g} and {widths[1]:g} wide in {dtype}"
             )
     queries = tuple(Query.covering(a, b, dtype) for a, b in zip(lo.tolist(), hi.tolist(), strict=True))
-    own = tuple(f"s{i}" for i in range(len(names)))
     local = None
     if isinstance(function, Opaque):
         mean = middle_in_few_bits(function(_grid(asked.box)), dtype)
     else:
         _bounded(function, names, text, asked.box, widths[1])
         mean = middle_in_few_bits(values_at(function, names, _grid(asked.box)), dtype)
-        seen = vector_formula(function, [q.centre for q in queries], [q.scale for q in queries], mean)
-        local = parse(to_text(seen), own)
+        local = vector_formula(function, [q.centre for q in queries], [q.scale for q in queries], mean)
     reach = [q.reach(a, b, dtype) for q, a, b in zip(queries, lo.tolist(), hi.tolist(), strict=True)]
     ends = (np.array(end) for end in zip(*reach, strict=True))
     return _VectorTask(asked, function, text, queries, mean, local, *ends)
@@ -206,30 +217,83 @@ def _grid(box: Box) -> Floats:
     return np.stack([x.ravel() for x in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
-class _Attempts:
-    """Networks with unchecked certificates whose bound meets the tolerance; remembers why others did not."""
+@dataclass(frozen=True)
+class VectorProposal:
+    """A head of vector anchors with what the prover found: `bound` is about the network of one layer."""
 
-    def __init__(self, task: _VectorTask, spread: float, progress: Callable[[str], None]) -> None:
-        self.task, self.range, self.progress = task, spread, progress
-        self.best: tuple[Network, Certificate] | None = None
+    task: _VectorTask
+    table: VectorTable
+    leaf: VectorLeaf
+    terms: Terms
+    bound: float
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        return self.task.queries
+
+    @property
+    def mean(self) -> float:
+        return self.task.mean
+
+    def network(self) -> Network:
+        """The network of one layer."""
+        return _network(self.task, self.table)
+
+    def certificate(self, network: Network) -> Certificate:
+        """What is claimed about it, unchecked."""
+        asked = self.task.asked
+        return Certificate(
+            self.task.text,
+            asked.box,
+            asked.dtype,
+            "dot",
+            self.bound,
+            self.terms,
+            (self.leaf,),
+            network_digest(network),
+            assumptions(asked.dtype, "dot"),
+        )
+
+
+class VectorProposals:
+    """Iterates over the proposals whose bound is at most the tolerance; remembers the best, and why others failed."""
+
+    def __init__(self, task: _VectorTask, progress: Callable[[str], None] = lambda message: None) -> None:
+        asked = task.asked
+        if asked.most < 2 ** len(task.lo):
+            raise BudgetError(
+                f"a head of {len(task.lo)} variables has at least {2 ** len(task.lo)} anchors, max_anchors={asked.most}"
+            )
+        self.task, self.progress = task, progress
+        most = min(asked.most, MAX_VECTOR)
+        self.designer = VectorDesigner(task.target, task.lo, task.hi, asked.tol, most, asked.dtype)
+        self.best: VectorProposal | None = None
         self.work = WORK
         self.too_dear: int | None = None  # the anchors of a head whose proof was given up
 
-    def proven(self, fits: Iterator[VectorFit]) -> Iterator[tuple[Network, Certificate]]:
-        for fit in fits:
+    def __iter__(self) -> Iterator[VectorProposal]:
+        for fit in self.fits():
             if self.work <= 0:
                 return
             self.progress(f"proving a head with {len(fit.table.values)} anchors")
-            attempt = self._prove(fit)
-            if attempt is None:
-                continue
-            if self.best is None or attempt[1].bound < self.best[1].bound:
-                self.best = attempt
-            if attempt[1].bound <= self.task.asked.tol:
-                yield attempt
+            found = self._propose(fit)
+            if found is not None and (self.best is None or found.bound < self.best.bound):
+                self.best = found
+            if found is not None and found.bound <= self.task.asked.tol:
+                yield found
 
-    def _prove(self, fit: VectorFit) -> tuple[Network, Certificate] | None:
-        """The network and an unchecked certificate, or None where the prover found no finite bound."""
+    def fits(self) -> Iterator[VectorFit]:
+        """Heads to try, each once: those of fewest anchors first, then better ones."""
+        tried: set[bytes] = set()
+        for aim in _AIMS:
+            for fit in self.designer.candidates(aim * self.task.asked.tol):
+                key = fit.table.values.tobytes()
+                if key not in tried:
+                    tried.add(key)
+                    yield fit
+
+    def _propose(self, fit: VectorFit) -> VectorProposal | None:
+        """What can be claimed of a head, or None where the prover found no finite bound."""
         task, asked, table = self.task, self.task.asked, fit.table
         assert task.local is not None
         d, count = len(task.lo), len(table.values)
@@ -250,40 +314,27 @@ class _Attempts:
         terms, bound = vector_terms(proof.terms, axes, table.values, task.mean, asked.dtype)
         if not math.isfinite(bound):
             return None
-        network = _network(task, fit)
         slopes = np.array([axis.lipschitz for axis in axes])
-        local = to_text(task.local)
-        claim = VectorLeaf(0, local, task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
-        said = Certificate(
-            task.text,
-            asked.box,
-            asked.dtype,
-            "dot",
-            bound,
-            terms,
-            (claim,),
-            network_digest(network),
-            assumptions(asked.dtype, "dot"),
-        )
-        return network, said
+        leaf = VectorLeaf(0, to_text(task.local), task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
+        return VectorProposal(task, table, leaf, terms, bound)
 
-    def failure(self) -> Exception:
-        """BudgetError where proving was given up, else ToleranceError with the best bound that the checker confirms."""
+    def failure(self, confirm: Callable[[VectorProposal], bool] = lambda best: True) -> Exception:
+        """BudgetError where proving was given up, else ToleranceError with the best bound, if it may be told."""
         task, tol = self.task, self.task.asked.tol
         if self.too_dear is not None:
             return BudgetError(
                 f"{task.where}: proving tol={tol:g} for a head with {self.too_dear} anchors would take too many boxes;"
                 ' a larger tol may be cheaper, and proof="measured" searches for the largest error instead'
             )
-        useful = self.best is not None and self.best[1].bound <= self.range / 4  # else a constant does nearly as well
-        confirmed = checked(*self.best) if self.best is not None and useful else None
-        if self.best is None or confirmed is None:
+        best = self.best
+        useful = best is not None and best.bound <= self.designer.range / 4  # else a constant does nearly as well
+        if best is None or not useful or not confirm(best):
             return ToleranceError(
                 f"{task.where}: no error bound could be proven, so not tol={tol:g} either; is the slope unbounded, or"
                 " the function undefined, at some point?"
             )
         return ToleranceError(
-            f"{task.where}: tol={tol:g} cannot be proven; the best bound found is {rounded_up(confirmed.bound)}, with"
-            f" {len(self.best[0].registers)} anchors",
-            best=confirmed.bound,
+            f"{task.where}: tol={tol:g} cannot be proven; the best bound found is {rounded_up(best.bound)}, with"
+            f" {len(best.table.values)} anchors",
+            best=best.bound,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.table import CertifiedTable, spectral_part, square_part
+from weightwright.approximation.table import ProposedTable, propose_squares, propose_table_near
 from weightwright.enclosures.intervals.formulas import PARTS, enclosed
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
@@ -29,8 +28,6 @@ BITS = 8
 GROWS = 1.25
 #: Arguments whose ranges differ more than this get tables of their own.
 APART = 8.0
-#: How often a tolerance that cannot be proven is eased.
-TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -46,16 +43,16 @@ class Wish:
     needed: bool
 
 
-def shared_parts(
+def share_tables(
     wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None]
-) -> dict[int, CertifiedTable | ToleranceError]:
-    """A part for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
+) -> dict[int, ProposedTable | ToleranceError]:
+    """A table for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
     be had, and that nothing can stand in for, no other is looked for."""
-    found: dict[int, CertifiedTable | ToleranceError] = {}
+    found: dict[int, ProposedTable | ToleranceError] = {}
     for members in _groups(wishes):
-        part = _for_all([wishes[i] for i in members], dtype, most, progress)
-        found |= dict.fromkeys(members, part)
-        if isinstance(part, ToleranceError) and any(wishes[i].needed for i in members):
+        table = _for_all([wishes[i] for i in members], dtype, most, progress)
+        found |= dict.fromkeys(members, table)
+        if isinstance(table, ToleranceError) and any(wishes[i].needed for i in members):
             break
     return found
 
@@ -80,12 +77,12 @@ def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
 
 def _for_all(
     wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]
-) -> CertifiedTable | ToleranceError:
+) -> ProposedTable | ToleranceError:
     formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
     lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
     lo, hi = cover(formula, lo, hi, off, dtype)
     try:
-        return table(formula, lo, hi, tol, dtype, most, progress)
+        return table_for(formula, lo, hi, tol, dtype, most, progress)
     except ToleranceError as error:
         return error
     except FormulaError as error:
@@ -94,16 +91,16 @@ def _for_all(
         )
 
 
-def table(
+def table_for(
     formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, progress: Callable[[str], None]
-) -> CertifiedTable:
+) -> ProposedTable:
     """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
     exact = two_keys(parse(formula, ("x",))) is not None
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
     progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
-    return proven(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
+    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:
@@ -141,25 +138,8 @@ def _steep(formula: str, lo: float, hi: float) -> float:
     return largest if math.isfinite(largest) else math.inf
 
 
-@functools.lru_cache(maxsize=256)
-def proven(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> CertifiedTable:
-    """The part within tol, or within what can be proven a little above it; ToleranceError if nothing can."""
-    asked = tol
-    for _ in range(TRIES):
-        try:
-            return spectral_part(formula, lo, hi, tol, dtype, most)
-        except ToleranceError as error:
-            tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
-    raise ToleranceError(
-        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
-        " that could be proven: is the slope unbounded, or the interval very wide?",
-        last.best,
-    ) from last
-
-
-@functools.lru_cache(maxsize=16)
-def relative_squares(reach: float, dtype: str) -> CertifiedTable:
-    """Squares of numbers up to about `reach` that are accurate also where they are small; see `square_part`."""
+def small_squares(reach: float, dtype: str) -> ProposedTable:
+    """Squares of numbers up to about `reach` that are accurate also where they are small; see `propose_squares`."""
     coarse = 2.0 ** (math.frexp(reach)[1] - BITS)
     reach = (math.ceil(reach / coarse) + 1) * coarse
-    return square_part(reach, 2 * FLOOR[dtype] * reach**2, dtype)
+    return propose_squares(reach, 2 * FLOOR[dtype] * reach**2, dtype)

@@ -1,30 +1,38 @@
-"""Functions of one number, ready to be built into larger networks: tables of keys and values with what is claimed."""
+"""The one way from a function of one number to a table: keys and values with what the prover proposes to claim.
+
+Whoever builds a table into a network claims its leaf there, and the checker examines it there, once.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.approximate import approximate
-from weightwright.approximation.prove_design import relative_square
-from weightwright.claims.certificate import Leaf
+from weightwright.approximation.proposals import Choice, Proposal, Proposals, propose
+from weightwright.approximation.task import make_task, well_formed
+from weightwright.box import Box
+from weightwright.claims.certificate import Leaf, rounded_up
 from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
-from weightwright.expressions import parse, to_text
-from weightwright.heads.registers import HIDDEN, Query, Table
-from weightwright.network import Head, Sees
-from weightwright.numbers import Floats
-from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import DTYPES
+from weightwright.errors import ToleranceError
+from weightwright.expressions import parse, shortened
+from weightwright.heads.graded import graded_square
+from weightwright.heads.registers import Query, Rows, Table, table_head, weight_at
+from weightwright.network import Head
+from weightwright.numbers import FORMATS, Floats
+
+#: Number of tolerances that are tried where the one asked for cannot be proven, each a little above the last.
+TRIES = 4
 
 
 @dataclass(frozen=True)
-class CertifiedTable:
+class ProposedTable:
     """profile(s) = mean + slope s + the heads of the tables, within the claim's terms."""
 
     profile: str
@@ -44,68 +52,89 @@ class CertifiedTable:
         terms = self.claim.terms
         return terms.approximation + terms.leakage + terms.rounding
 
+    def heads(
+        self, names: Sequence[str], source: int, one: int, first: int, rows: Sequence[Rows], result: int
+    ) -> list[Head]:
+        """The heads on the coordinate `source` of a stream, whose tables stand in the coordinates from `first` on."""
+        role, width = f"{self.profile} of {names[source]}", len(names)
+        return [
+            table_head(table, self.query, role, source, one, first + 3 * i, own, weight_at(width, result, table.weight))
+            for i, (table, own) in enumerate(zip(self.tables, rows, strict=True))
+        ]
+
     def at(self, layer: int, heads: Sequence[int], units: Sequence[int], column: int = 0) -> TableClaim:
-        """What is claimed where these heads of this layer are the part."""
+        """What is claimed where these heads of this layer are the table's."""
         return TableClaim(
             layer, tuple(heads), column, tuple(units), self.mean, self.slope, self.claim, np.asarray(self.zones)
         )
 
 
-def spectral_part(
-    profile: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512
-) -> CertifiedTable:
-    """The function as `approximate` builds it on registers; ToleranceError where it cannot be proven."""
-    return _part(profile, approximate(profile, (lo, hi), tol, dtype=DTYPES[dtype], max_anchors=most))
+def propose_table(
+    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512
+) -> ProposedTable:
+    """A table on registers for a formula in x on [lo, hi], within tol by the prover's bound, of at most `most` keys.
+
+    Raises ToleranceError with the best bound found, FormulaError where the formula is undefined.
+
+    >>> table = propose_table("sin(5*x)", -1.0, 1.0, 1e-8)
+    >>> table.keys < 32, table.bound < 1e-8
+    (True, True)
+    """
+    task = make_task(formula, Box.of((lo, hi)), tol, dtype, 0.0, False, None)
+    proposals = Proposals(task, Choice(most=most))
+    for proposal in proposals:
+        return _as_table(proposal)
+    raise proposals.failure()
 
 
-def square_part(reach: float, tol: float, dtype: str = "float32") -> CertifiedTable:
-    """x^2 for |x| <= reach with an error that falls with x^2, as `relative_square` builds it."""
-    return _part(SQUARE, relative_square(reach, tol, dtype))
+@functools.lru_cache(maxsize=256)
+def propose_table_near(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> ProposedTable:
+    """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can."""
+    asked = tol
+    for _ in range(TRIES):
+        try:
+            return propose_table(formula, lo, hi, tol, dtype, most)
+        except ToleranceError as error:
+            tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
+    raise ToleranceError(
+        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
+        " that could be proven: is the slope unbounded, or the interval very wide?",
+        last.best,
+    ) from last
 
 
-def _part(profile: str, net: AttentionNetwork) -> CertifiedTable:
-    network, certificate = net.network, net.certificate
-    assert certificate is not None
-    tables = []
-    for head in network.heads:
-        rows = network.registers[slice(*head.sees.registers)]
-        keys, offsets = (rows @ head.W_K).T
-        weight = float(head.W_O[0, -1])
-        tables.append(Table(keys, offsets, (rows @ head.W_V)[:, 0], head.beta, weight))
-    first = next(iter(network.heads))
-    scale = float(first.W_Q[0, 0])
-    query = Query(-float(first.W_Q[1, 0]) / scale if first.W_Q[1, 0] else 0.0, scale)
-    mean, slope = float(network.embed.C[0, -1]), float(network.embed.terms[0].A[0, -1])
-    claim = certificate.layers[0]
-    assert isinstance(claim, Leaf)
-    text = to_text(parse(profile, ("x",)))
-    return CertifiedTable(text, tuple(tables), query, mean, slope, with_slope(claim))
+@functools.lru_cache(maxsize=16)
+def propose_squares(reach: float, tol: float, dtype: str) -> ProposedTable:
+    """x^2 within tol for |x| <= reach, with an error that falls with x^2 where x is small: for variances."""
+    return _as_table(square_proposal(reach, tol, dtype))
+
+
+def square_proposal(reach: float, tol: float, dtype: str = "float32") -> Proposal:
+    """The same as a network of one layer: 70 keys in two heads.
+
+    The bound is tol alone; `heads.graded.graded_square` says what is measured. Raises ToleranceError with the bound
+    that there is if it is above tol.
+    """
+    well_formed(SQUARE, tol)
+    if dtype not in FORMATS:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, FORMATS))}, not {dtype!r}")
+    task = make_task(SQUARE, Box.of((-reach, reach)), tol, dtype, 0.0, False, None)
+    proposal = propose(task, graded_square(reach, dtype), "taylor", np.zeros(0), np.zeros((0, 2)))
+    if proposal is None or proposal.bound > tol:
+        bound = None if proposal is None else proposal.bound
+        found = "no error bound could be proven" if bound is None else f"the bound is {rounded_up(bound)}"
+        raise ToleranceError(f"{task.where}: tol={tol:g} cannot be proven by graded keys: {found}", best=bound)
+    return proposal
+
+
+def _as_table(proposal: Proposal) -> ProposedTable:
+    design = proposal.design
+    return ProposedTable(
+        proposal.task.text, design.tables, proposal.query, design.mean, design.slope, with_slope(proposal.leaf)
+    )
 
 
 def with_slope(claim: Leaf) -> Leaf:
     """The claim with a bound on the formula's slope, which a network of one layer may not need."""
     steepest = jet(parse(claim.formula, ("s",)), Interval(claim.boxes[:, 0], claim.boxes[:, 1]), 1)[1].magnitude()
     return dataclasses.replace(claim, lipschitz=(1 + 2.0**-20) * float(np.max(steepest)))
-
-
-def part_heads(
-    part: CertifiedTable, names: tuple[str, ...], source: int, one: int, first: int, result: int
-) -> tuple[Floats, list[Head]]:
-    """Registers and heads of a part whose keys, offsets and values stand in the coordinates from `first` on."""
-    ends = np.cumsum([len(table.keys) for table in part.tables]).tolist()
-    registers = np.zeros((ends[-1], len(names)))
-    heads = []
-    for index, (table, end) in enumerate(zip(part.tables, ends, strict=True)):
-        rows, column = slice(end - len(table.keys), end), first + 3 * index
-        registers[:, column + 1] = HIDDEN / table.beta  # the other heads' registers
-        registers[rows, column], registers[rows, column + 1] = table.keys, table.offsets
-        registers[rows, column + 2] = table.values
-        W_Q, W_K = np.zeros((len(names), 2)), np.zeros((len(names), 2))
-        W_Q[source, 0], W_Q[one, 1] = part.query.scale, 1.0
-        W_Q[one, 0] = -part.query.centre * part.query.scale
-        W_K[column, 0], W_K[column + 1, 1], W_K[one, 1] = 1.0, 1.0, HIDDEN / table.beta
-        W_V, W_O = np.zeros((len(names), 1)), np.zeros((1, len(names)))
-        W_V[column + 2, 0], W_O[0, result] = 1.0, table.weight
-        role = f"{part.profile} of {names[source]}"
-        heads.append(Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees((rows.start, rows.stop), "none")))
-    return registers, heads

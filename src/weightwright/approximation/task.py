@@ -57,8 +57,7 @@ class Task:
         if isinstance(self.function, Opaque):
             return None
         query = query or self.query
-        text = to_text(local_formula(self.function, query.centre, query.scale, mean))
-        return parse(text, ("s",))
+        return local_formula(self.function, query.centre, query.scale, mean)
 
     def provable(self, mean: float, query: Query) -> Expression | Sampled:
         """What the prover compares a layer with."""
@@ -128,7 +127,7 @@ def make_task(
 def as_function(f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaque: bool) -> Expression | Opaque:
     """A formula as the checker will read it; or the function itself where it cannot be traced and need not be."""
     if isinstance(f, str):
-        return parse(to_text(parse(f, names)), names)
+        return parse(f, names)
     try:
         return parse(to_text(trace(f, names)), names)
     except (FormulaError, NotRepeatable):

@@ -17,7 +17,7 @@ def composed(graph: Graph, node: int, base: int) -> Expression:
     in the order of `Node.of`, then its constant; a weight of 1 and a constant of 0 are not written. Equal columns are
     one object, so that the size of the result grows with the number of columns; its text may be far longer.
 
-    >>> from weightwright.certificates.graphs import Graph, Node
+    >>> from weightwright.claims.graph import Graph, Node
     >>> from weightwright.expressions import to_text
     >>> nodes = (Node("input"), Node("exp(x)", (0,)), Node("affine", (1, 0), [1, -0.5], [2]), Node("product", (1, 2)))
     >>> to_text(composed(Graph("", nodes, (3,)), 3, 0))

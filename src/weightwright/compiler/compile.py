@@ -19,11 +19,12 @@ import torch
 from torch import nn
 
 from weightwright.adversary.search import search
-from weightwright.approximation.approximate import Kernel, approximate, dtype_name
+from weightwright.approximation.approximate import approximate, dtype_name
+from weightwright.approximation.proposals import Kernel
 from weightwright.approximation.several import MAX_VARIABLES, Proof
 from weightwright.approximation.task import outward, well_formed
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate, Measured, measured_certificate, rounded_up
 from weightwright.claims.chain import composed
 from weightwright.claims.files import network_digest
@@ -190,7 +191,7 @@ def compile(
                 raise
             return from_samples(function, box, tol, dtype, kernel, proof, None, on_domain, progress, error)
     return proven(
-        graph, box, tol, name, on_domain, progress, start, lambda low: certified(low.network, low.composite, box)
+        graph, box, tol, name, on_domain, progress, start, lambda low: certify(low.network, low.composite, box)
     )
 
 
@@ -313,7 +314,7 @@ def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> Attentio
 def _reason(lowered: Lowered, box: Box, tol: float) -> str:
     """Why there is no proof, or that there could be one."""
     try:
-        net = certified(lowered.network, lowered.composite, box)
+        net = certify(lowered.network, lowered.composite, box)
     except ToleranceError as error:
         return f"no proof: {error}"
     assert net.certificate is not None

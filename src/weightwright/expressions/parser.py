@@ -7,6 +7,7 @@ Python's: `-x**2` is `-(x**2)` and `2**-x` is allowed.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number
 MAX_LENGTH = 20_000
 MAX_DEPTH = 100
 MAX_NODES = 2_000
+#: Formulas that are kept once they are parsed: expressions never change.
+KEPT = 1024
 MAX_EXPONENT = 400  # of a decimal: 1e400 is no float, and 1e999999999 would take gigabytes
 
 _TOKEN = re.compile(
@@ -48,7 +51,12 @@ def parse(text: str, variables: Sequence[str] = ("x",)) -> Expression:
         raise FormulaError(f"a formula is a string, not {type(text).__name__}: {text!r}")
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"the formula has {len(text)} characters; at most {MAX_LENGTH} are read")
-    return _Parser(text, tuple(variables)).run()
+    return _parse_once(text, tuple(variables))
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _parse_once(text: str, variables: tuple[str, ...]) -> Expression:
+    return _Parser(text, variables).run()
 
 
 class _Parser:

@@ -13,6 +13,7 @@ The stream has these coordinates; with several heads, key, offset and value are 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 
@@ -24,6 +25,9 @@ from weightwright.prover import Anchors, Sum, Window
 
 #: How far below the anchors' scores hidden keys are put: e^-1000 of weight is no weight.
 HIDDEN = -1024.0
+
+#: The registers of one table: from the first index up to but not including the second.
+Rows = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -141,21 +145,67 @@ class Design:
         return Sum(tuple(table.anchors(query) for table in self.tables), self.slope / query.scale)
 
 
+def on_registers(
+    tables: Sequence[Table], columns: Sequence[int], width: int, first: int = 0, below: int = 0
+) -> tuple[Floats, list[Rows]]:
+    """Registers that hold the tables one below the other, from row `first` on, and the rows of each.
+
+    below: rows that follow the last table. A table's keys, offsets and values stand in three coordinates from its
+    column on. Its offset hides all rows that are not its own, unless the head sees the token itself: then it sees
+    nothing else that would have to be hidden.
+    """
+    ends = (first + np.cumsum([len(table.keys) for table in tables])).tolist()
+    rows = [(end - len(table.keys), end) for table, end in zip(tables, ends, strict=True)]
+    registers = np.zeros(((rows[-1][1] if rows else first) + below, width))
+    for table, column, own in zip(tables, columns, rows, strict=True):
+        if table.own is None:
+            registers[:, column + 1] = HIDDEN / table.beta
+        registers[slice(*own), column : column + 3] = np.stack([table.keys, table.offsets, table.values], axis=1)
+    return registers, rows
+
+
+def table_head(
+    table: Table, query: Query, role: str, source: int, one: int, column: int, rows: Rows, results: Floats
+) -> Head:
+    """The head of a table on registers: its query is (s, 1), s = (coordinate `source` - centre) * scale.
+
+    one: the coordinate that is 1 on data tokens. results: (width,), what every coordinate takes of the head's output.
+    """
+    W_Q, W_K, W_V = (np.zeros((len(results), size)) for size in (2, 2, 1))
+    W_Q[source, 0], W_Q[one, 0], W_Q[one, 1] = query.scale, -query.centre * query.scale, 1.0
+    W_K[column, 0], W_K[column + 1, 1] = 1.0, 1.0
+    W_V[column + 2, 0] = 1.0
+    if table.own is None:
+        W_K[one, 1] = HIDDEN / table.beta
+        return Head(role, W_Q, W_K, W_V, results[None], table.beta, Sees(rows, "none"), window=table.window)
+    W_K[one, 0], W_K[one, 1] = table.own.key, table.own.offset
+    W_V[source, 0], W_V[one, 0] = table.own.slope, table.own.value
+    return Head(role, W_Q, W_K, W_V, results[None], table.beta, Sees(rows, "self"))
+
+
+def weight_at(width: int, place: int, weight: float) -> Floats:
+    """(width,): the results of a head that writes to one coordinate."""
+    results = np.zeros(width)
+    results[place] = weight
+    return results
+
+
+def table_names(count: int) -> list[str]:
+    """What the coordinates of this many tables are called; with several they are numbered."""
+    numbers = [f"[{i}]" for i in range(count)] if count > 1 else [""]
+    return [f"{part}{number}" for number in numbers for part in ("key", "offset", "value")]
+
+
 def assemble(design: Design, query: Query, formula: str, dtype: str = "float64") -> Network:
     """The network that returns mean + slope x + heads((x - centre) * scale)."""
     tables = design.tables
-    numbers = [f"[{i}]" for i in range(len(tables))] if len(tables) > 1 else [""]
-    names = ("x[0]", "data", *(f"{part}{i}" for i in numbers for part in ("key", "offset", "value")), formula)
-    ends = np.cumsum([len(table.keys) for table in tables])
-    registers = np.zeros((int(ends[-1]), len(names)))
-    heads = []
-    for index, (table, role, end) in enumerate(zip(tables, design.roles, ends.tolist(), strict=True)):
-        rows, column = slice(end - len(table.keys), end), 2 + 3 * index
-        if table.own is None:
-            registers[:, column + 1] = HIDDEN / table.beta  # the other heads' registers
-        registers[rows, column], registers[rows, column + 1] = table.keys, table.offsets
-        registers[rows, column + 2] = table.values
-        heads.append(_head(table, query, role, (rows.start, rows.stop), column, len(names)))
+    names = ("x[0]", "data", *table_names(len(tables)), formula)
+    columns = range(2, 2 + 3 * len(tables), 3)
+    registers, rows = on_registers(tables, columns, len(names))
+    heads = (
+        table_head(table, query, role, 0, 1, column, own, weight_at(len(names), -1, table.weight))
+        for table, role, column, own in zip(tables, design.roles, columns, rows, strict=True)
+    )
     return Network(
         inputs=("x[0]",),
         embed=token_wise(
@@ -169,18 +219,3 @@ def assemble(design: Design, query: Query, formula: str, dtype: str = "float64")
         read=selection(names, (formula,)),
         dtype=dtype,
     )
-
-
-def _head(table: Table, query: Query, role: str, registers: tuple[int, int], column: int, width: int) -> Head:
-    """The head whose key, offset and value stand in three coordinates from `column` on."""
-    W_Q, W_K, W_V, W_O = np.zeros((width, 2)), np.zeros((width, 2)), np.zeros((width, 1)), np.zeros((1, width))
-    W_Q[0, 0], W_Q[1, 0], W_Q[1, 1] = query.scale, -query.centre * query.scale, 1.0
-    W_K[column, 0], W_K[column + 1, 1] = 1.0, 1.0
-    W_V[column + 2, 0] = 1.0
-    W_O[0, -1] = table.weight
-    if table.own is None:
-        W_K[1, 1] = HIDDEN / table.beta
-        return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "none"), window=table.window)
-    W_K[1, 0], W_K[1, 1] = table.own.key, table.own.offset
-    W_V[0, 0], W_V[1, 0] = table.own.slope, table.own.value
-    return Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(registers, "self"))

@@ -19,7 +19,7 @@ import torch
 import weightwright.tracing  # noqa: F401  (registers all operations)
 from weightwright.approximation.task import outward
 from weightwright.box import Box
-from weightwright.certify import certified_one_pass
+from weightwright.certify import certify_one_pass
 from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
 from weightwright.claims.prompt import OnePass
 from weightwright.claims.target import UNREAD, Composite, TableClaim
@@ -117,7 +117,7 @@ def compile_rule(
 
     def certify(lowered: Lowered) -> AttentionNetwork:
         network, composite = looped(lowered, graph, claim, steps)
-        return certified_one_pass(network, composite, box, claim)
+        return certify_one_pass(network, composite, box, claim)
 
     try:
         return proven(graph, box, tol, "float64", on_domain, progress, start, certify, f"{LARGER}; {UNPROVEN}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weightwright.approximation.table import CertifiedTable
+from weightwright.approximation.table import ProposedTable
 from weightwright.claims.graph import MIX, PRODUCT, Fused, SoftmaxClaim, square_units, units
 from weightwright.claims.target import Composite, TableClaim
 from weightwright.compiler.lowering.affine_forms import softmaxes
@@ -111,7 +111,7 @@ class _Assembly:
             named = [square_units(self.graph, unit, token)[index] for token in range(self.forms.n)]
             self._part(unit, square, (side, unit), self._row(unit, index), named)
 
-    def _part(self, unit: int, part: CertifiedTable, cell: Cell, row: Floats, named: Sequence[int]) -> None:
+    def _part(self, unit: int, part: ProposedTable, cell: Cell, row: Floats, named: Sequence[int]) -> None:
         layer = self.layers[self.depth[unit]]
         first, place = len(layer), self._place(cell)
         label = self.graph.nodes[unit].label

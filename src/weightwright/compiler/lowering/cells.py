@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.approximation.table import CertifiedTable
+from weightwright.approximation.table import ProposedTable
 from weightwright.claims.graph import INPUT, PRODUCT, ProductClaim
 from weightwright.compiler.lowering.affine_forms import Form, Forms
 from weightwright.numbers import Floats
@@ -26,9 +26,9 @@ class Cells:
     def __init__(
         self,
         forms: Forms,
-        parts: dict[int, CertifiedTable],
+        parts: dict[int, ProposedTable],
         products: dict[int, ProductClaim],
-        square: CertifiedTable | None,
+        square: ProposedTable | None,
     ):
         self.forms, self.parts, self.products, self.square = forms, parts, products, square
         pairs = [(u, i) for u in forms.plan.units for i in range(1 + (u in products))]

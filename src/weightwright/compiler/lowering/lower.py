@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.shared_tables import Wish, relative_squares, shared_parts, table
-from weightwright.approximation.table import CertifiedTable
+from weightwright.approximation.shared_tables import Wish, share_tables, small_squares, table_for
+from weightwright.approximation.table import ProposedTable
 from weightwright.box import Box
 from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
@@ -50,8 +50,8 @@ class Lowered:
     composite: Composite
     costs: tuple[tuple[str, float], ...]
     estimate: float
-    parts: dict[int, CertifiedTable]
-    squares: CertifiedTable | None
+    parts: dict[int, ProposedTable]
+    squares: ProposedTable | None
 
 
 def lower(
@@ -123,8 +123,8 @@ class _Attempt:
         self.asked = self._sensible(shares(self._aim(), self.sensitivity, heads))
         self.multiplied = [u for u in plan.units if u not in plan.functions and graph.nodes[u].op == PRODUCT]
         self.products: dict[int, ProductClaim] = {}
-        self.parts: dict[int, CertifiedTable] = {}
-        self.square: CertifiedTable | None = None
+        self.parts: dict[int, ProposedTable] = {}
+        self.square: ProposedTable | None = None
         self.errors = Errors(self.ranges, self.slopes, self.asked, dtype)
 
     def _aim(self) -> float:
@@ -145,7 +145,7 @@ class _Attempt:
         for _ in range(ROUNDS):
             self.products = {unit: self._product(unit) for unit in self.multiplied}
             wishes = [self._wish(unit) for unit in self.plan.functions]
-            parts = self._small_squares(wishes, shared_parts(wishes, self.dtype, MOST, self.progress))
+            parts = self._small_squares(wishes, share_tables(wishes, self.dtype, MOST, self.progress))
             units = list(self.plan.functions)
             found = {units[i]: part for i, part in parts.items()}
             for unit, part in found.items():
@@ -154,7 +154,7 @@ class _Attempt:
             failed = self._failed(found)
             if failed:
                 return failed
-            self.parts = {unit: part for unit, part in found.items() if isinstance(part, CertifiedTable)}
+            self.parts = {unit: part for unit, part in found.items() if isinstance(part, ProposedTable)}
             self.square = self._squares()
             self.errors = Errors(self.ranges, self.slopes, self._own(), self.dtype)
             if self._covered():
@@ -169,25 +169,25 @@ class _Attempt:
         return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed)
 
     def _small_squares(
-        self, wishes: list[Wish], found: dict[int, CertifiedTable | ToleranceError]
-    ) -> dict[int, CertifiedTable | ToleranceError]:
+        self, wishes: list[Wish], found: dict[int, ProposedTable | ToleranceError]
+    ) -> dict[int, ProposedTable | ToleranceError]:
         """In few bits, squares whose sum is divided by need an error that falls with them."""
         squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
         if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares:
             return found
         reach = max(abs(end) + 2 * wishes[i].off for i in squares for end in (wishes[i].lo, wishes[i].hi))
         try:
-            part = relative_squares(reach, self.dtype)
+            part = small_squares(reach, self.dtype)
         except ToleranceError:
             return found
         return found | dict.fromkeys(squares, part)
 
-    def _squares(self) -> CertifiedTable | None:
+    def _squares(self) -> ProposedTable | None:
         """All products share the squares of numbers in [-1, 1], at the smallest tolerance of any."""
         if not self.products:
             return None
         tol = min(self.asked[unit] * 4 * claim.scale**2 for unit, claim in self.products.items())
-        return table(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress)
+        return table_for(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress)
 
     def _product(self, unit: int) -> ProductClaim:
         off = [2 * self.room * float(self.errors.of(c).max()) for c in self.graph.nodes[unit].of]
@@ -197,7 +197,7 @@ class _Attempt:
     def _fused(self, unit: int) -> bool:
         return not direct(self.graph.nodes[unit], self.plan.functions[unit].base)
 
-    def _failed(self, found: dict[int, CertifiedTable | ToleranceError]) -> set[int]:
+    def _failed(self, found: dict[int, ProposedTable | ToleranceError]) -> set[int]:
         """Fused chains whose table is too large or too bad."""
         return {
             unit

@@ -19,13 +19,14 @@ Constant matrices on the tokens as heads with constant scores.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.table import CertifiedTable
-from weightwright.heads.registers import HIDDEN, Table
+from weightwright.approximation.table import ProposedTable
+from weightwright.heads.registers import HIDDEN, Rows, on_registers, table_head
 from weightwright.network import Head, Sees
 from weightwright.numbers import Floats
 
@@ -76,7 +77,7 @@ class Registers:
 
     def __init__(
         self,
-        parts: Sequence[CertifiedTable],
+        parts: Sequence[ProposedTable],
         softmaxes: Sequence[int],  # sizes
         tokens: int,  # 0 where none are mixed
         cells: Sequence[str],
@@ -91,20 +92,17 @@ class Registers:
         self.mixes = tokens > 0
         if self.mixes:
             self.register, self.table, self.padding = (names.add(name) for name in ("register", "table", "padding"))
-        self._columns: dict[tuple[int, int], int] = {}
-        self._rows: dict[tuple[int, int], tuple[int, int]] = {}
-        self._tables: dict[tuple[int, int], Table] = {}
+        self._tables = [(part, index) for part in parts for index in range(len(part.tables))]
+        self._columns: list[int] = []
         self.padding_rows = (0, 1)
         row = int(self.mixes)
-        for part in parts:
-            for index, table in enumerate(part.tables):
-                assert (table.weight, table.own, table.window) == (1.0, None, None)  # as `spectral_part` makes them
-                key = id(part), index
-                self._columns[key] = names.add(f"key of {part.profile}")
-                names.add(f"offset of {part.profile}")
-                names.add(f"value of {part.profile}")
-                self._tables[key], self._rows[key] = table, (row, row + len(table.keys))
-                row += len(table.keys)
+        for part, index in self._tables:
+            table = part.tables[index]
+            assert (table.weight, table.own, table.window) == (1.0, None, None)  # as `propose_table` makes them
+            self._columns.append(names.add(f"key of {part.profile}"))
+            names.add(f"offset of {part.profile}")
+            names.add(f"value of {part.profile}")
+            row += len(table.keys)
         self.hidden = HIDDEN
         while self.hidden > HIDDEN - farthest:  # a power of two, and below every argument of a softmax
             self.hidden *= 2
@@ -116,41 +114,41 @@ class Registers:
                 names.add(f"choice[{j}] of {k}")
             names.add(f"offset of choices of {k}")
             row += k
-        self._count = row
         self._first_cell = len(names.all)
         for name in cells:
             names.add(name)
         self.names, self.width = tuple(names.all), len(names.all)
+        self._held, self._places = self._hold()
 
     def cell(self, index: int) -> int:
         return self._first_cell + index
 
     def registers(self) -> Floats:
         """(registers, coordinates)."""
-        held = np.zeros((self._count, self.width))
-        for key, table in self._tables.items():
-            rows, column = slice(*self._rows[key]), self._columns[key]
-            held[:, column + 1] = HIDDEN / table.beta
-            held[rows, column], held[rows, column + 1], held[rows, column + 2] = table.keys, table.offsets, table.values
+        return self._held
+
+    def _hold(self) -> tuple[Floats, dict[tuple[int, int], tuple[int, Rows]]]:
+        """What registers hold; and where a part's tables stand: column and rows."""
+        tables, below = [part.tables[index] for part, index in self._tables], sum(self._choices)
+        held, rows = on_registers(tables, self._columns, self.width, int(self.mixes), below)
         for k, first in self._choices.items():
-            rows = slice(*self._choice_rows[k])
+            own = slice(*self._choice_rows[k])
             held[:, first + k] = self.hidden
-            held[rows, first : first + k], held[rows, first + k] = np.eye(k), 0.0
+            held[own, first : first + k], held[own, first + k] = np.eye(k), 0.0
         if self.mixes:
             held[:, self.register], held[1:, self.table], held[0, self.padding] = 1.0, 1.0, 1.0
-        return held
+        keys = ((id(part), index) for part, index in self._tables)
+        return held, dict(zip(keys, zip(self._columns, rows, strict=True), strict=True))
 
-    def part_head(self, part: CertifiedTable, index: int, source: int, row: Floats, role: str) -> Head:
+    def part_head(self, part: ProposedTable, index: int, source: int, row: Floats, role: str) -> Head:
         """The head of one of a part's tables, on the cell `source`; its result goes to all coordinates of the row."""
-        key = id(part), index
-        table, column = self._tables[key], self._columns[key]
-        W_Q, W_K, W_V = np.zeros((self.width, 2)), np.zeros((self.width, 2)), np.zeros((self.width, 1))
-        W_Q[source, 0], W_Q[self.one, 1] = part.query.scale, 1.0
-        W_Q[self.one, 0] = -part.query.centre * part.query.scale
-        W_K[column, 0], W_K[column + 1, 1], W_K[self.one, 1] = 1.0, 1.0, HIDDEN / table.beta
-        W_V[column + 2, 0] = 1.0
-        W_Q, W_K = self._sparing_registers(W_Q, W_K, HIDDEN / table.beta)
-        return Head(role, W_Q, W_K, W_V, row[None], table.beta, Sees(self._rows[key], "none"))
+        table = part.tables[index]
+        column, rows = self._places[id(part), index]
+        head = table_head(table, part.query, role, source, self.one, column, rows, row)
+        if not self.mixes:
+            return head
+        W_Q, W_K = self._sparing_registers(head.W_Q, head.W_K, HIDDEN / table.beta)
+        return dataclasses.replace(head, W_Q=W_Q, W_K=W_K)
 
     def softmax_head(self, sources: Sequence[int], W_O: Floats, role: str) -> Head:
         """The head whose scores are the cells `sources` and whose weights are its result."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.box import Box
-from weightwright.certify import certified_prompted
+from weightwright.certify import certify_prompted
 from weightwright.claims.prompt import Prompted
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.networks.prompted import prompted_network
@@ -46,7 +46,7 @@ def gradients_network(
     f(w . x_i, y_i) u_i, AE-8, UA-11."""
     network = prompted_network(n, d, slope.tables, (), None, "gradients", own_values, dtype)
     claim = Prompted(d, own_values, "gradients", slope.summands)
-    return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+    return certify_prompted(network, claim, _domain(network.inputs, ranges, dtype))
 
 
 def descent_network(
@@ -64,7 +64,7 @@ def descent_network(
     passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped)
     network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
     claim = Prompted(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
-    return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+    return certify_prompted(network, claim, _domain(network.inputs, ranges, dtype))
 
 
 def _domain(inputs: tuple[str, ...], ranges: Ranges, dtype: str) -> Box:

@@ -10,10 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from weightwright.approximation.approximate import approximate
-from weightwright.approximation.faithful_tables import faithful_part
-from weightwright.approximation.shared_tables import TRIES, proven
-from weightwright.approximation.table import CertifiedTable, with_slope
+from weightwright.approximation.faithful_tables import propose_faithful
+from weightwright.approximation.several import VectorProposal, propose_vector_table
+from weightwright.approximation.table import TRIES, ProposedTable, propose_table_near, with_slope
 from weightwright.box import Box
 from weightwright.claims.certificate import constant, local_formula
 from weightwright.claims.leaf import VectorLeaf
@@ -23,8 +22,6 @@ from weightwright.enclosures.intervals.jets import jet_along, values
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Variable, fold, parse, to_text
 from weightwright.incontext.networks.prompted import PromptTable
-from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import DTYPES
 
 #: The error that is asked of a table, as a multiple of the function's range, unless another is given.
 DEFAULT_TOL = {"float64": 1e-10, "float32": 4e-6}
@@ -59,11 +56,11 @@ def spectral_slope(
     """
     if tol is None:
         tol = (BENDING_TOL if _bends(formula) else DEFAULT_TOL)[dtype] * _size(formula, reach)
-    part = proven(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
+    part = propose_table_near(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
     slope = as_slope(part, along)
     if part.slope:
         line = to_text(Apply("mul", (constant(Fraction(part.slope)), Variable("x"))))
-        slope += as_slope(proven(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
+        slope += as_slope(propose_table_near(line, -reach, reach, _in_few_bits(tol), dtype, most), along)
     if slope.anchors > most:
         raise BudgetError(f"{formula} on [{-reach:g}, {reach:g}] takes {slope.anchors} anchors a sample, not {most}")
     return slope
@@ -72,24 +69,19 @@ def spectral_slope(
 def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int = 1024) -> Slope:
     """formula(w.x, y) for both up to `reach` in size, by anchors of two dimensions; within tol, or a little above."""
     text = to_text(parse(formula, ("x", "y")))
-    net = _proven_pair(text, float(reach), _in_few_bits(tol), dtype, most)
-    network, certificate = net.network, net.certificate
-    assert certificate is not None
-    claim, head = certificate.layers[0], next(iter(network.heads))
-    assert isinstance(claim, VectorLeaf)
-    keys, offsets = (network.registers @ head.W_K)[:, :2], (network.registers @ head.W_K)[:, 2]
-    scale = float(head.W_Q[0, 0])
+    found = _propose_pair(text, float(reach), _in_few_bits(tol), dtype, most)
+    held, scale = found.table, found.queries[0].scale
     table = PromptTable(
-        along=keys[:, 0] * scale,
-        across=keys[:, 1] * scale,
-        offsets=offsets,
-        values=(network.registers @ head.W_V)[:, 0],
-        beta=head.beta,
-        weight=float(head.W_O[0, -1]),
-        mean=float(network.embed.C[0, -1]),
+        along=held.keys[:, 0] * scale,
+        across=held.keys[:, 1] * scale,
+        offsets=held.offsets,
+        values=held.values,
+        beta=held.beta,
+        weight=1.0,
+        mean=found.mean,
         role=f"{text} of w.x and y",
     )
-    return Slope((Summand(text, None, scale, 1, with_slopes(claim)),), (table,))
+    return Slope((Summand(text, None, scale, 1, with_slopes(found.leaf)),), (table,))
 
 
 def with_slopes(claim: VectorLeaf) -> VectorLeaf:
@@ -103,11 +95,11 @@ def with_slopes(claim: VectorLeaf) -> VectorLeaf:
 
 
 @functools.lru_cache(maxsize=16)
-def _proven_pair(formula: str, reach: float, tol: float, dtype: str, most: int) -> AttentionNetwork:
+def _propose_pair(formula: str, reach: float, tol: float, dtype: str, most: int) -> VectorProposal:
     box = Box([-reach, -reach], [reach, reach])
     for _ in range(TRIES):
         try:
-            return approximate(formula, box, tol, dtype=DTYPES[dtype], max_anchors=most)
+            return propose_vector_table(formula, box, tol, dtype, most)
         except ToleranceError as error:
             tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
     raise last
@@ -120,7 +112,7 @@ def faithful_slope(formula: str, along: tuple[float, float], reach: float, P: in
     text = to_text(parse(formula, ("x",)))
     at = values(parse(text, ("x",)), anchors)
     end = beyond(reach)
-    return as_slope(in_cells(faithful_part(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
+    return as_slope(in_cells(propose_faithful(text, anchors, [(0, at)], 2 * beta, -end, end, dtype), P), along)
 
 
 def beyond(reach: float) -> float:
@@ -128,7 +120,7 @@ def beyond(reach: float) -> float:
     return reach * (1 + 2.0**-20)
 
 
-def in_cells(part: CertifiedTable, count: int) -> CertifiedTable:
+def in_cells(part: ProposedTable, count: int) -> ProposedTable:
     """The same with boxes of at most a quarter of a cell where a claim has one for all: enclosures of f and its slope
     on wide boxes say little. What is claimed of the slope leaves room for the checker's, which are wider."""
     if part.claim.rule != "nearest":
@@ -138,7 +130,7 @@ def in_cells(part: CertifiedTable, count: int) -> CertifiedTable:
     return dataclasses.replace(part, claim=dataclasses.replace(claim, lipschitz=2 * claim.lipschitz))
 
 
-def as_slope(part: CertifiedTable, along: tuple[float, float]) -> Slope:
+def as_slope(part: ProposedTable, along: tuple[float, float]) -> Slope:
     """The part's tables as those of every example, without what the part leaves to a straight line."""
     tables = tuple(
         PromptTable(

@@ -59,7 +59,7 @@ def in_context_step(
     slope: the tables of f, which is also given as a function of w . x and y to compare with.
     Error: `net.certificate.bound`. Cost: 3 layers for each table and 2 more, n keys for each anchor.
 
-    >>> from weightwright.constructions.prompt_probes import along
+    >>> from weightwright.theorems.descent.probes import along
     >>> slope = spectral_slope("tanh(x)", RESIDUAL, beyond(3.0), 1e-9, "float64")
     >>> net = in_context_step(slope, along("tanh(x)", RESIDUAL), 4, 2, Ranges(1, 1, 1, 0.125), method="spectral")
     >>> net.certificate.status, net.certificate.bound < 1e-8

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weightwright.approximation.faithful_tables import clip_text, faithful_part
+from weightwright.approximation.faithful_tables import clip_text, propose_faithful
 from weightwright.errors import ToleranceError
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import Slope, as_slope, beyond, spectral_slope
@@ -76,7 +76,7 @@ def in_context_truncated_linear(
     p, beta, printed = parameters(a, b, n, None if tol is None else tol / ranges.value, p, beta)
     anchors = rounded(a + np.arange(p, dtype=np.float64) * ((b - a) / p), dtype)
     end = beyond(reach)
-    slope = as_slope(faithful_part(clip_text(a, b), anchors, [(0, anchors)], beta, -end, end, dtype), SHIFTED)
+    slope = as_slope(propose_faithful(clip_text(a, b), anchors, [(0, anchors)], beta, -end, end, dtype), SHIFTED)
     spots = places(anchors, a, b, -reach, reach)
     chosen = {"p": p, "beta": beta}
     return _finished("UA-11", "faithful", slope, n, d, ranges, a, b, spots, tol, chosen, printed, dtype)
@@ -109,7 +109,7 @@ def in_context_truncated_linear_heads(
     p = (n - 2) * H
     anchors, runs = shared_runs(a, b, n, H, dtype)
     end = beyond(reach)
-    slope = as_slope(faithful_part(clip_text(a, b), anchors, runs, beta, -end, end, dtype), SHIFTED)
+    slope = as_slope(propose_faithful(clip_text(a, b), anchors, runs, beta, -end, end, dtype), SHIFTED)
     seams = anchors[1 :: n - 2]
     spots = np.concatenate([places(anchors[1:-1], a, b, -reach, reach), seams, seams - (b - a) / p / 2])
     chosen, printed = {"p": p, "H": H, "beta": beta}, {"p": float(p), "H": float(H)}

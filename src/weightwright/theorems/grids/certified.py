@@ -6,19 +6,17 @@ Monte-Carlo estimates of L_p errors, and inputs where a grid network is likely t
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from weightwright.box import Box
-from weightwright.checker.check import check
+from weightwright.certify import confirm
 from weightwright.claims.cell_grid import GridClaim, Kind
 from weightwright.claims.certificate import Certificate, Leaf, Measured, assumptions, measured_certificate
-from weightwright.claims.files import network_digest, write
+from weightwright.claims.files import network_digest
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
 from weightwright.network import Network
@@ -314,15 +312,7 @@ def certified(
         said, domain, "float64", "dot", bound, terms, (), network_digest(network),
         assumptions("float64", "dot") + claim.assumptions(), grid=claim, norm=float(asked.norm),
     )  # fmt: skip
-    return proven(network, certificate)
-
-
-def proven(network: Network, certificate: Certificate) -> Certificate:
-    """The certificate as the checker confirms it on a saved file; CertificateError, with its reason, if it does not."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.safetensors"
-        write(path, network, certificate)
-        return replace(certificate, status=check(path).status)
+    return confirm(network, certificate)
 
 
 def _measured(target: GridTarget, norm: float, domain: Box, said: str, network: Network) -> Certificate:

@@ -12,13 +12,14 @@ import numpy as np
 
 from weightwright.approximation.approximate import approximate
 from weightwright.box import Box
+from weightwright.certify import confirm
 from weightwright.claims.certificate import VARIABLES, Certificate, SideNetwork, Terms
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.certified import GridRequest, probes, proven
+from weightwright.theorems.grids.certified import GridRequest, probes
 from weightwright.theorems.grids.grid_points import Grid, GridTarget, unflatten
 from weightwright.theorems.kit.constructed import About
 
@@ -28,7 +29,7 @@ NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; form
 def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool) -> AttentionNetwork:
     """Within tol in L_p, by a bound in the infinity norm: tol / (outputs (2B)^N)^(1/p) for every output.
 
-    >>> from weightwright.constructions.scalar_lookup import sequence_to_scalar
+    >>> from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
     >>> net = sequence_to_scalar("sin(x0)*x1", n=2, d=1, tol=1e-3, method="spectral")
     >>> net.certificate.status, net.certificate.norm, net.about.bounds["L1"] <= 1e-3
     ('PROVEN', inf, True)
@@ -48,7 +49,7 @@ def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool)
             formula = substitute(formula, old, Variable(new))
         nets.append(approximate(to_text(formula), box, asked.tol / everywhere))
     network, certificate = side_by_side(nets, asked.n, asked.d, sequence)
-    certificate = proven(network, certificate)
+    certificate = confirm(network, certificate)
     net = AttentionNetwork(network, certificate)
     shape = (asked.n, asked.d) if sequence else (1, 1)
     bound = certificate.bound

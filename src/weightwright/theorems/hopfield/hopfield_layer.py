@@ -17,7 +17,6 @@ The stored patterns are registers in both: the network loads into a plain Transf
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,17 +25,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.approximation.faithful_tables import nearest_part
-from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
+from weightwright.approximation.faithful_tables import propose_nearest_table
+from weightwright.approximation.table import ProposedTable, propose_table
 from weightwright.approximation.task import as_function
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.target import Composite, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Expression, to_text
-from weightwright.heads.registers import HIDDEN
+from weightwright.heads.registers import HIDDEN, on_registers
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.network.layers import Names
 from weightwright.numbers import Floats, rounded
@@ -109,10 +108,10 @@ class _HopfieldTask:
         return reach(self.w, self.t, self.box, self.dtype)
 
     def certified(
-        self, network: Network, parts: Sequence[CertifiedTable], claims: Sequence[TableClaim]
+        self, network: Network, parts: Sequence[ProposedTable], claims: Sequence[TableClaim]
     ) -> AttentionNetwork:
         whole_target = target([part.profile for part in parts], self.w, self.t)
-        return certified(network, Composite(whole_target, tuple(claims)), self.box, self.tol)
+        return certify(network, Composite(whole_target, tuple(claims)), self.box, self.tol)
 
     def units(self, row: int) -> list[int]:
         """Of output `row`, for every token."""
@@ -134,7 +133,10 @@ def _anchored(task: _HopfieldTask, P: int | None, share: float) -> AttentionNetw
     lo, hi = task.range
     P, beta, printed = parameters(task.formulas, lo, hi, task.tol, P, share)
     anchors = rounded(np.asarray(lo + np.arange(P + 1) * ((hi - lo) / P), dtype=np.float64), task.dtype)
-    parts = [nearest_part(to_text(g), anchors, values(g, anchors), 2 * beta, lo, hi, task.dtype) for g in task.formulas]
+    parts = [
+        propose_nearest_table(to_text(g), anchors, values(g, anchors), 2 * beta, lo, hi, task.dtype)
+        for g in task.formulas
+    ]
     claims = [part.at(0, [0], task.units(row), row) for row, part in enumerate(parts)]
     net = task.certified(_one_head(parts, task), parts, claims)
     net.about = _about("faithful", net, task, {"P": float(P), "beta": beta}, printed, anchors)
@@ -146,7 +148,7 @@ def _spectral(task: _HopfieldTask) -> AttentionNetwork:
         raise ValueError("tol must be given for method='spectral'")
     share = 0.9 if task.dtype == "float64" else 0.7  # the rest is for rounding around the heads
     lo, hi = task.range
-    parts = [spectral_part(to_text(g), lo, hi, share * task.tol, task.dtype) for g in task.formulas]
+    parts = [propose_table(to_text(g), lo, hi, share * task.tol, task.dtype) for g in task.formulas]
     network, heads = _side_by_side(parts, task)
     claims = [part.at(0, own, task.units(row)) for row, (part, own) in enumerate(zip(parts, heads, strict=True))]
     net = task.certified(network, parts, claims)
@@ -206,7 +208,7 @@ def _printed(width: float, slope: float, largest: float, tol: float) -> dict[str
     return {"P": float(P), "beta": 2 / (width / P) * math.log(max(4 * largest * P / tol, math.e))}
 
 
-def _embedded(names: Names, parts: Sequence[CertifiedTable], task: _HopfieldTask) -> Linear:
+def _embedded(names: Names, parts: Sequence[ProposedTable], task: _HopfieldTask) -> Linear:
     """s = a . z + b, a 1 on data tokens, and every result, which starts as mean + slope s."""
     a, dtype = task.w[0], task.dtype
     A, C = np.zeros((len(a), len(names))), np.zeros((1, len(names)))
@@ -218,7 +220,7 @@ def _embedded(names: Names, parts: Sequence[CertifiedTable], task: _HopfieldTask
 
 
 def _network(
-    names: Names, parts: Sequence[CertifiedTable], task: _HopfieldTask, registers: Floats, heads: Sequence[Head]
+    names: Names, parts: Sequence[ProposedTable], task: _HopfieldTask, registers: Floats, heads: Sequence[Head]
 ) -> Network:
     return Network(
         inputs=tuple(f"z[{c}]" for c in range(task.w.shape[1])),
@@ -231,7 +233,7 @@ def _network(
     )
 
 
-def _one_head(parts: Sequence[CertifiedTable], task: _HopfieldTask) -> Network:
+def _one_head(parts: Sequence[ProposedTable], task: _HopfieldTask) -> Network:
     """The theorem's own: one head, a stored pattern for each anchor, o values with it."""
     o, table = len(parts), parts[0].tables[0]
     names = ("s", "one", "key", "offset", *(f"value[{r}]" for r in range(o)), *(f"f[{r}]" for r in range(o)))
@@ -247,31 +249,19 @@ def _one_head(parts: Sequence[CertifiedTable], task: _HopfieldTask) -> Network:
     return _network(names, parts, task, registers, [head])
 
 
-def _side_by_side(parts: Sequence[CertifiedTable], task: _HopfieldTask) -> tuple[Network, list[list[int]]]:
+def _side_by_side(parts: Sequence[ProposedTable], task: _HopfieldTask) -> tuple[Network, list[list[int]]]:
     """Heads of their own for every output; and which they are."""
     tables = [table for part in parts for table in part.tables]
     words = (f"{word}[{i}]" for i in range(len(tables)) for word in ("key", "offset", "value"))
     names = ("s", "one", *words, *(f"f[{r}]" for r in range(len(parts))))
-    registers = np.zeros((sum(len(table.keys) for table in tables), len(names)))
-    for index, table in enumerate(tables):
-        registers[:, 3 + 3 * index] = HIDDEN / table.beta  # what other heads see
+    registers, rows = on_registers(tables, range(2, 2 + 3 * len(tables), 3), len(names))
     heads: list[Head] = []
     numbers = []
-    row = 0
     for index, part in enumerate(parts):
-        first = 2 + 3 * len(heads)
-        own, made = part_heads(part, names, 0, 1, first, len(names) - len(parts) + index)
-        columns = slice(first, first + 3 * len(made))
-        registers[row : row + len(own), columns] = own[:, columns]
-        numbers.append(list(range(len(heads), len(heads) + len(made))))
-        heads += [_moved(head, row) for head in made]
-        row += len(own)
+        numbers.append(list(range(len(heads), len(heads) + len(part.tables))))
+        own, first = [rows[i] for i in numbers[-1]], 2 + 3 * len(heads)
+        heads += part.heads(names, 0, 1, first, own, len(names) - len(parts) + index)
     return _network(names, parts, task, registers, heads), numbers
-
-
-def _moved(head: Head, rows: int) -> Head:
-    start, stop = head.sees.registers
-    return dataclasses.replace(head, sees=Sees((start + rows, stop + rows), "none"))
 
 
 def _about(

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.approximation.faithful_tables import nearest_part
+from weightwright.approximation.faithful_tables import propose_nearest_table
 from weightwright.approximation.task import as_function
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import ToleranceError
@@ -106,7 +106,7 @@ def anchored(
     """f by the nearest of P + 1 anchors on all residuals; P and beta."""
     P, beta, _ = parameters([formula], -reach, reach, tol, P, 1.0)
     anchors = rounded(_anchors(reach, P), dtype)
-    part = nearest_part(to_text(formula), anchors, values(formula, anchors), 2 * beta, -reach, reach, dtype)
+    part = propose_nearest_table(to_text(formula), anchors, values(formula, anchors), 2 * beta, -reach, reach, dtype)
     return as_slope(part, RESIDUAL), {"P": float(P), "beta": beta}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from weightwright.approximation.faithful_tables import split_beta
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.certificate import Terms
 from weightwright.claims.target import Composite, RidgeFunctions
 from weightwright.heads.lookup import beta_for
@@ -68,7 +68,7 @@ def nearly_hardmax(
     ridge = RidgeFunctions((), np.zeros((0, n)), np.zeros(0), np.zeros((n, n)), one_hot)
     tail = (n - 1) * math.exp(-power * factor * gap) * (1 + 1e-3)
     terms = Terms(tail, 1e-250, 2.0**-45 * n)
-    net = certified(network, Composite(ridge, ()), Box(lo, hi), error, terms)
+    net = certify(network, Composite(ridge, ()), Box(lo, hi), error, terms)
     assert net.certificate is not None
 
     def probes(rng: np.random.Generator, count: int) -> Floats:

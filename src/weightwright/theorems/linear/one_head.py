@@ -28,15 +28,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.approximation.faithful_tables import clip_text, faithful_part, on_interval
-from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
+from weightwright.approximation.faithful_tables import clip_text, on_interval, propose_faithful
+from weightwright.approximation.table import ProposedTable, propose_table
 from weightwright.approximation.task import outward
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.certificate import constant
 from weightwright.claims.target import NO_ZONES, UNREAD, Composite
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
+from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Bools, Floats, rounded
 from weightwright.runtime import AttentionNetwork
@@ -44,8 +45,8 @@ from weightwright.theorems.kit.arguments import aimed, arguments_of, interval, m
 from weightwright.theorems.kit.constructed import About, Method
 
 
-def on_registers(
-    part: CertifiedTable, w: Floats, t: Floats, box: Box, tol: float | None, dtype: str = "float64"
+def register_network(
+    part: ProposedTable, w: Floats, t: Floats, box: Box, tol: float | None, dtype: str = "float64"
 ) -> AttentionNetwork:
     """The stream: s = w_i . x_i + t_i, one (1 on data tokens), key, offset and value of every head on registers, and
     the result, which starts as mean + slope s. Native where all w_i are the same."""
@@ -58,7 +59,8 @@ def on_registers(
     A[:, 0] = rounded(w[0], dtype) if shared else 1.0
     C[:, 0], C[:, 1] = rounded(t, dtype), 1.0
     A[:, -1], C[:, -1] = rounded(part.slope * A[:, 0], dtype), rounded(part.mean + part.slope * C[:, 0], dtype)
-    registers, heads = part_heads(part, names, 0, 1, 2, len(names) - 1)
+    registers, rows = on_registers(part.tables, range(2, len(names) - 1, 3), len(names))
+    heads = part.heads(names, 0, 1, 2, rows, len(names) - 1)
     network = Network(
         inputs=inputs,
         embed=Linear(names, (Term(A, None, None if shared else rounded(w, dtype)),), C),
@@ -69,7 +71,7 @@ def on_registers(
         dtype=dtype,
     )
     composite = Composite(target([part.profile], w, t), (part.at(0, range(len(heads)), range(n)),))
-    return certified(network, composite, box, tol)
+    return certify(network, composite, box, tol)
 
 
 #: The share of the tolerance that goes to the spacing of the anchors; the rest is for leakage and rounding.
@@ -128,13 +130,13 @@ def truncated_linear(
     for row in range(max(rows) + 1):
         values = np.where(np.array(rows) == row, anchors, 0.0)
         text = _row_text(a, b, rows, row, jumps.tolist())
-        parts.append(faithful_part(text, anchors, [(0, values)], beta, lo, hi, dtype, zones))
+        parts.append(propose_faithful(text, anchors, [(0, values)], beta, lo, hi, dtype, zones))
     units = len(parts) * np.arange(n)
     claims = tuple(
         part.at(0, [0], [*(units + row).tolist(), *[UNREAD] * (p - n)], row) for row, part in enumerate(parts)
     )
     composite = Composite(target([part.profile for part in parts], w, t), claims)
-    net = certified(_literal(parts, w, t, p, dtype), composite, box, tol)
+    net = certify(_literal(parts, w, t, p, dtype), composite, box, tol)
     chosen = {"p": float(p), "beta": beta, "dead_zone": zone}
     net.about = _about("faithful", net, chosen, printed, w, t, a, b, places(anchors, a, b, lo, hi), rows, jumps, zones)
     return net
@@ -226,7 +228,7 @@ def _between(start: float | None, end: float | None) -> Expression:
     return step(start) if end is None else Apply("sub", (step(start), step(end)))
 
 
-def _literal(parts: Sequence[CertifiedTable], w: Floats, t: Floats, p: int, dtype: str) -> Network:
+def _literal(parts: Sequence[ProposedTable], w: Floats, t: Floats, p: int, dtype: str) -> Network:
     """The theorem's own form: A pads to p tokens, token k carries the key of anchor k, the output drops the rest."""
     (n, d), rows = w.shape, len(parts)
     inputs = tuple(f"x[{c}]" for c in range(d))
@@ -264,7 +266,7 @@ def _spectral(
         raise ValueError("give either tol or p, not both and not neither")
     lo, hi = reach(w, t, box, dtype)
     part = spectral_clip(a, b, lo, hi, tol, p, dtype)
-    net = on_registers(part, w, t, box, tol, dtype)
+    net = register_network(part, w, t, box, tol, dtype)
     inside = _inside(net, part, w, t, a, b, dtype)
     chosen = {"p": float(part.keys), "beta": max(table.beta for table in part.tables)}
     spots = np.concatenate([np.linspace(a, b, 33), [a - 10 * (b - a), lo, hi, b + (b - a) / 16]])
@@ -272,7 +274,7 @@ def _spectral(
     return net
 
 
-def _inside(net: AttentionNetwork, part: CertifiedTable, w: Floats, t: Floats, a: float, b: float, dtype: str) -> float:
+def _inside(net: AttentionNetwork, part: ProposedTable, w: Floats, t: Floats, a: float, b: float, dtype: str) -> float:
     """The error where every w_i . x_i + t_i lies in [a, b], proven for the same heads on one number s.
 
     A computed s is off by at most the network's rounding term, so the heads are examined that far beyond [a, b], where
@@ -287,7 +289,7 @@ def _inside(net: AttentionNetwork, part: CertifiedTable, w: Floats, t: Floats, a
     one = outward(Box(np.full((1, 1), start), np.full((1, 1), end)), dtype)
     alone = on_interval(part, "x", float(one.lo[0, 0]), float(one.hi[0, 0]), dtype)
     try:
-        inner = on_registers(alone, np.ones((1, 1)), np.zeros(1), one, None, dtype).certificate
+        inner = register_network(alone, np.ones((1, 1)), np.zeros(1), one, None, dtype).certificate
     except ToleranceError:
         return everywhere
     assert inner is not None
@@ -296,16 +298,16 @@ def _inside(net: AttentionNetwork, part: CertifiedTable, w: Floats, t: Floats, a
 
 def spectral_clip(
     a: float, b: float, lo: float, hi: float, tol: float | None, p: int | None, dtype: str
-) -> CertifiedTable:
+) -> ProposedTable:
     """clip as `approximate` builds it: within tol (a little is kept for rounding), or the best on p keys."""
     text = clip_text(a, b)
     if tol is not None:
         share = 0.9 if dtype == "float64" else 0.7  # the rest is for rounding around the heads
-        return spectral_part(text, lo, hi, share * tol, dtype)
+        return propose_table(text, lo, hi, share * tol, dtype)
     assert p is not None
     for power in range(8 if p < 24 else 10, 1, -1):
         try:
-            part = spectral_part(text, lo, hi, (b - a) * 10.0**-power, dtype, most=p)
+            part = propose_table(text, lo, hi, (b - a) * 10.0**-power, dtype, most=p)
         except (BudgetError, ToleranceError):
             continue
         if part.keys <= p:

@@ -26,10 +26,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.approximation.faithful_tables import clip_text, faithful_part
-from weightwright.approximation.table import CertifiedTable
+from weightwright.approximation.faithful_tables import clip_text, propose_faithful
+from weightwright.approximation.table import ProposedTable
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats, rounded
@@ -83,10 +83,10 @@ def truncated_linear_heads(
     p = (n - 2) * H
     lo, hi = reach(weights, shifts, box, dtype)
     anchors, runs = shared_runs(a, b, n, H, dtype)
-    part = faithful_part(clip_text(a, b), anchors, runs, beta, lo, hi, dtype)
+    part = propose_faithful(clip_text(a, b), anchors, runs, beta, lo, hi, dtype)
     network = _network(part, weights, shifts, n, dtype)
     composite = Composite(target([part.profile], weights, shifts), (part.at(0, range(H), range(n)),))
-    net = certified(network, composite, box, tol)
+    net = certify(network, composite, box, tol)
     assert net.certificate is not None
     seams = anchors[1 :: n - 2]
     spots = np.concatenate([places(anchors[1:-1], a, b, lo, hi), seams, seams - (b - a) / p / 2])
@@ -139,7 +139,7 @@ def heads_for(a: float, b: float, n: int, tol: float | None, H: int | None, beta
     return count, ours if beta is None else float(beta)
 
 
-def _network(part: CertifiedTable, w: Floats, t: Floats, n: int, dtype: str) -> Network:
+def _network(part: ProposedTable, w: Floats, t: Floats, n: int, dtype: str) -> Network:
     d, H = w.shape[1], len(part.tables)
     inputs = tuple(f"x[{c}]" for c in range(d))
     numbers = np.stack([column for t in part.tables for column in (t.keys, t.offsets, t.values)], axis=1)  # (n, 3 H)

@@ -17,7 +17,6 @@ Cost: 2 layers, 2 m heads (spectral: as many heads per unit as the fits have), m
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -26,16 +25,16 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from weightwright.approximation.faithful_tables import faithful_part
-from weightwright.approximation.table import CertifiedTable, part_heads, spectral_part
+from weightwright.approximation.faithful_tables import propose_faithful
+from weightwright.approximation.table import ProposedTable, propose_table
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.target import IDENTITY, Composite, FormulasClaim, RidgeFunctions, TableClaim
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import parse
-from weightwright.heads.registers import HIDDEN
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term
+from weightwright.heads.registers import on_registers
+from weightwright.network import Attention, Linear, Network, Term
 from weightwright.numbers import UNIT, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.arguments import positive, token_box, whole
@@ -78,10 +77,10 @@ def relu_network(
     largest = (rows * np.maximum(np.abs(box.lo), np.abs(box.hi)).ravel()).sum(axis=1)
     reach = float((largest + np.append(np.abs(ridge.shifts), np.zeros(len(ridge.outputs)))).max())
     reach = reach * (1 + 256 * (N + 8) * UNIT["float64"]) + 2 * each
-    make = _faithful(max_anchors) if method == "faithful" else spectral_part
+    make = _faithful(max_anchors) if method == "faithful" else propose_table
     identity, rectifier = make("x", -reach, reach, each / n), make("relu(x)", -reach, reach, each)
     network, parts = _network(ridge, box.lo.shape, identity, rectifier)
-    net = certified(network, Composite(ridge, parts, formulas=claim), box, tol)
+    net = certify(network, Composite(ridge, parts, formulas=claim), box, tol)
     assert net.certificate is not None
     chosen = {"units": float(m), "p": float(identity.keys + rectifier.keys), "H": float(len(list(network.heads)))}
     chosen |= {"heads of x": float(len(identity.tables)), "heads of relu": float(len(rectifier.tables))}
@@ -153,10 +152,10 @@ def _box_for(formulas: Sequence[Any], n: int, domain: Box | tuple[float, float])
     return token_box(box, n, -(-N // n))
 
 
-def _faithful(most: int) -> Callable[[str, float, float, float], CertifiedTable]:
+def _faithful(most: int) -> Callable[[str, float, float, float], ProposedTable]:
     """Anchors so dense that the nearest is within tol, and so sharp that it is picked."""
 
-    def make(profile: str, lo: float, hi: float, tol: float) -> CertifiedTable:
+    def make(profile: str, lo: float, hi: float, tol: float) -> ProposedTable:
         p = max(3, math.ceil((hi - lo) / (0.99 * tol)))
         if p > most:
             raise BudgetError(
@@ -167,13 +166,13 @@ def _faithful(most: int) -> Callable[[str, float, float, float], CertifiedTable]
         anchors = lo + (np.arange(p + 1, dtype=np.float64)) * spacing
         beta = 2 / spacing**2 * math.log(2.0**13 * (hi - lo) / tol)
         values = anchors if profile == "x" else np.maximum(anchors, 0.0)
-        return faithful_part(profile, anchors, [(0, values)], beta, lo, hi)
+        return propose_faithful(profile, anchors, [(0, values)], beta, lo, hi)
 
     return make
 
 
 def _network(
-    ridge: RidgeFunctions, shape: tuple[int, ...], identity: CertifiedTable, rectifier: CertifiedTable
+    ridge: RidgeFunctions, shape: tuple[int, ...], identity: ProposedTable, rectifier: ProposedTable
 ) -> tuple[Network, tuple[TableClaim, ...]]:
     """The stream: in[k] holds w_{k,j} . x_j, and after the sum over tokens the preactivation; part[k] what the first
     layer makes of the one, out[k] what the second makes of the other. Rows k < m are hidden units; the others carry
@@ -196,11 +195,13 @@ def _network(
         A, R = np.zeros((d, width)), np.zeros((n, n))
         A[:, source:middle], R[j, j] = rows[:, j * d : (j + 1) * d].T, 1.0
         terms.append(Term(A, R))
-    registers = _registers(parts, names)
-    first = [_heads(identity, names, source + k, 1, middle + k, 0) for k in range(K)]
+    tables = [table for part in parts for table in part.tables]
+    registers, at_rows = on_registers(tables, range(1, 1 + len(columns), 3), width)
+    identity_rows, rectifier_rows = at_rows[: counts[0]], at_rows[counts[0] :]
     start = 1 + 3 * counts[0]
-    second = [_heads(rectifier, names, source + k, start, result + k, identity.keys) for k in range(m)]
-    second += [_heads(identity, names, source + k, 1, result + k, 0) for k in range(m, K)]
+    first = [identity.heads(names, source + k, 0, 1, identity_rows, middle + k) for k in range(K)]
+    second = [rectifier.heads(names, source + k, 0, start, rectifier_rows, result + k) for k in range(m)]
+    second += [identity.heads(names, source + k, 0, 1, identity_rows, result + k) for k in range(m, K)]
     claims = [identity.at(0, range(k * counts[0], (k + 1) * counts[0]), [IDENTITY] * n) for k in range(K)]
     at = 0
     for k, heads in enumerate(second):
@@ -239,30 +240,6 @@ def _network(
         ),
         tuple(claims),
     )
-
-
-def _registers(parts: tuple[CertifiedTable, ...], names: tuple[str, ...]) -> Floats:
-    """The tables of all parts, each in columns of its own; every head's offset hides the others' rows."""
-    tables = [table for part in parts for table in part.tables]
-    ends = np.cumsum([len(table.keys) for table in tables]).tolist()
-    registers = np.zeros((ends[-1], len(names)))
-    for index, (table, end) in enumerate(zip(tables, ends, strict=True)):
-        rows, column = slice(end - len(table.keys), end), 1 + 3 * index
-        registers[:, column + 1] = HIDDEN / table.beta
-        registers[rows, column], registers[rows, column + 1] = table.keys, table.offsets
-        registers[rows, column + 2] = table.values
-    return registers
-
-
-def _heads(
-    part: CertifiedTable, names: tuple[str, ...], source: int, first: int, result: int, start: int
-) -> list[Head]:
-    """The part's heads, whose registers begin at `start`."""
-    heads = part_heads(part, names, source, 0, first, result)[1]
-    return [
-        dataclasses.replace(head, sees=Sees((a + start, b + start), "none"))
-        for head, (a, b) in ((head, head.sees.registers) for head in heads)
-    ]
 
 
 def _formulas(claim: FormulasClaim, x: Floats) -> Floats:

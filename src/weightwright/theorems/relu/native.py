@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.target import Composite, GateClaim, RidgeFunctions
 from weightwright.heads.copy import GAP
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
@@ -80,7 +80,7 @@ def native_relu(
         b_2,
     )
     gates = tuple(GateClaim(1, index, unit) for index, unit in enumerate(owners))
-    net = certified(network, Composite(ridge, (), gates), box, tol)
+    net = certify(network, Composite(ridge, (), gates), box, tol)
     assert net.certificate is not None
     net.about = About(
         "UA-10",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.certify import certified
+from weightwright.certify import certify
 from weightwright.claims.target import Composite, RidgeFunctions
 from weightwright.heads.mix import finite_matrix, mix
 from weightwright.numbers import Floats
@@ -37,7 +37,7 @@ def token_mixing(
     ridge = RidgeFunctions(
         (), np.zeros((0, n * d)), np.zeros(0), np.asarray(np.kron(R, A.T), dtype=np.float64), np.zeros(n * outputs)
     )
-    net = certified(network, Composite(ridge, ()), box, tol)
+    net = certify(network, Composite(ridge, ()), box, tol)
     assert net.certificate is not None
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
