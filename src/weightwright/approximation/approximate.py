@@ -67,8 +67,9 @@ def approximate(
     """
     choice = _choose(method, kernel, sees, max_anchors)
     _known("proof", proof, ("proven", "measured"))
+    name = dtype_name(dtype)
     well_formed(f, tol)
-    name, derivative, box = dtype_name(dtype), checked_derivative(derivative_bound), Box.of(domain)
+    derivative, box = checked_derivative(derivative_bound), Box.of(domain)
     if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
         _one_variable_only(len(box.lo), choice, dead_zone, derivative)
         asked = VectorRequest(outward(box, name), float(tol), name, max_anchors, proof)

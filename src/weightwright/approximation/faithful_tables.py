@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from weightwright.approximation.proposals import evaluate
 from weightwright.approximation.table import ProposedTable, with_slope
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.checker.one_layer.nearest import examine_nearest
@@ -44,7 +43,7 @@ def on_interval(part: ProposedTable, profile: str, lo: float, hi: float, dtype: 
     room = 64 * UNIT[dtype] * max(abs(lo), abs(hi))  # the checker's ranges are rounded outward
     first, last = part.query.reach(lo - room, hi + room, dtype)
     s = np.linspace(first, last, 2049)
-    measured = float(np.abs(evaluate(layer, s) - values(local, s)).max())
+    measured = float(np.abs(layer.values(s) - values(local, s)).max())
     edges = np.unique(np.clip(first_edges(layer, first, last), first, last))
     proof = prove(layer, local, edges, dtype, max(1.03 * measured, 2.0**-44 * (hi - lo)))
     claim = Leaf(0, to_text(local), first, last, "taylor", proof.boxes, proof.terms, proof.lipschitz)

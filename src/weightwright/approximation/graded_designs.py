@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from weightwright.approximation.designs import AIMS, MAX_SPECTRAL
 from weightwright.approximation.opaque import Opaque
-from weightwright.approximation.task import Task
+from weightwright.approximation.task import AIMS, Task
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.heads.graded import AnyGrading, FromMiddle, GradedDesigner, Grading, places, singularity
 from weightwright.heads.registers import Design, Query
+from weightwright.heads.spectral import MAX_SPECTRAL
 from weightwright.numbers import UNIT, Floats
 
 #: A singularity closer than the length of the interval over this is near: a uniform grid would take more keys.

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from weightwright.approximation.designs import MAX_SPECTRAL
 from weightwright.approximation.kinked import Kinked, KinkLine
 from weightwright.heads.gate import choice_gate, relu_gate, sharpness
 from weightwright.heads.kinks import Kink
 from weightwright.heads.registers import Design
-from weightwright.heads.spectral import SpectralDesigner
+from weightwright.heads.spectral import MAX_SPECTRAL, SpectralDesigner
 from weightwright.numbers import Floats
 
 #: Fractions of the aim that the gates may leave at their kinks.

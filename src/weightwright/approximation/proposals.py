@@ -1,4 +1,4 @@
-"""What the prover proposes for a task, design by design: the leaf, the terms of the network and its bound, unchecked."""
+"""What the prover proposes for a task, design by design: the leaf, terms and bound of a network, unchecked."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Literal
 
 import numpy as np
 
-from weightwright.approximation.designs import (
-    AIMS,
-    faithful_designs,
-    spectral_designs,
-    takes_many,
-    two_keys_for,
-    windowed_designs,
-)
 from weightwright.approximation.graded_designs import graded_designs, middle_designs
 from weightwright.approximation.kinked import Kinked, Sees, find_kinks
 from weightwright.approximation.kinks_by_gates import Gates
 from weightwright.approximation.kinks_on_registers import OneSided
-from weightwright.approximation.task import SAMPLES, Task
+from weightwright.approximation.task import AIMS, SAMPLES, Task
 from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, rounded_up
 from weightwright.claims.files import network_digest
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.jets import jet
 from weightwright.errors import ToleranceError
 from weightwright.expressions import to_text
+from weightwright.heads.faithful import nearest_anchor
 from weightwright.heads.one_sided import samples
-from weightwright.heads.registers import Design, Query, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.sigmoid import two_keys
+from weightwright.heads.spectral import MAX_SPECTRAL, SpectralDesigner
+from weightwright.heads.window_anchors import WindowDesigner
 from weightwright.network import Network
 from weightwright.numbers import FORMATS, SMALLEST, Floats
-from weightwright.prover import Anchors, Proof, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
+from weightwright.prover import Proof, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
 
+#: Anchors of a uniform grid beyond which other places for them are tried first.
+MANY = 64
 #: The prover does not look for approximation errors below this share of the tolerance.
 WORTHWHILE = 1e-6
 #: Samples in each of the first boxes, where these are not even.
@@ -118,16 +118,16 @@ def _prove_on_boxes(
 ) -> Proof:
     """By Taylor models on boxes that end at kinks and holes, as finely as the error measured on samples is worth."""
     query, (lo, hi) = design.query or task.query, ends
+    s = np.union1d(np.linspace(lo, hi, SAMPLES), samples(lo, hi, kinks.tolist(), 60))
     local = task.provable(design.mean, query)
     between = local.edges(lo, hi) if isinstance(local, Sampled) else kinks
     first = first_edges(layer, lo, hi) if design.edges is None else np.clip(design.edges, lo, hi)
     edges = np.unique(np.concatenate([first, [lo, hi], between, holes.ravel()]))
     edges = edges[(edges >= lo) & (edges <= hi)]
-    s = np.union1d(np.linspace(lo, hi, SAMPLES), samples(lo, hi, kinks.tolist(), 60))
     if design.edges is not None:
         s = np.union1d(s, np.linspace(edges[:-1], edges[1:], _IN_A_BOX))
     s = s[~((s[:, None] > holes[:, 0]) & (s[:, None] < holes[:, 1])).any(axis=1)]
-    measured = float(np.abs(evaluate(layer, s) - task.target(s, design.mean, query)).max())
+    measured = float(np.abs(layer.values(s) - task.target(s, design.mean, query)).max())
     return prove(layer, local, edges, task.dtype, max(1.03 * measured, WORTHWHILE * task.tol), holes)
 
 
@@ -143,21 +143,6 @@ def _holes(task: Task, zones: Floats) -> Floats:
         return holes
     slip = 2.0 ** (2 - FORMATS[task.dtype].bits) * np.abs(holes) + 2 * SMALLEST[task.dtype]
     return holes + slip * np.array([1.0, -1.0])
-
-
-def evaluate(layer: Sum, s: Floats) -> Floats:
-    """The layer's output in plain floats."""
-
-    def head(anchors: Anchors) -> Floats:
-        scores = s[:, None] * anchors.slopes + anchors.offsets
-        if anchors.window is not None:
-            L = anchors.window.first + np.arange(len(anchors.slopes))
-            scores = np.where(np.abs(L - np.rint(s)[:, None]) <= anchors.window.M, scores, -np.inf)
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        mixed: Floats = (weights * (anchors.values + s[:, None] * anchors.tilts)).sum(axis=1) / weights.sum(axis=1)
-        return mixed
-
-    return layer.slope * s + sum(anchors.weight * head(anchors) for anchors in layer.heads)
 
 
 Method = Literal["spectral", "faithful"]
@@ -247,3 +232,62 @@ def _kinked_designs(kinked: Kinked, most: int, sees: Sees) -> Iterator[Design]:
             design = replace(rest, tables=(*rest.tables, *tables), roles=(*rest.roles, *roles))
             if 0 < design.size <= most:
                 yield design
+
+
+def spectral_designs(task: Task, most: int) -> Iterator[Design]:
+    """Soft anchors on a uniform grid, or two keys that are exact."""
+    exact = two_keys_for(task)
+    if exact is not None:
+        yield _one(task, exact.rounded(task.dtype), "two keys")
+    designer = SpectralDesigner(
+        task.target, task.lo, task.hi, task.tol, min(most, MAX_SPECTRAL[task.dtype]), task.dtype
+    )
+    tried: list[Table] = []
+    for aim in AIMS:
+        for fit in designer.candidates(aim * task.tol):
+            if any(fit.table is table for table in tried):
+                continue
+            tried.append(fit.table)
+            yield _one(task, fit.table, f"{fit.table.size} soft anchors")
+
+
+def two_keys_for(task: Task) -> Table | None:
+    """Two keys that are exact, where the function is a sigmoid."""
+    local = task.local(task.mean)
+    return two_keys(local) if local is not None else None
+
+
+def takes_many(task: Task) -> bool:
+    """Whether a uniform grid of a few anchors seems not to be enough."""
+    designer = SpectralDesigner(task.target, task.lo, task.hi, task.tol, MANY, task.dtype)
+    return designer.error(MANY) > AIMS[0] * task.tol
+
+
+def windowed_designs(task: Task, most: int) -> Iterator[Design]:
+    """Soft anchors of which a query sees those nearby: kernel "anchor"."""
+    designer = WindowDesigner(task.target, task.lo, task.hi, task.tol, most, task.dtype)
+    tried: list[Table] = []
+    for aim in AIMS:
+        for fit in designer.candidates(aim * task.tol):
+            if not any(fit.table is table for table in tried):
+                tried.append(fit.table)
+                kind = f"{fit.table.size} soft anchors, {2 * (fit.table.window or 0) + 1} of them seen"
+                yield replace(_one(task, fit.table, kind), query=task.query.finer(fit.factor))
+
+
+def faithful_designs(task: Task, most: int) -> Iterator[Design]:
+    """The papers' head, UA-2: the nearest of many anchors."""
+    local = task.local(task.mean)
+    if local is None:
+        raise ValueError(f"method='faithful' needs a formula, and {task.text} is none")
+    edges = np.linspace(task.lo, task.hi, 257)
+    slopes = np.broadcast_to(jet(local, Interval(edges[:-1], edges[1:]), 1)[1].magnitude(), 256)
+    slope, largest = float(slopes.max()), float(np.abs(task.target(edges)).max())
+    if not math.isfinite(slope):
+        raise ToleranceError(f"{task.where}: method='faithful' needs a bounded slope, and none could be shown")
+    table = nearest_anchor(task.target, task.lo, task.hi, slope, largest, task.tol, most)
+    yield _one(task, table.rounded(task.dtype), f"nearest of {table.size} anchors")
+
+
+def _one(task: Task, table: Table, kind: str) -> Design:
+    return Design((table,), (f"{task.text}, {kind}",), task.mean)

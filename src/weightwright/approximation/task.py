@@ -23,7 +23,10 @@ from weightwright.prover import Sampled
 
 #: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in the dtype.
 WIDTHS = {"float64": (1e-300, 1e300), "float32": (1e-30, 1e30), "bfloat16": (1e-30, 1e30)}
+#: Points at which a function is looked at in plain floats.
 SAMPLES = 2049
+#: Fractions of the tolerance to aim for, one after the other; the rest is left to rounding and slack.
+AIMS = (0.93, 0.6, 0.2, 0.02)
 _SMALLEST_BOX = 40  # halvings of a 64th of the domain
 
 

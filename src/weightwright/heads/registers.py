@@ -202,7 +202,7 @@ def assemble(design: Design, query: Query, formula: str, dtype: str = "float64")
     names = ("x[0]", "data", *table_names(len(tables)), formula)
     columns = range(2, 2 + 3 * len(tables), 3)
     registers, rows = on_registers(tables, columns, len(names))
-    heads = (
+    heads = tuple(
         table_head(table, query, role, 0, 1, column, own, weight_at(len(names), -1, table.weight))
         for table, role, column, own in zip(tables, design.roles, columns, rows, strict=True)
     )
@@ -215,7 +215,7 @@ def assemble(design: Design, query: Query, formula: str, dtype: str = "float64")
             {"data": 1.0, formula: design.mean},
         ),
         registers=registers,
-        layers=(Attention(names, tuple(heads)),),
+        layers=(Attention(names, heads),),
         read=selection(names, (formula,)),
         dtype=dtype,
     )

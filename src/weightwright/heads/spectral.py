@@ -32,6 +32,8 @@ RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
 LARGEST_VALUE = 100.0  # times the range of f, unless nothing else fits
 _GRID_BITS = 12
+#: Largest number of soft anchors that is tried: what more would be needed for asks for another head, or more bits.
+MAX_SPECTRAL = {"float64": 512, "float32": 256, "bfloat16": 32}
 
 
 @dataclass(frozen=True)

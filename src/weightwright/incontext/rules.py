@@ -20,7 +20,7 @@ import torch
 from weightwright.approximation.several import Proof
 from weightwright.approximation.task import well_formed
 from weightwright.box import Box
-from weightwright.compiler.compile import Compiled
+from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.loop.measured_rules import measured_rule
 from weightwright.compiler.loop.proven_rules import compile_rule, traced_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, width

@@ -56,6 +56,21 @@ class Sum:
     heads: tuple[Anchors, ...]
     slope: float = 0.0
 
+    def values(self, s: Floats) -> Floats:
+        """The layer's output in plain floats."""
+
+        def head(anchors: Anchors) -> Floats:
+            scores = s[:, None] * anchors.slopes + anchors.offsets
+            if anchors.window is not None:
+                L = anchors.window.first + np.arange(len(anchors.slopes))
+                scores = np.where(np.abs(L - np.rint(s)[:, None]) <= anchors.window.M, scores, -np.inf)
+            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+            values = anchors.values + s[:, None] * anchors.tilts
+            mixed: Floats = (weights * values).sum(axis=1) / weights.sum(axis=1)
+            return mixed
+
+        return self.slope * s + sum(anchors.weight * head(anchors) for anchors in self.heads)
+
 
 @dataclass(frozen=True)
 class Proof:

@@ -23,7 +23,8 @@ from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import OnePass, one_pass_in_words
 from weightwright.claims.target import Composite
-from weightwright.compiler.compile import Compiled, without_jumps
+from weightwright.compiler.attempts import Compiled
+from weightwright.compiler.compile import without_jumps
 from weightwright.compiler.loop.proven_rules import looped, side_by_side, traced_rule
 from weightwright.compiler.loop.rehearsal import AT_ONCE, RuleRehearsal, rehearsed, stays
 from weightwright.compiler.lowering.lower import Lowered, lower

@@ -9,7 +9,6 @@ An update rule in PyTorch as a graph of columns: (examples, state) to the new st
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +22,10 @@ from weightwright.certify import certify_one_pass
 from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
 from weightwright.claims.prompt import OnePass
 from weightwright.claims.target import UNREAD, Composite, TableClaim
-from weightwright.compiler.compile import proven, without_jumps
+from weightwright.compiler.attempts import certify_graph
+from weightwright.compiler.compile import without_jumps
 from weightwright.compiler.lowering.lower import Lowered
+from weightwright.compiler.request import Request
 from weightwright.errors import FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.numbers import Bools
@@ -107,9 +108,9 @@ def compile_rule(
     examples: (features,) or (samples, features); state: (states,). From any examples and any state of these boxes one
     pass is within the certificate's bound, at most tol, of the rule. Every token returns the last state.
     """
-    start = time.perf_counter()
     claim = OnePass(examples.lo.shape[-1], state.lo.shape[-1])
     box = outward(side_by_side(examples, state), "float64")
+    asked = Request(rule, box, tol, "float64", "dot", samples, "proven", None, on_domain, progress)
     progress("tracing")
     graph = traced_rule(rule, samples, claim.features, claim.states, name)
     without_jumps(graph)
@@ -120,7 +121,7 @@ def compile_rule(
         return certify_one_pass(network, composite, box, claim)
 
     try:
-        return proven(graph, box, tol, "float64", on_domain, progress, start, certify, f"{LARGER}; {UNPROVEN}")
+        return certify_graph(graph, asked, certify, f"{LARGER}; {UNPROVEN}")
     except ToleranceError as error:
         if str(error).endswith(UNPROVEN):
             raise
