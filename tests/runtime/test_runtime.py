@@ -11,7 +11,7 @@ from support.zoo import NAMES, ZOO, attending, compiled, random_head
 
 import weightwright as ww
 from weightwright.claims.files import read, write
-from weightwright.network import Attention, Linear, Sees, Term
+from weightwright.network import Attention, Linear, Sees, Term, cost
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret, module
 
@@ -201,3 +201,9 @@ def test_fused_attention_where_it_fits(p: int, fused: bool, dtype: str, monkeypa
     (gradient,) = torch.autograd.grad(net(x.requires_grad_()).sum(), x)  # not through the fused kernel
     assert not calls
     assert gradient.isfinite().all()
+
+
+def test_a_module_knows_its_cost() -> None:
+    net = ww.approximate("tanh(x)", (-4, 4), 1e-6)
+    assert net.cost == cost(net.network)
+    assert net.cost.anchors == len(net.network.registers)

@@ -39,7 +39,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[experiments]'") from error
+        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[plot]'") from error
 
 
 def drawn_figure(make: Callable[[], Any]) -> Any:

@@ -17,7 +17,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
 from weightwright.claims.files import read, write
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term
+from weightwright.network import Attention, Cost, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
 from weightwright.runtime.sparse_maps import Picked, SparseMap, picks
 from weightwright.runtime.watch import watch, watch_passes
@@ -66,6 +66,17 @@ class AttentionNetwork(nn.Module):
     def dtype(self) -> torch.dtype:
         """What the network runs in."""
         return DTYPES[self.network.dtype]
+
+    @property
+    def cost(self) -> Cost:
+        """Counts of what is stored and computed; work for one token, or for the number of tokens that is fixed.
+
+        >>> import weightwright as ww
+        >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-6)
+        >>> net.cost.heads, net.cost.anchors == len(net.network.registers)
+        (1, True)
+        """
+        return cost(self.network)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._admitted(x)

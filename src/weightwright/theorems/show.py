@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from weightwright.network import cost
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
 from weightwright.theorems.kit.measure import estimate, measure, norm_of, pointwise_bound
@@ -79,7 +78,7 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
         "measured": found.error,
         "inputs": found.inputs,
         "native": net.network.native,
-        "cost": dataclasses.asdict(cost(net.network)),
+        "cost": dataclasses.asdict(net.cost),
         "chosen": dict(about.chosen),
         "printed": dict(about.printed),
         "bounds": dict(about.bounds),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
 from weightwright.export.figures import check_plottable, write_figure
-from weightwright.network import Network, cost
+from weightwright.network import Network
 from weightwright.report.drawing.band import MARGIN, Band
 from weightwright.report.drawing.flow import Flow, flow
 from weightwright.report.drawing.lanes import lanes
@@ -86,7 +86,7 @@ def _bands(plan: Flow) -> list[Band]:
 
 def _heading(net: AttentionNetwork, room: float) -> list[tuple[str, float, str]]:
     """Lines with their sizes and colours: what it computes, how well, of what size it is."""
-    said, counts = net.certificate, cost(net.network)
+    said, counts = net.certificate, net.cost
     name = "a network without a certificate" if said is None else printable(said.formula)
     lines = [(line, TITLE, INK) for line in wrapped(name, TITLE, room, 2, bold=True)]
     if said is not None:

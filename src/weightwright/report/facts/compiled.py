@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import KINDS, SQUARE, Graph
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim, TokenModels
-from weightwright.network import cost
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -92,7 +91,7 @@ def computed_by(composite: Composite, part: TableClaim) -> str:
 
 def compilation_facts(net: AttentionNetwork, said: Facts, tol: float, seconds: float) -> Facts:
     """What `compile` returned, and what it costs to run. said: the certificate's facts."""
-    costs, about = cost(net.network), net.about
+    costs, about = net.cost, net.about
     graph = _graph(net.certificate)
     stages = ("compile_seconds", "proof_seconds")
     times = {name: getattr(about, name) for name in stages if hasattr(about, name)} or {"seconds": seconds}

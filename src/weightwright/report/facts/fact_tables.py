@@ -122,7 +122,7 @@ def _measured(certificate: Certificate) -> Facts:
 
 def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
     """What `approximate` returned, and what it costs to run."""
-    said, costs = _said(net), cost(net.network)
+    said, costs = _said(net), net.cost
     return {
         **{key: said[key] for key in _SAID if key in said},
         "tol": tol,

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 
-from weightwright.network import cost
 from weightwright.numbers import Floats
 from weightwright.theorems.descent.regression import LeastSquares
 from weightwright.theorems.descent.steps import Descended, anchored_identity, descended, spectral_identity
@@ -148,7 +147,7 @@ def _check(name: str, run: Descended, errors: list[float], bounds: list[float]) 
         norm="2",
         inputs=1,
         native=run.net.network.native,
-        cost=dataclasses.asdict(cost(run.net.network)),
+        cost=dataclasses.asdict(run.net.cost),
         chosen={"L": float(steps), "step": _STEP, "R": run.radius, "kappa": run.kappa, "keys stored": float(keys)},
         bounds={"one step, infinity norm": certificate.bound, f"{name}, after {steps} steps": bounds[-1]},
         notes=(f"every one of the {steps + 1} states keeps its bound; compared with exact rational arithmetic",),

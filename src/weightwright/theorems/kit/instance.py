@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from weightwright.network import cost
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.rates import Study
@@ -49,7 +48,7 @@ def counted(
     """
     name = name or net.about.method
     built = {
-        **dataclasses.asdict(cost(net.network)),
+        **dataclasses.asdict(net.cost),
         "registers": len(net.network.registers),
         "width": len(net.network.embed.coordinates),
     }
