@@ -7,62 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from house import FLOORS, SOURCE
 
-SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
-
-#: Folders (and the files beside them) from the bottom up. A module imports from its own folder and from those above it
-#: in this list; nothing else. `checker` stands above its rooms: it holds the rules by kind of claim.
-FLOORS = [
-    "errors",
-    "numbers",
-    "box",
-    "expressions",
-    "network",
-    "claims",
-    "enclosures/intervals",
-    "enclosures/balls",
-    "checker/core",
-    "checker/one_layer",
-    "checker/composite",
-    "checker/grid",
-    "checker/prompt",
-    "checker",
-    "prover",
-    "runtime",
-    "tracing",
-    "certify",
-    "export",
-    "heads",
-    "adversary",
-    "approximation",
-    "memory",
-    "compiler/lowering",
-    "compiler",
-    "compiler/loop",
-    "incontext/networks",
-    "incontext/problem",
-    "incontext/errors",
-    "incontext/optimum",
-    "incontext",
-    "estimators/solving",
-    "estimators/heads_picture",
-    "estimators",
-    "theorems/kit",
-    "theorems/linear",
-    "theorems/grids",
-    "theorems/relu",
-    "theorems/descent",
-    "theorems/hopfield",
-    "theorems/studies",
-    "theorems/exhibits",
-    "theorems",
-    "constructions",
-    "report/facts",
-    "report/drawing",
-    "report/theorems",
-    "report",
-    "cli",
-]
 #: The looks upwards, all of them where something is asked for: `net.to_onnx(path)` is a method of the module, and
 #: `ww.incontext` is the public name of the estimators, which need scikit-learn.
 UPWARDS = {
