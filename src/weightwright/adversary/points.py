@@ -33,7 +33,7 @@ _SEEDS = 16  # worst inputs so far whose surroundings are searched
 def search_points(
     net: AttentionNetwork, seconds: float, seed: int, *, reference: Callable[[Floats], Floats] | None
 ) -> Worst:
-    """The worst input found in about so many seconds, at least one round."""
+    """The worst input found in about `seconds` seconds, at least one round."""
     if net.certificate is None:
         raise WeightwrightError("a network without a certificate states no formula to search against")
     if not (math.isfinite(seconds) and seconds >= 0):

@@ -19,7 +19,7 @@ from weightwright.runtime import AttentionNetwork
 def search(
     net: AttentionNetwork, seconds: float = 1.0, seed: int = 0, *, reference: Callable[[Floats], Floats] | None = None
 ) -> Worst:
-    """The worst input of a network that can be found in about so many seconds (at least one round).
+    """The worst input of a network that can be found in about `seconds` seconds (at least one round).
 
     Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
     formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop

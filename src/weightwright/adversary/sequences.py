@@ -42,7 +42,7 @@ _SCORES = 2**23  # scores computed at a time
 def search_sequences(
     net: AttentionNetwork, composite: Composite, seconds: float, seed: int, first: bool = False
 ) -> Worst:
-    """The worst input found in about so many seconds, at least one round of each kind. first: the network returns what
+    """The worst input found in about `seconds` seconds, one round of each kind at least. first: the network returns what
     the target, a graph, says of the first token."""
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"seconds must be a finite number at or above 0, not {seconds!r}")
@@ -214,7 +214,7 @@ def _largest_errors(
 
 
 def search_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass, seconds: float, seed: int) -> Worst:
-    """The worst input of one pass that can be found in about so many seconds."""
+    """The worst input of one pass that can be found in about `seconds` seconds."""
     return search_sequences(first_token_of_one_pass(net, composite, claim), composite, seconds, seed, first=True)
 
 

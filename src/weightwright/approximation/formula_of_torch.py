@@ -23,7 +23,7 @@ _INSTEAD = (
 
 
 def trace(function: Callable[..., Any], names: Sequence[str] = ("x",)) -> Expression:
-    """The expression in these variables that a function of so many tensors computes elementwise."""
+    """The expression in these variables that a function of as many tensors computes elementwise."""
     return repeated(lambda: _traced(function, names), expressions_differ, place_of(function))
 
 

@@ -23,15 +23,18 @@ NEAR = 8.0
 FROM_ZERO = 2.0
 #: Widths to try, times the interval: what else f does may need anchors that are not too wide.
 WIDTHS = (math.inf, 1 / 3, 1 / 10)
-#: Widths around the middle, in x; an interval that reaches so many times as far is long. More keys than these are no
-#: better than a uniform grid.
-MIDDLE_WIDTHS, MIDDLE, MOST_FROM_MIDDLE = (2.0, 1.0, 0.5, 0.25), 4.0, 96
+#: Widths of the keys around the middle, in x.
+MIDDLE_WIDTHS = (2.0, 1.0, 0.5, 0.25)
+#: An interval is long where it reaches this many of the widest widths.
+MIDDLE = 4.0
+#: Largest number of keys that crowd towards the middle; more are no better than a uniform grid.
+MOST_FROM_MIDDLE = 96
 #: What a query may move the output by when it rounds, over the tolerance.
 ROUNDED = 0.1
-#: Where so many graded heads could not be proven, others cannot either: rounding rules.
+#: Number of graded heads after which no other is tried to be proven: where they all fail, rounding rules.
 MOST_PROOFS = 4
 _ORDER = 14  # of the Taylor coefficients that show a singularity
-_KEYS_IN_A_BOX = 2  # a first box of the proof is about so wide
+_KEYS_IN_A_BOX = 2  # number of keys in a first box of the proof, about
 
 
 def graded_designs(task: Task, most: int) -> Generator[Design, None, bool]:

@@ -25,7 +25,7 @@ _SHARE = 0.2
 #: Of the largest value: how far off the function's own values are taken to be, 8 units in the last place.
 _ACCURACY = 2.0**-49
 
-#: With so many inputs a function is called twice, to see that it returns the same.
+#: Number of inputs with which a function is called twice, to see that it returns the same.
 _TRIED = 16
 
 

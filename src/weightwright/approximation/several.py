@@ -174,7 +174,7 @@ def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float
 
 
 def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> None:
-    """FormulaError unless the function can be called with so many arguments."""
+    """FormulaError unless the function can be called with these arguments."""
     try:
         inspect.signature(function).bind(*names)
     except TypeError as error:

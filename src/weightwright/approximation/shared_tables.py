@@ -16,15 +16,15 @@ from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
 from weightwright.heads.sigmoid import two_keys
 
-#: No error below so much of a function's size is asked for: rounding rules there.
+#: Smallest error that is asked for, as a share of half a function's range: below it rounding rules.
 FLOOR = {"float64": 2.0**-43, "float32": 2.0**-18, "bfloat16": 2.0**-4}
 #: Two keys that are exact are as good as can be: they must not be refused for what they round.
 EXACT = 16.0
-#: Intervals are made wider by so much of their width, so that errors of the argument stay inside.
+#: Share of its width by which an interval is made wider, so that errors of the argument stay inside.
 WIDER = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 2.0**-5}
 #: Bits of an interval's ends, counted from its width; equal things become equal.
 BITS = 8
-#: Ends near a singularity are moved by no more than makes values and slopes so much larger.
+#: Ends near a singularity are moved outward only while slopes grow by at most this factor.
 GROWS = 1.25
 #: Arguments whose ranges differ more than this get tables of their own.
 APART = 8.0

@@ -47,7 +47,7 @@ def approximate(
     ] = "proven",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     plot: Plot = None,
-    max_anchors: Annotated[int | None, typer.Option(help="Give up beyond so many anchors.")] = None,
+    max_anchors: Annotated[int | None, typer.Option(help="Give up beyond this number of anchors.")] = None,
     json: Json = False,
 ) -> None:
     """Find a network that computes FORMULA within the tolerance, and prove it."""

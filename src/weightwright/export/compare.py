@@ -19,13 +19,13 @@ Run = Callable[[Tensor], Tensor]
 #: Batch shape and number of data tokens of the inputs; a network with a fixed number of tokens keeps it.
 _SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((), 1), ((2, 2), 3), ((1,), 64))
 _MOST = 64
-#: Prompts that an algorithm diverges on are halved so often.
+#: Number of times that prompts are halved on which an algorithm diverges.
 _HALVINGS = 64
 
 
 def difference(net: AttentionNetwork, run: Run, most: int = _MOST) -> float:
     """The largest absolute difference between the module and `run`, which takes and returns tensors as it does and has
-    room for so many tokens."""
+    room for `most` tokens."""
     device = net.embed.C.device
     with _unwatched(net):
         return largest(lambda x: net(x.to(device)).cpu(), run, samples(net, most))
@@ -56,8 +56,8 @@ def largest(one: Run, other: Run, inputs: Iterator[Tensor]) -> float:
 
 
 def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
-    """Uniform in the certificate's domain, or standard normals where there is none, so many tokens at most; the same on
-    every call."""
+    """Uniform in the certificate's domain, or standard normals where there is none, of at most `most` tokens;
+    the same on every call."""
     rng = np.random.default_rng(0)
     for batch, tokens in _SHAPES:
         x = _draw(net, rng, (*batch, net.network.tokens or min(tokens, most), len(net.network.inputs)))

@@ -59,7 +59,7 @@ class Export:
 
 
 def to_transformer_lens(net: AttentionNetwork, tokens: int = 1024) -> Export:
-    """The network as a TransformerLens model with room for so many data tokens (or for its own fixed number).
+    """The network as a TransformerLens model with room for `tokens` data tokens (or for its own fixed number).
 
     UnsupportedOperation if the network is not native, or if a plain Transformer computes something else because
     keys that a head does not see are not hidden by their scores.

@@ -179,7 +179,7 @@ class GradedDesigner:
 
 
 def graded_keys(lo: float, hi: float, grading: AnyGrading, spacing: float, c: float, pad: int) -> Table:
-    """Keys for [lo, hi], so many of them outside on each side; the values are still 0."""
+    """Keys for [lo, hi], `pad` of them outside on each side; the values are still 0."""
     first, last = grading.level(lo), grading.level(hi)
     count = math.ceil((last - first) / spacing)
     anchors = grading.place(first + (last - first) / count * np.arange(-pad, count + pad + 1, dtype=np.float64))

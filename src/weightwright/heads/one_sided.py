@@ -61,7 +61,7 @@ def shapes(error: float, dtype: str) -> Iterator[KeyShape]:
 
 
 def samples(lo: float, hi: float, kinks: Sequence[float], octaves: int) -> Floats:
-    """An even grid and, around every kink, points at so many scales."""
+    """An even grid and, around every kink, points at distances that halve `octaves` times."""
     scales = (hi - lo) * 2.0 ** -np.linspace(0, octaves, _PER_OCTAVE * octaves)
     around = [kink + side * scales for kink in kinks for side in (-1, 1)]
     s = np.concatenate([np.linspace(lo, hi, 401), *around, np.array(kinks)])

@@ -26,7 +26,8 @@ from weightwright.prover.rounding import any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0)  # anchors outside the interval, on each side
 C_RANGE = (0.08, 1.2)  # of beta D^2
-FEW = 48  # beyond so many anchors only these are tried
+#: Number of anchors beyond which only these paddings and temperatures are tried.
+FEW = 48
 MANY_PADS, MANY_C_RANGE = (1.0, 3.0, 6.0, 9.0), (0.1, 0.4)
 RIDGE = 1e-2  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-15
@@ -51,7 +52,7 @@ class SpectralDesigner:
         self.f, self.lo, self.hi, self.tol, self.most, self.dtype = f, lo, hi, tol, most, dtype
         sample = f(np.linspace(lo, hi, 8 * most + 1))
         self.range = float(np.ptp(sample))
-        self.too_steep = bool(np.abs(np.diff(sample)).max() > self.range / 4)  # for any grid of so many anchors
+        self.too_steep = bool(np.abs(np.diff(sample)).max() > self.range / 4)  # for any grid of that many points
         self._fits: dict[int, list[SpectralFit]] = {}
 
     def candidates(self, aim: float) -> Iterator[SpectralFit]:
@@ -98,7 +99,7 @@ class SpectralDesigner:
 
 
 def soft_keys(lo: float, hi: float, p: int, pad: float, c: float, dtype: str) -> Table:
-    """p soft anchors on [lo, hi], so many of them outside on each side, beta D^2 about c; the values are still 0."""
+    """p soft anchors on [lo, hi], `pad` of them outside on each side, beta D^2 about c; the values are still 0."""
     middle, half = lo / 2 + hi / 2, hi / 2 - lo / 2
     bits = min(_GRID_BITS, FORMATS[dtype].bits // 2)
     spacing = _few_bits(2 * half / max(p - 1 - 2 * pad, 1.0), bits)
@@ -155,7 +156,7 @@ def rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: F
 
 
 def _few_bits(x: float, bits: int) -> float:
-    """x rounded away from zero to so many significant bits."""
+    """x rounded away from zero to `bits` significant bits."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(math.copysign(math.ceil(abs(mantissa) * 2**bits), x), exponent - bits) if x else 0.0
 

@@ -32,7 +32,7 @@ C_RANGE = (0.08, 1.2)  # of beta D^2, D the spacing
 RIDGE = 1e-3  # times the tolerance: what the fit may give up for smaller values
 LEAST_RIDGE = 1e-14
 LARGEST_VALUE = 30.0  # times the range of f, for each axis; beyond, errors count more
-ROUNDINGS = 20  # about so many units of roundoff of the largest value, and one more for each unit of the scores
+ROUNDINGS = 20  # units of roundoff of the largest value that a head rounds by, and one for each unit of the scores
 TRIED = 8  # combinations of axes that are fitted for one aim
 LONGEST = {1: 64, 2: 48, 3: 16}  # anchors along one axis
 _SPACING_BITS = {"float64": 12, "float32": 6, "bfloat16": 3}
@@ -316,7 +316,7 @@ def _on_grid(f: Function, axes: Sequence[Floats]) -> Floats:
 
 
 def _few_bits(x: float, bits: int) -> float:
-    """x > 0 rounded up to so many significant bits."""
+    """x > 0 rounded up to `bits` significant bits."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(math.ceil(mantissa * 2**bits), exponent - bits)
 

@@ -150,7 +150,7 @@ class _Cells:
     M: int
 
     def rows(self, nodes: int) -> tuple[Floats, Floats]:
-        """So many queries t in every cell, both ends included, and their weights, (cells, nodes, 2 M + 1)."""
+        """`nodes` queries t in every cell, both ends included, and their weights, (cells, nodes, 2 M + 1)."""
         left, right = np.maximum(self.i - 0.5, self.lo), np.minimum(self.i + 0.5, self.hi)
         along = (1 - np.cos(np.linspace(0, np.pi, nodes))) / 2
         t = left[:, None] + (right - left)[:, None] * along  # (cells, nodes)

@@ -17,8 +17,10 @@ from weightwright.numbers import Floats
 
 #: A pattern counts as retrieved if the result is nearer than this share of its length.
 NEAR = 0.1
-#: At most so many memories are drawn for each number of patterns, and so many patterns in all if they are many.
-_MEMORIES, _PATTERNS = 64, 2**14
+#: Largest number of memories that are drawn for each number of patterns.
+_MEMORIES = 64
+#: Number of patterns in all memories together, at most, where each has many.
+_PATTERNS = 2**14
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _fits(stored: Stored, keys: _Table, values: _Table, i: int, reach: arb) -> N
 
 
 def _others_move(leads: list[arb], d: list[arb]) -> arb:
-    """How far the other patterns, that lead by so much less and whose values are so far away, move the result."""
+    """How far the other patterns, by how much less they lead and how far away their values are, move the result."""
     if not leads:
         return arb(0)
     q, top = [(-lead).exp().upper() for lead in leads], largest(d)

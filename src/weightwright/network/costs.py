@@ -31,7 +31,7 @@ class Cost:
 
 
 def cost(network: Network, tokens: int = 1) -> Cost:
-    """The cost of the network on sequences of so many data tokens (or of its own fixed number)."""
+    """The cost of the network on sequences of `tokens` data tokens (or of its own fixed number)."""
     n = network.tokens or tokens
     arrays = [array for array in encode(network)[1].values() if array.dtype != np.bool_]
     parameters = sum(array.size for array in arrays)

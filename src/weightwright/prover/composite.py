@@ -20,7 +20,7 @@ from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import UNIT, Floats
 
-#: What this walk itself reckons of rounding is claimed so many times larger; the parts' own terms are not.
+#: Factor by which the rounding that this walk itself reckons is claimed larger; the tables' own terms are not.
 GENEROUS = 2.0
 
 

@@ -94,7 +94,7 @@ def coarse(box: HeadOnBox, errors: Interval, dtype: str) -> Floats:
 
 
 def underflow(values: Floats, dtype: str) -> Interval:
-    """What weights, products and sums below the normal range can lose: so much each, values multiplied in."""
+    """What weights, products and sums below the normal range can lose: SMALLEST each, values multiplied in."""
     count, largest = values.shape[-1], Interval.exact(np.abs(values).max(axis=-1))
     return Interval.exact((4.0 * count + 10.0) * SMALLEST[dtype]) * (ONE + largest)
 

@@ -111,7 +111,7 @@ FIRST_BOXES = 16
 MAX_HALVINGS = 50
 MAX_BOXES = 1_500
 LOOSE = 1.01  # boxes this much above the rounding term of points are halved,
-NOTICEABLE = 0.01  # where rounding is more than so much of the target
+NOTICEABLE = 0.01  # where rounding is more than this share of the target
 STALLED = 0.9  # a half that keeps more than this of its parent's bound is not halved again
 #: What is claimed above what was found, so that the checker's other route to the same number agrees.
 SLACK = 1.0 + 2.0**-9

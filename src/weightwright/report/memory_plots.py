@@ -25,7 +25,7 @@ def plot_capacity(curves: Sequence[Capacity], title: str, path: str | os.PathLik
 
 
 def plot_updates(found: Updates, title: str, path: str | os.PathLike[str]) -> None:
-    """The distance from the pattern after so many steps against the distance at first, with the proven bounds."""
+    """The distance from the pattern after a number of steps against the distance at first, with the proven bounds."""
     check_plottable(path)
     write_figure(path, lambda: _updates(found, title))
 

@@ -134,7 +134,7 @@ class AttentionNetwork(nn.Module):
         return to_onnx(self, path)
 
     def to_transformer_lens(self, tokens: int = 1024) -> Export:
-        """A TransformerLens model with room for so many data tokens, for native networks."""
+        """A TransformerLens model with room for `tokens` data tokens, for native networks."""
         from weightwright.export.lens import to_transformer_lens  # needs weightwright[lens]
 
         return to_transformer_lens(self, tokens)

@@ -311,7 +311,7 @@ class _CompositeWalk:
                     sum_of.add(token, form, writes, above(error, 8), 1.01, 1, 0)
 
     def distance(self, outputs: Stream, tokens: int) -> Floats:
-        """The largest errors of any output of so many tokens: what the forms differ by counts as rounding."""
+        """The largest errors of any output of the first tokens: what the forms differ by counts as rounding."""
         worst = outputs.err[:, :tokens].max(axis=(1, 2))
         shape = (len(outputs.rows), outputs.rows[0].forms.mid.shape[1])
         for token, column in np.ndindex(tokens, shape[1]):

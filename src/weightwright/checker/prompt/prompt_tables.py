@@ -32,8 +32,10 @@ from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.numbers import Floats
 
-#: Boxes are halved so often at most to find out what rounding comes to, and where points are better by this factor.
-HALVINGS, WORTHWHILE = 200, 1.25
+#: Number of halvings of boxes, at most, to find out what rounding comes to.
+HALVINGS = 200
+#: A box is halved where rounding at its points is smaller by this factor.
+WORTHWHILE = 1.25
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from weightwright.runtime import AttentionNetwork
 
 #: How much finer heads are asked for where the error that was seen is above tol.
 FINER = (1.0, 2.0**-4, 2.0**-8)
-#: So many of the worst states are compared in 128 bits.
+#: Number of the worst states that are compared in 128 bits.
 WORST = 4
 HOW = (
     "every state of the plain run, and states drawn near them whose columns stay in the ranges of the rehearsal, all"

@@ -15,15 +15,17 @@ from weightwright.enclosures.intervals.formulas import PARTS, enclosed
 from weightwright.numbers import Bools, Floats
 from weightwright.prover.composite import column_values
 
-#: So many states are drawn near those of the plain run, no farther than this much of `room`.
-DRAWN, NEAR = 64, 0.5
-#: A range counts as at least so much of its numbers' size.
+#: Number of states that are drawn near those of the plain run.
+DRAWN = 64
+#: How far from them they are drawn at most, as a share of `room`.
+NEAR = 0.5
+#: A range counts as at least this share of its numbers' size.
 NARROWEST = 2.0**-10
-#: No range is wider than makes a function of the column so many times steeper; so it crosses no pole.
+#: A range is widened only while a function of the column gets at most this many times steeper: it crosses no pole.
 STEEPER = 4.0
 #: How much wider that looks for, in widths of the range.
 FACTORS = np.append(2.0 ** np.arange(12, -16, -1), 0.0)
-#: So many states are looked at together.
+#: Number of states that are looked at together.
 AT_ONCE = 64
 
 

@@ -19,7 +19,7 @@ from weightwright.numbers import UNIT, Floats
 
 #: Bits of the middles that are taken off the factors.
 BITS = 20
-#: A factor counts as reaching at least so much of how far the other does.
+#: A factor counts as reaching at least this share of how far the other does.
 LEAST = 2.0**-40
 
 

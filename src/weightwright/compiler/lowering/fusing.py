@@ -13,7 +13,7 @@ from weightwright.expressions.nodes import count_nodes
 
 #: Formulas are composed up to this size, written out: proving takes time that grows with it.
 LONGEST = 600
-#: So many different formulas may replace one shared table; with more of them the table is the cheaper way.
+#: Largest number of different formulas that may replace one shared table; with more the table is cheaper.
 DIFFERENT = 8
 #: Where these stand inside a chain, the composed function has kinks at places that are hard to find.
 KINKED = {"abs", "relu", "sign", "step", "max", "min", "clip"}

@@ -27,13 +27,13 @@ from weightwright.numbers import FORMATS
 
 #: Keys of a table; of one that stands for a whole chain there may be fewer before the chain is taken step by step.
 MOST, MOST_FUSED = 512, 256
-#: A chain is taken step by step if its table is so many times worse than was asked for.
+#: A chain is taken step by step if its table's error is more than this multiple of what was asked for.
 WORSE = 16.0
-#: No error above so much of the whole is asked for.
+#: Largest error that a head is asked for, as a share of the size of what it computes.
 LOOSEST = 2.0**-6
 #: In few bits bounds are pessimistic and tolerances loose; heads that err less cost little.
 LOOSEST_FEW_BITS = 2.0**-14
-#: How often intervals are widened because errors came out larger than was thought.
+#: Number of rounds in which intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
 
@@ -77,7 +77,7 @@ def lower(
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     limits: both ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
-    room: tables cover so many times the errors that are estimated.
+    room: tables cover `room` times the errors that are estimated.
     """
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):

@@ -20,8 +20,10 @@ from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
 from weightwright.numbers import Floats
 
-#: The lemma's supremum is taken on so many pieces, and this much larger.
-LEMMA_HALVINGS, LEMMA_PIECES, LEMMA_ROOM = 64, 8, 1.0001
+#: The lemma's supremum is taken on LEMMA_HALVINGS intervals that halve, each cut into LEMMA_PIECES.
+LEMMA_HALVINGS, LEMMA_PIECES = 64, 8
+#: Factor by which the supremum is taken larger.
+LEMMA_ROOM = 1.0001
 
 #: Of a column, as the caller knows it better than ranges show.
 Limit = tuple[float, float]

@@ -25,17 +25,21 @@ from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
 from weightwright.numbers import Floats
 
-#: So many parts of the domain are looked at for the place of the trouble, fewer where the graph is large, and fewer
-#: where there are more than so many inputs: then no part that can be reached is small.
-MOST_BOXES, LEAST_BOXES, WORK, MANY = 2000, 50, 400_000, 32
+#: Number of parts of the domain that are looked at for the place of the trouble: WORK over the size of the graph,
+#: between LEAST_BOXES and MOST_BOXES.
+MOST_BOXES, LEAST_BOXES, WORK = 2000, 50, 400_000
+#: Number of inputs beyond which only LEAST_BOXES are looked at: no part that can be reached is small.
+MANY = 32
 #: The part that is told is this much smaller than the domain along every input, if nothing is certain before.
 SMALL = 2.0**-5
-#: Ranges are found on at most so many equal parts of the domain, and fewer where there are many inputs to cut along.
+#: Largest number of equal parts of the domain on which ranges are found; fewer where there are many inputs.
 MOST_PARTS = 256
 _POINTS = 33  # of an argument's range that are looked at
 
-#: Where nothing is to be proven, so many parts are looked at, down to this much of the domain's width.
-_FINE_BOXES, _FINEST = 4_000, 2.0**-40
+#: Number of parts that are looked at where nothing is to be proven.
+_FINE_BOXES = 4_000
+#: Width of the finest of them, as a share of the domain's.
+_FINEST = 2.0**-40
 
 
 class UnclearError(FormulaError):

@@ -19,7 +19,7 @@ LOST = 2.0**-1000
 
 
 def above(x: Floats, roundings: int) -> Floats:
-    """At least the exact value of nonnegative x that was computed with at most so many roundings of each part."""
+    """At least the exact value of nonnegative x that was computed with at most `roundings` roundings of each part."""
     return x * (1.0 + 4.0 * (roundings + 2) * U)
 
 

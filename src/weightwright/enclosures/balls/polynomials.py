@@ -33,7 +33,7 @@ class Degrees:
 
 @cache
 def shape(variables: int, degree: int) -> Degrees:
-    """All monomials in so many variables up to the degree."""
+    """All monomials in this number of variables up to the degree."""
     monomials = sorted(
         (e for e in product(range(degree + 1), repeat=variables) if sum(e) <= degree), key=lambda e: (sum(e), e)
     )

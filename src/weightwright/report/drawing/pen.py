@@ -53,7 +53,7 @@ class Pen:
 
 #: From line to line, in sizes of the text.
 LEADING = 1.3
-#: Letters that are fitted to pixels may come out so much wider.
+#: Factor by which letters that are fitted to pixels may come out wider.
 HINTED = 1.04
 
 
@@ -78,7 +78,7 @@ def shortened(text: str, size: float, room: float, bold: bool = False) -> str:
 
 
 def wrapped(text: str, size: float, room: float, most: int, bold: bool = False) -> list[str]:
-    """The text in at most so many lines, broken at spaces where it can be; the last one is shortened if need be."""
+    """The text in at most `most` lines, broken at spaces where it can be; the last one is shortened if need be."""
     lines: list[str] = []
     rest = text.strip()
     while rest and len(lines) < most - 1 and width(rest, size, bold) > room:

@@ -110,7 +110,7 @@ def counts_hopfield_heads(d: int, heads: int, keys: int, outputs: int = 1) -> Co
 
 
 def counts_hopfield_gradients(d: int, keys: tuple[int, ...]) -> Counts:
-    """AE-14: for every table (so many keys each) a map that spreads the examples, a head, and a map that gathers."""
+    """AE-14: for every table, of this many keys, a map that spreads the examples, a head, a map that gathers."""
     D = 6 * d + 2
     wide = D + 2 * d + 2
     spread = sum(5 * (D * wide + P) + wide for P in keys)

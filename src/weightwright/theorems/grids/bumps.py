@@ -44,7 +44,7 @@ def bumps(
     - the volume of the shells is (2B)^N (1 - (1-delta)^N), printed without the 2 (errata UA-4);
     - on the shell of v the error is at most max(|f(x) - f(v)|, |f(x)|), where the paper has 2 max |f|.
 
-    f: a formula in x0, x1, ... (the numbers token by token), a function of so many numbers that can be traced, or a
+    f: a formula in x0, x1, ... (the numbers token by token), a function of n d numbers that can be traced, or a
     function of arrays (count, n, d) -> (count,), whose error is proven if `lipschitz` (in the infinity norm) is stated,
     and measured if not. tol, in the L_p norm of `norm`, or g; delta is g^-2 unless given.
     Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; no more than max_cells

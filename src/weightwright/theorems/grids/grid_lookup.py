@@ -220,7 +220,7 @@ def sequence_to_sequence(
     Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58) (UA-7). Deviations: those of
     `sequence_to_scalar`; (G.57) multiplies by the all-ones vector too (errata UA-7).
 
-    f: n d formulas in x0, x1, ..., token by token; a function of so many numbers that returns so many; or one of arrays
+    f: n d formulas in x0, x1, ..., token by token; a function of n d numbers that returns n d; or one of arrays
     (count, n, d) -> (count, n, d), with `lipschitz` for every entry. The norm is that of all entries together,
     (integral of the sum of |error_ij|^p)^(1/p). Other arguments, hypotheses and error terms: `sequence_to_scalar`.
 

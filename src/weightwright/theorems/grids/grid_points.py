@@ -275,10 +275,10 @@ def scalar_target(f: Function, n: int, d: int) -> GridTarget:
 
 
 def sequence_target(f: Function | Sequence[str], n: int, d: int) -> GridTarget:
-    """n d functions: a list of formulas, token by token, or a function that returns so many values."""
+    """n d functions: a list of formulas, token by token, or a function that returns n d values."""
     names = variables(n * d)
     if isinstance(f, str) or not (callable(f) or isinstance(f, Sequence)):
-        raise FormulaError(f"f must be {n * d} formulas or a function that returns so many values, not {f!r}")
+        raise FormulaError(f"f must be {n * d} formulas or a function that returns that many values, not {f!r}")
     if not callable(f):
         if len(f) != n * d:
             raise FormulaError(f"f has {len(f)} formulas, but {n} tokens of {d} features are {n * d} outputs")

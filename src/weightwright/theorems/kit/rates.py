@@ -152,7 +152,7 @@ def at_places(
 
 
 def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None = None, seed: int = 0) -> Series:
-    """SU-3: one sequence of so many tokens: its largest error, the seconds of a forward pass, the bytes it adds.
+    """SU-3: a sequence of each length: its largest error, the seconds of a forward pass, the bytes it adds.
 
     build(n) returns a network for sequences of n tokens whose probes are such sequences.
     """
