@@ -42,7 +42,7 @@ _SCORES = 2**23  # scores computed at a time
 def search_sequences(
     net: AttentionNetwork, composite: Composite, seconds: float, seed: int, first: bool = False
 ) -> Worst:
-    """The worst input found in about `seconds` seconds, one round of each kind at least. first: the network returns what
+    """The worst input found in about `seconds` seconds, at least one round. first: the network returns what
     the target, a graph, says of the first token."""
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"seconds must be a finite number at or above 0, not {seconds!r}")
