@@ -13,12 +13,12 @@ from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.checker.composite.walk import composed_errors
-from weightwright.checker.prompt.prompt_passes import prompted_errors, with_costs
-from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
+from weightwright.claims.certificate import Certificate, Claim, Terms, assumptions
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import ARGUMENTS, STATES, OnePass, Prompted, one_pass_in_words, prompted_in_words
-from weightwright.claims.target import MASKED, Composite, assumed, in_words
+from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
+from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.network import Network
@@ -40,7 +40,7 @@ def certified(
     return _agreed(network, lambda terms: _certificate(network, composite, domain, terms), proposed, tol)
 
 
-def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: float | None = None) -> AttentionNetwork:
+def certified_prompted(network: Network, claim: PromptClaim, domain: Box, tol: float | None = None) -> AttentionNetwork:
     """The same for a network that runs an algorithm on its prompt: `bound` is about one pass.
 
     The claims of the summands need not say what leakage and rounding of their tables come to in this network; what is
@@ -49,27 +49,26 @@ def certified_prompted(network: Network, prompted: Prompted, domain: Box, tol: f
     nothing = Terms(0.0, 0.0, 0.0)
     try:
         with working_precision():
-            whole = with_costs(network, _prompted_certificate(network, prompted, domain, nothing), prompted)
+            whole = with_costs(network, _prompted_certificate(network, claim, domain, nothing), claim)
             draft = _prompted_certificate(network, whole, domain, nothing)
-            proposed = prompted_errors(network, draft, whole)
+            proposed = prompt_errors(network, draft, whole)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
     return _agreed(network, lambda terms: _prompted_certificate(network, whole, domain, terms), proposed, tol)
 
 
-def certified_one_pass(network: Network, composite: Composite, domain: Box, claim: OnePass) -> AttentionNetwork:
+def certified_loop(network: Network, claim: LoopClaim, domain: Box) -> AttentionNetwork:
     """The same for a network that runs a rule in a loop: `bound` is about one pass."""
 
     def certificate(terms: Terms) -> Certificate:
-        said = (*assumptions(network.dtype, "dot"), *assumed(composite), STATES)
-        plain = _plain(network, one_pass_in_words(composite), domain, terms, said)
-        return dataclasses.replace(plain, composite=composite, one_pass=claim)
+        said = (*assumptions(network.dtype, "dot"), *claim.composite.assumptions(), STATES)
+        return _about(network, claim, loop_in_words(claim), domain, terms, said)
 
     try:
         with working_precision():
-            draft = about_one_pass(certificate(Terms(0.0, 0.0, 0.0)), composite)
-            one = one_pass(network, claim, composite)
-            errors = composed_errors(one, draft, composite, parts_hold=True, first=True)
+            draft = about_one_pass(certificate(Terms(0.0, 0.0, 0.0)), claim)
+            one = one_pass(network, claim)
+            errors = composed_errors(one, draft, claim.composite, parts_hold=True, first=True)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
     return _agreed(network, certificate, Terms(*(errors * (1 + 2.0**-40)).tolist()), None)
@@ -114,20 +113,20 @@ def _proposed(network: Network, composite: Composite, domain: Box) -> Terms:
 
 
 def _certificate(network: Network, composite: Composite, domain: Box, terms: Terms) -> Certificate:
-    said = assumptions(network.dtype, "dot") + assumed(composite) + (() if network.native else (MASKED,))
-    plain = _plain(network, in_words(composite), domain, terms, said)
-    return dataclasses.replace(plain, composite=composite)
+    said = assumptions(network.dtype, "dot") + composite.assumptions() + (() if network.native else (MASKED,))
+    return _about(network, composite, composite_in_words(composite), domain, terms, said)
 
 
-def _prompted_certificate(network: Network, prompted: Prompted, domain: Box, terms: Terms) -> Certificate:
+def _prompted_certificate(network: Network, claim: PromptClaim, domain: Box, terms: Terms) -> Certificate:
     said = (*assumptions(network.dtype, "dot"), ARGUMENTS, STATES, MASKED)
-    plain = _plain(network, prompted_in_words(prompted), domain, terms, said)
-    return dataclasses.replace(plain, prompted=prompted)
+    return _about(network, claim, prompt_in_words(claim), domain, terms, said)
 
 
-def _plain(network: Network, formula: str, domain: Box, terms: Terms, said: tuple[str, ...]) -> Certificate:
+def _about(
+    network: Network, claim: Claim, formula: str, domain: Box, terms: Terms, said: tuple[str, ...]
+) -> Certificate:
     total = (terms.approximation + terms.leakage + terms.rounding) * (1 + 2.0**-40)
-    return Certificate(formula, domain, network.dtype, "dot", total, terms, (), network_digest(network), said)
+    return Certificate(claim, formula, domain, network.dtype, "dot", total, terms, network_digest(network), said)
 
 
 def _checked(network: Network, certificate: Certificate) -> Certificate:

@@ -18,7 +18,7 @@ from test_grid_forgeries import arrays as places
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms, assumptions
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels, assumed, in_words
+from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels, assumed, composite_in_words
 from weightwright.network import Attention, Network
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.measure import outputs, taken
@@ -64,7 +64,7 @@ def of(c: Certificate) -> Composite:
 def with_composite(c: Certificate, **changes: Any) -> Certificate:
     """With the words that go with it, so that nothing but the claim is wrong."""
     composite = replace(of(c), **changes)
-    return replace(c, composite=composite, formula=in_words(composite))
+    return replace(c, composite=composite, formula=composite_in_words(composite))
 
 
 def with_parts(c: Certificate, **changes: Any) -> Certificate:

@@ -10,7 +10,7 @@ import pytest
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms, assumptions
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.target import MASKED, Composite, RidgeFunctions, in_words
+from weightwright.claims.target import MASKED, Composite, RidgeFunctions, composite_in_words
 from weightwright.network import Linear, Network, Term
 
 DTYPES = ("float64", "float32", "bfloat16")
@@ -24,7 +24,7 @@ def chain(path: Path, factors: tuple[float, ...], dtype: str) -> None:
     terms = Terms(0.1, 0.1, 0.1)
     said = (*assumptions(dtype, "dot"), MASKED)
     certificate = Certificate(
-        in_words(composite),
+        composite_in_words(composite),
         ww.Box([-1], [1]),
         dtype,
         "dot",

@@ -23,7 +23,7 @@ from weightwright.claims.target import (
     RidgeFunctions,
     TokenModels,
     assumed,
-    in_words,
+    composite_in_words,
 )
 from weightwright.constructions import truncated_linear
 from weightwright.expressions import parse, to_text
@@ -50,7 +50,7 @@ def forged(
 ) -> Forged:
     said = assumptions(network.dtype, "dot") + assumed(composite) + ((MASKED,) if masked else ())
     bound = sum(terms) * (1 + 2.0**-30)
-    words, digest = in_words(composite), network_digest(network)
+    words, digest = composite_in_words(composite), network_digest(network)
     return network, Certificate(
         words, box, network.dtype, "dot", bound, Terms(*terms), (), digest, said, composite=composite
     )

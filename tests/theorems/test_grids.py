@@ -15,7 +15,7 @@ import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
 from weightwright.network import Linear
 from weightwright.network.costs import cost
-from weightwright.report.facts.fact_tables import certificate_facts, value_facts
+from weightwright.report.facts.network_facts import certificate_facts, value_facts
 from weightwright.runtime import AttentionNetwork, interpret
 from weightwright.runtime.module import load
 from weightwright.theorems.grids.bumps import bumps, counts_bumps

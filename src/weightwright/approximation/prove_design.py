@@ -16,9 +16,10 @@ import numpy as np
 from weightwright.approximation.task import SAMPLES, Task, make_task, well_formed
 from weightwright.box import Box
 from weightwright.checker.check import check
-from weightwright.claims.certificate import Certificate, Leaf, assumptions, rounded_up
+from weightwright.claims.certificate import Certificate, Claim, Leaf, assumptions, rounded_up
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import SQUARE
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.expressions import to_text
 from weightwright.heads.graded import graded_square
@@ -78,7 +79,7 @@ def certified(
     if not math.isfinite(bound):
         return None
     kernel = "anchor" if layer.heads[0].window is not None else "dot"
-    claim = Leaf(
+    leaf = Leaf(
         0,
         task.text if isinstance(local, Sampled) else to_text(local),
         lo,
@@ -88,18 +89,19 @@ def certified(
         proof.terms,
         lipschitz,
     )
+    claim: Claim = OneLayerClaim(leaf, tuple((float(lo), float(hi)) for lo, hi in zones))
+    if task.samples is not None:
+        claim = SampledClaim(leaf, task.samples)
     certificate = Certificate(
+        claim,
         task.text,
         task.box,
         task.dtype,
         kernel,
         bound,
         terms,
-        (claim,),
         network_digest(network),
         assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ()),
-        dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones),
-        samples=task.samples,
     )
     return network, certificate
 

@@ -17,6 +17,7 @@ from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_b
 from weightwright.box import Box
 from weightwright.claims.certificate import VARIABLES, Certificate, VectorLeaf, assumptions, rounded_up, vector_formula
 from weightwright.claims.files import network_digest
+from weightwright.claims.leaf import VectorLayerClaim
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values_at
 from weightwright.enclosures.intervals.polynomials import monomials
@@ -253,15 +254,15 @@ class _Attempts:
         network = _network(task, fit)
         slopes = np.array([axis.lipschitz for axis in axes])
         local = to_text(task.local)
-        claim = VectorLeaf(0, local, task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
+        leaf = VectorLeaf(0, local, task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
         said = Certificate(
+            VectorLayerClaim(leaf),
             task.text,
             asked.box,
             asked.dtype,
             "dot",
             bound,
             terms,
-            (claim,),
             network_digest(network),
             assumptions(asked.dtype, "dot"),
         )

@@ -12,6 +12,7 @@ from weightwright.approximation.approximate import approximate
 from weightwright.approximation.prove_design import relative_square
 from weightwright.claims.certificate import Leaf
 from weightwright.claims.graph import SQUARE
+from weightwright.claims.leaf import OneLayerClaim
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
@@ -76,10 +77,9 @@ def _part(profile: str, net: AttentionNetwork) -> CertifiedTable:
     scale = float(first.W_Q[0, 0])
     query = Query(-float(first.W_Q[1, 0]) / scale if first.W_Q[1, 0] else 0.0, scale)
     mean, slope = float(network.embed.C[0, -1]), float(network.embed.terms[0].A[0, -1])
-    claim = certificate.layers[0]
-    assert isinstance(claim, Leaf)
+    assert isinstance(certificate.claim, OneLayerClaim)
     text = to_text(parse(profile, ("x",)))
-    return CertifiedTable(text, tuple(tables), query, mean, slope, with_slope(claim))
+    return CertifiedTable(text, tuple(tables), query, mean, slope, with_slope(certificate.claim.leaf))
 
 
 def with_slope(claim: Leaf) -> Leaf:

@@ -24,8 +24,8 @@ from weightwright.approximation.several import MAX_VARIABLES, Proof
 from weightwright.approximation.task import outward, well_formed
 from weightwright.box import Box
 from weightwright.certify import certified
-from weightwright.claims.certificate import Certificate, Measured, measured_certificate, rounded_up
-from weightwright.claims.chain import composed
+from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate, rounded_up
+from weightwright.claims.chain import compose_chain
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import INPUT, Graph
 from weightwright.claims.target import Composite
@@ -91,7 +91,7 @@ def from_samples(
     said = net.certificate
     if said is not None and said.measured is not None:
         reason = f"built from values of the function{_UNTRACED if isinstance(why, UnsupportedOperation) else ''}: {why}"
-        net.certificate = replace(said, measured=replace(said.measured, reason=reason))
+        net.certificate = replace(said, claim=replace(said.measured, reason=reason))
     return net
 
 
@@ -300,9 +300,9 @@ def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> Attentio
     net = AttentionNetwork(network)
 
     def said(error: float, inputs: int) -> None:
-        measured = Measured(error, inputs, MEASURED_HOW, reason)
-        plain = measured_certificate(graph.name, box, network.dtype, "dot", network_digest(network), measured)
-        net.certificate = replace(plain, composite=claims)
+        claim = MeasuredClaim(error, inputs, MEASURED_HOW, reason, claims)
+        digest = network_digest(network)
+        net.certificate = measured_certificate(claim, graph.name, box, network.dtype, "dot", digest)
 
     said(math.inf, 0)
     worst = search(net, SECONDS)
@@ -330,7 +330,7 @@ def _one_window(
     try:
         if len(graph.outputs) != 1 or len(inputs) != 1 or box.lo.shape != (1,):
             raise FormulaError(f"it has {len(inputs)} inputs and {len(graph.outputs)} outputs")
-        formula = to_text(composed(graph, graph.outputs[0], inputs[0]))
+        formula = to_text(compose_chain(graph, graph.outputs[0], inputs[0]))
     except FormulaError as error:
         raise ValueError(
             f"kernel='anchor' is for one function of one number, and {graph.name} is none ({error}): use kernel='dot'"

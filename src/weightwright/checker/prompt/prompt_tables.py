@@ -25,7 +25,7 @@ from weightwright.checker.one_layer.vector import Examiner, claims_a_box, head_h
 from weightwright.checker.prompt.prompt_layers import StoredTable
 from weightwright.claims.certificate import local_formula, vector_formula
 from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
-from weightwright.claims.prompt import Prompted, Summand
+from weightwright.claims.prompt import PromptClaim, Summand
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
@@ -52,9 +52,9 @@ class Reach:
     sum_u: arb  # sum over the samples of the largest |u| of each
 
     @classmethod
-    def of(cls, prompted: Prompted, lo: Floats, hi: Floats) -> Reach:
+    def of(cls, prompt: PromptClaim, lo: Floats, hi: Floats) -> Reach:
         """lo, hi: (samples, inputs), in the order of the inputs."""
-        sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompted.features, 0
+        sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompt.features, 0
 
         def take(width: int) -> Floats:
             nonlocal at
@@ -62,10 +62,10 @@ class Reach:
             return sizes[:, at - width : at]
 
         x = take(d)
-        u = take(d) if prompted.own_values else x
+        u = take(d) if prompt.own_values else x
         y, w = take(1), take(d)
-        p = take(d) if prompted.states == 2 else np.zeros((1, 1))
-        tau = take(d) if prompted.has("threshold") else np.zeros((1, 1))
+        p = take(d) if prompt.states == 2 else np.zeros((1, 1))
+        tau = take(d) if prompt.has("threshold") else np.zeros((1, 1))
         require(at == sizes.shape[1], f"the domain has {sizes.shape[1]} features, the prompt {at}")
         sums = [(w * x).sum(axis=1).max(), x.sum(axis=1).max(), w.sum(axis=1).max(), u.max(axis=1).sum()]
         roundings = d + len(sizes) + 2

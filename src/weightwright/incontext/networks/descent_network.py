@@ -20,7 +20,7 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certify import certified_prompted
-from weightwright.claims.prompt import Prompted
+from weightwright.claims.prompt import PromptClaim
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.networks.prompted import prompted_network
 from weightwright.incontext.networks.slopes import Slope
@@ -45,7 +45,7 @@ def gradients_network(
     """f(w . x_i, y_i) x_i for each of the n tokens (x_i, y_i, w): AE-1, AE-2. own_values: tokens (x_i, u_i, y_i, w) and
     f(w . x_i, y_i) u_i, AE-8, UA-11."""
     network = prompted_network(n, d, slope.tables, (), None, "gradients", own_values, dtype)
-    claim = Prompted(d, own_values, "gradients", slope.summands)
+    claim = PromptClaim(d, own_values, "gradients", slope.summands)
     return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
 
 
@@ -63,7 +63,7 @@ def descent_network(
     step. looped: the same weights again; else every step has layers of its own."""
     passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped)
     network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
-    claim = Prompted(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
+    claim = PromptClaim(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
     return certified_prompted(network, claim, _domain(network.inputs, ranges, dtype))
 
 

@@ -16,7 +16,7 @@ from weightwright.approximation.shared_tables import TRIES, proven
 from weightwright.approximation.table import CertifiedTable, with_slope
 from weightwright.box import Box
 from weightwright.claims.certificate import constant, local_formula
-from weightwright.claims.leaf import VectorLeaf
+from weightwright.claims.leaf import VectorLayerClaim, VectorLeaf
 from weightwright.claims.prompt import Summand, argument_in_words
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values
@@ -75,8 +75,8 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
     net = _proven_pair(text, float(reach), _in_few_bits(tol), dtype, most)
     network, certificate = net.network, net.certificate
     assert certificate is not None
-    claim, head = certificate.layers[0], next(iter(network.heads))
-    assert isinstance(claim, VectorLeaf)
+    assert isinstance(certificate.claim, VectorLayerClaim)
+    leaf, head = certificate.claim.leaf, next(iter(network.heads))
     keys, offsets = (network.registers @ head.W_K)[:, :2], (network.registers @ head.W_K)[:, 2]
     scale = float(head.W_Q[0, 0])
     table = PromptTable(
@@ -89,7 +89,7 @@ def vector_slope(formula: str, reach: float, tol: float, dtype: str, most: int =
         mean=float(network.embed.C[0, -1]),
         role=f"{text} of w.x and y",
     )
-    return Slope((Summand(text, None, scale, 1, with_slopes(claim)),), (table,))
+    return Slope((Summand(text, None, scale, 1, with_slopes(leaf)),), (table,))
 
 
 def with_slopes(claim: VectorLeaf) -> VectorLeaf:
