@@ -76,10 +76,17 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     said = payload["certificate"]
     said = upgrade_certificate(said) if payload["format"] == OLD_FORMAT else said
     certificate = decode(said, arrays, _CERTIFICATE_TYPES, Certificate)
-    if certificate.measured is not None and certificate.bound != math.inf:
-        raise FileFormatError(f"{path}: a certificate whose error was measured claims no bound")
+    _claims_nothing_if_measured(path, certificate)
     status: Status = "UNCHECKED" if certificate.measured is None else "MEASURED"
     return network, dataclasses.replace(certificate, status=status)
+
+
+def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certificate) -> None:
+    found = certificate.measured
+    if found is not None and certificate.bound != math.inf:
+        raise FileFormatError(f"{path}: a certificate whose error was measured claims no bound")
+    if found is not None and not isinstance(found.error, float):
+        raise FileFormatError(f"{path}: the measured error {found.error!r} is no number")
 
 
 def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
