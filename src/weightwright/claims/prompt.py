@@ -39,7 +39,7 @@ def loop_in_words(claim: LoopClaim) -> str:
 #: What a bound on one pass takes for granted about the prompt and the passes before.
 ARGUMENTS = "the argument of every function lies between lo and hi of its claim, for every sample and at every pass"
 STATES = "the states of every token lie in the domain at every pass"
-#: Up to so many numbers of alpha are told one by one.
+#: Most numbers of alpha that are told one by one.
 _TOLD = 8
 
 
@@ -67,7 +67,7 @@ class Pass(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class Summand(Frozen):
-    """A summand of f: so many tables in a row add up to formula(along . (w.x, y)), or to formula(w.x, y).
+    """A summand of f: `tables` tables in a row add up to formula(along . (w.x, y)), or to formula(w.x, y).
 
     The claim is about the query scale * along . (w.x, y), or scale * (w.x, y); its terms are for |u| = 1, and its
     rounding is that of the tables in this network.

@@ -96,9 +96,9 @@ def _finite(*arrays: Floats) -> None:
     require(all(np.isfinite(array).all() for array in arrays), "the target has numbers that are not finite")
 
 
-#: A profile's range over an interval is enclosed on so many parts of it.
+#: Equal parts of an interval on which a profile's range is enclosed.
 PARTS_OF_A_RANGE = 16
-#: A part on which nothing can be said is halved so many times.
+#: Most halvings of a part on which nothing can be said.
 HALVINGS = 8
 
 

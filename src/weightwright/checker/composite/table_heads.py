@@ -168,7 +168,7 @@ def part_holds(
 
 
 def _hole(zone: list[float], off: float, stored: OneLayer, dtype: str) -> list[Hole]:
-    """The queries that only an s inside the zone can lead to, if s may be off by so much."""
+    """The queries that only an s inside the zone can lead to, if s may be off by `off`."""
     start, end = zone
     require(math.isfinite(start) and math.isfinite(end) and start < end, f"the dead zone {zone!r} is no interval")
     slip, least = 4 * Fraction(float(UNIT[dtype])), Fraction(2) ** LEAST[dtype]

@@ -16,7 +16,7 @@ from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflo
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, Machine, constant_mixing, gate, picking, softmax_head
-from weightwright.checker.composite.relu_formulas import agree_target
+from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
     LARGE,
@@ -89,7 +89,7 @@ def composed_errors(
     if composite.formulas is not None:
         require(isinstance(composite.target, RidgeFunctions), "formulas go with a ReLU network")
         assert isinstance(composite.target, RidgeFunctions)
-        agree_target(composite.target, composite.formulas, lo, hi)
+        agree_formulas(composite.target, composite.formulas, lo, hi)
         errors[APPROXIMATION] += composite.formulas.error
     return above(errors, 2)
 
@@ -309,7 +309,7 @@ class _CompositeWalk:
                     sum_of.add(token, form, writes, above(error, 8), 1.01, 1, 0)
 
     def distance(self, outputs: Stream, tokens: int) -> Floats:
-        """The largest errors of any output of so many tokens: what the forms differ by counts as rounding."""
+        """The largest errors of any output of the first tokens: what the forms differ by counts as rounding."""
         worst = outputs.err[:, :tokens].max(axis=(1, 2))
         shape = (len(outputs.rows), outputs.rows[0].forms.mid.shape[1])
         for token, column in np.ndindex(tokens, shape[1]):

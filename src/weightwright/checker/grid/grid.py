@@ -23,7 +23,7 @@ from weightwright.expressions import Expression
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
-#: A cell is halved at most so many times along each number, where the enclosure of its whole is too wide.
+#: Most halvings of a cell along each number, where the enclosure of its whole is too wide.
 HALVINGS = 6
 
 Box = list[tuple[arb, arb]]  # middle and radius along each number
@@ -70,7 +70,8 @@ def _farthest(f: Expression, names: Sequence[str], box: Box, values: Sequence[fl
 
 RAMP = "clip(s, 0, 1)"
 LARGEST_NORM = 2.0**20
-MOST_NUMBERS = 64  # in an input; more than one cell along each of so many is more than any file holds
+#: Most numbers in an input: no file holds more than one cell along each of them.
+MOST_NUMBERS = 64
 
 
 def agree_grid(network: Network, certificate: Certificate, claim: GridClaim) -> None:

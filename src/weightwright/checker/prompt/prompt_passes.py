@@ -114,7 +114,7 @@ class _Errors:
         return _as_terms([row for step in self.prompt.passes for row in self._pass(step, z_of, betas)])
 
     def _gradient(self, values: arb, samples: int) -> _Off:
-        """f u of so many samples, added up exactly; values: the sum of their largest |u|."""
+        """f u of this number of samples, added up exactly; values: the sum of their largest |u|."""
         u = self.u
         size = approximation = leakage = rounding = lost = held = adding = arb(0)
         for of in self.summands:

@@ -32,7 +32,8 @@ from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.numbers import Floats
 
-#: Boxes are halved so often at most to find out what rounding comes to, and where points are better by this factor.
+#: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
+#: whole box by the factor WORTHWHILE.
 HALVINGS, WORTHWHILE = 200, 1.25
 
 
