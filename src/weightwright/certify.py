@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,12 @@ from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.checker.composite.walk import composed_errors
-from weightwright.checker.prompt.prompt_passes import prompted_errors, with_costs
+from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
 from weightwright.claims.certificate import Certificate, Terms, assumptions
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import ARGUMENTS, STATES, OnePass, Prompted, one_pass_in_words, prompted_in_words
-from weightwright.claims.target import MASKED, Composite, assumed, in_words
+from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
+from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.network import Network
@@ -27,63 +26,47 @@ from weightwright.runtime import AttentionNetwork
 
 #: Factors of the rounding that is claimed, one after the other, where the checker could not show what was proposed.
 ROOM = (1.0, 16.0)
+#: Room for adding up numbers that were rounded up.
+_SUMMED = 1 + 2.0**-40
+
+#: Claims whose terms are found here; networks of one layer and of grids know theirs, and ask `confirm`.
+Composed = Composite | LoopClaim | PromptClaim
 
 
 def certify(
-    network: Network, composite: Composite, domain: Box, tol: float | None = None, proposed: Terms | None = None
+    network: Network, claim: Composed, domain: Box, tol: float | None = None, proposed: Terms | None = None
 ) -> AttentionNetwork:
     """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol.
 
-    proposed: the terms, where the construction knows them better than the prover's walk.
+    claim: `bound` is about the outputs, for a network with a prompt or a loop about one pass. The summands of a prompt
+    need not say what leakage and rounding of their tables come to in this network; what is claimed in the end does.
+    proposed: the terms, where the construction knows them better.
     """
-    proposed = _proposed(network, composite, domain) if proposed is None else proposed
-    return _agreed(network, lambda terms: _certificate(network, composite, domain, terms), proposed, tol)
-
-
-def certify_prompted(network: Network, prompted: Prompted, domain: Box, tol: float | None = None) -> AttentionNetwork:
-    """The same for a network that runs an algorithm on its prompt: `bound` is about one pass.
-
-    The claims of the summands need not say what leakage and rounding of their tables come to in this network; what is
-    claimed in the end does.
-    """
-    nothing = Terms(0.0, 0.0, 0.0)
     try:
         with working_precision():
-            whole = with_costs(network, _prompted_certificate(network, prompted, domain, nothing), prompted)
-            draft = _prompted_certificate(network, whole, domain, nothing)
-            proposed = prompted_errors(network, draft, whole)
+            if isinstance(claim, PromptClaim):
+                claim = with_costs(network, _draft(network, claim, domain), claim)
+            terms = proposed or _propose(network, claim, domain)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
-    return _agreed(network, lambda terms: _prompted_certificate(network, whole, domain, terms), proposed, tol)
+    return _agree(network, claim, domain, terms, tol)
 
 
-def certify_one_pass(network: Network, composite: Composite, domain: Box, claim: OnePass) -> AttentionNetwork:
-    """The same for a network that runs a rule in a loop: `bound` is about one pass."""
-
-    def certificate(terms: Terms) -> Certificate:
-        said = (*assumptions(network.dtype, "dot"), *assumed(composite), STATES)
-        plain = _plain(network, one_pass_in_words(composite), domain, terms, said)
-        return dataclasses.replace(plain, composite=composite, one_pass=claim)
-
-    try:
-        with working_precision():
-            draft = about_one_pass(certificate(Terms(0.0, 0.0, 0.0)), composite)
-            one = one_pass(network, claim, composite)
-            errors = composed_errors(one, draft, composite, parts_hold=True, first=True)
-    except CertificateError as error:
-        raise ToleranceError(f"no bound can be composed: {error}") from error
-    return _agreed(network, certificate, Terms(*(errors * (1 + 2.0**-40)).tolist()), None)
+def confirm(network: Network, certificate: Certificate) -> Certificate:
+    """The certificate with the status that the checker gives it, from a saved file, or its CertificateError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        write(path, network, certificate)
+        return dataclasses.replace(certificate, status=check(path).status)
 
 
-def _agreed(
-    network: Network, certificate_with: Callable[[Terms], Certificate], proposed: Terms, tol: float | None
-) -> AttentionNetwork:
+def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:
     """With the first certificate that the checker agrees with, more and more room being left for rounding."""
     refusal = "no finite bound was proposed"
     for room in ROOM:
         terms = dataclasses.replace(proposed, rounding=proposed.rounding * room)
         try:
-            certificate = confirm(network, certificate_with(terms))
+            certificate = confirm(network, _about(network, claim, domain, terms))
         except CertificateError as error:
             refusal = str(error)
             continue
@@ -97,42 +80,38 @@ def _agreed(
     raise ToleranceError(f"the independent checker does not agree with any bound: {refusal}")
 
 
-def _proposed(network: Network, composite: Composite, domain: Box) -> Terms:
-    """What to claim. For a graph of columns the checker's own rules for composing are asked first, the parts' claims
-    being taken for granted; the check that follows examines everything."""
-    if isinstance(composite.target, Graph):
-        draft = _certificate(network, composite, domain, Terms(0.0, 0.0, 0.0))
-        try:
-            with working_precision():
-                errors = composed_errors(network, draft, composite, parts_hold=True) * (1 + 2.0**-40)
-        except CertificateError as error:
-            raise ToleranceError(f"no bound can be composed: {error}") from error
-        return Terms(*errors.tolist())
-    n, d = network.tokens or 1, len(network.inputs)
-    largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))
-    return propose(network, composite, largest)
+def _propose(network: Network, claim: Composed, domain: Box) -> Terms:
+    """What to claim. The checker's own rules for composing are asked, the tables' leaves being taken for granted; the
+    check that follows examines everything. For targets that are no graphs the prover walks through the network."""
+    draft = _draft(network, claim, domain)
+    if isinstance(claim, PromptClaim):
+        return prompt_errors(network, draft, claim)
+    if isinstance(claim, LoopClaim):
+        one, about = one_pass(network, claim), about_one_pass(draft, claim)
+        errors = composed_errors(one, about, claim.composite, parts_hold=True, first=True)
+    elif isinstance(claim.target, Graph):
+        errors = composed_errors(network, draft, claim, parts_hold=True)
+    else:
+        n, d = network.tokens or 1, len(network.inputs)
+        largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))
+        return propose(network, claim, largest)
+    return Terms(*(errors * _SUMMED).tolist())
 
 
-def _certificate(network: Network, composite: Composite, domain: Box, terms: Terms) -> Certificate:
-    said = assumptions(network.dtype, "dot") + assumed(composite) + (() if network.native else (MASKED,))
-    plain = _plain(network, in_words(composite), domain, terms, said)
-    return dataclasses.replace(plain, composite=composite)
+def _draft(network: Network, claim: Composed, domain: Box) -> Certificate:
+    return _about(network, claim, domain, Terms(0.0, 0.0, 0.0))
 
 
-def _prompted_certificate(network: Network, prompted: Prompted, domain: Box, terms: Terms) -> Certificate:
-    said = (*assumptions(network.dtype, "dot"), ARGUMENTS, STATES, MASKED)
-    plain = _plain(network, prompted_in_words(prompted), domain, terms, said)
-    return dataclasses.replace(plain, prompted=prompted)
-
-
-def _plain(network: Network, formula: str, domain: Box, terms: Terms, said: tuple[str, ...]) -> Certificate:
-    total = (terms.approximation + terms.leakage + terms.rounding) * (1 + 2.0**-40)
-    return Certificate(formula, domain, network.dtype, "dot", total, terms, (), network_digest(network), said)
-
-
-def confirm(network: Network, certificate: Certificate) -> Certificate:
-    """The certificate with the status that the checker gives it, from a saved file, or its CertificateError."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.safetensors"
-        write(path, network, certificate)
-        return dataclasses.replace(certificate, status=check(path).status)
+def _about(network: Network, claim: Composed, domain: Box, terms: Terms) -> Certificate:
+    """What is claimed, with the words and assumptions that go with a claim of its kind; unchecked."""
+    leans_on: tuple[str, ...]
+    if isinstance(claim, PromptClaim):
+        words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, MASKED)
+    elif isinstance(claim, LoopClaim):
+        words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), STATES)
+    else:
+        masked = () if network.native else (MASKED,)
+        words, leans_on = composite_in_words(claim), (*claim.assumptions(), *masked)
+    said = (*assumptions(network.dtype, "dot"), *leans_on)
+    bound = (terms.approximation + terms.leakage + terms.rounding) * _SUMMED
+    return Certificate(claim, words, domain, network.dtype, "dot", bound, terms, network_digest(network), said)

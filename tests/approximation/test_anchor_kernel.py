@@ -54,7 +54,7 @@ def test_a_thousand_anchors_agree_with_the_dense_head_within_the_bound() -> None
 def test_ends_half_way_between_anchors(domain: tuple[float, float]) -> None:
     """A query half way between two anchors may round to either."""
     net = ww.approximate("sin(x)", domain, 1e-6, kernel="anchor")
-    head, claim = next(net.network.heads), net.certificate.layers[0]
+    head, claim = next(net.network.heads), net.certificate.claim.leaf
     inside = np.unique(np.round(np.linspace(claim.lo, claim.hi, 999) - 0.5) + 0.5)
     ties = np.clip(inside / (claim.hi - claim.lo) * (domain[1] - domain[0]), *domain)
     x = torch.tensor(np.concatenate([domain, ties]))[:, None]

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from support.forging import with_claim
 from support.worst import worst_error
 
 import weightwright as ww
@@ -196,10 +197,10 @@ def test_a_wider_dead_zone_must_be_admitted(tmp_path: object) -> None:
     ww.approximate("sign(x)", (-1, 1), 1e-6, dead_zone=0.125).save(path)
     network, certificate = read(path)
     for zones in ((), ((-0.0625, 0.0625),), ((0.0, 0.125),), ((0.125, -0.125),)):
-        write(path, network, dataclasses.replace(certificate, dead_zones=zones))
+        write(path, network, with_claim(certificate, dead_zones=zones))
         with pytest.raises(ww.CertificateError, match=r"no box covers|is no interval"):
             ww.check(path)
-    write(path, network, dataclasses.replace(certificate, dead_zones=((-0.25, 0.25),)))  # claims less: still true
+    write(path, network, with_claim(certificate, dead_zones=((-0.25, 0.25),)))  # claims less: still true
     assert ww.check(path).status == "PROVEN"
 
 

@@ -10,10 +10,13 @@ import pytest
 import torch
 from flint import arb, ctx
 from scipy import special
+from support.forging import with_claim
 
 import weightwright as ww
 from weightwright.approximation.opaque import Opaque
+from weightwright.claims.certificate import MeasuredClaim
 from weightwright.claims.files import read, write
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples
 
 
 def bessel(x: np.ndarray) -> np.ndarray:
@@ -45,11 +48,12 @@ def worst_error(net: ww.AttentionNetwork, seed: int) -> arb:
 def test_a_bound_on_a_derivative_is_enough(domain: tuple[int, int], tol: float, order: int, dtype: torch.dtype) -> None:
     net = ww.approximate(bessel, domain, tol, derivative_bound=(order, 1), dtype=dtype)
     said = net.certificate
+    samples = said.claim.samples
     assert (said.status, said.formula) == ("PROVEN", "opaque bessel")
     assert said.assumptions[-2:] == (
-        f"the derivative of f of order {order} is at most 1.0 in size between {float(said.samples.x[0])!r} and"
-        f" {float(said.samples.x[-1])!r}, as the caller states",
-        f"the {len(said.samples.x)} values of f that are stored are right within {said.samples.accuracy!r}, as is taken"
+        f"the derivative of f of order {order} is at most 1.0 in size between {float(samples.x[0])!r} and"
+        f" {float(samples.x[-1])!r}, as the caller states",
+        f"the {len(samples.x)} values of f that are stored are right within {samples.accuracy!r}, as is taken"
         " for granted",
     )
     error = worst_error(net, seed=1)
@@ -68,7 +72,7 @@ def test_kernels_and_files_take_samples_too(tmp_path: object) -> None:
 def test_without_a_bound_it_is_measured_and_says_how() -> None:
     net = ww.approximate(bessel, (0, 10), 1e-6, proof="measured")
     said = net.certificate
-    assert (said.status, said.bound, said.layers) == ("MEASURED", math.inf, ())
+    assert (said.status, said.bound, type(said.claim)) == ("MEASURED", math.inf, MeasuredClaim)
     assert said.measured.error <= 1e-6
     assert said.measured.inputs > 10_000
     assert said.measured.how.endswith("against the values that the function itself computed in float64")
@@ -106,7 +110,7 @@ def test_two_variables_are_measured() -> None:
 def test_what_could_be_traced_is_a_formula_still() -> None:
     net = ww.approximate(torch.tanh, (-1, 1), 1e-6, derivative_bound=(4, 100.0))
     assert net.certificate.formula == "tanh(x)"
-    assert net.certificate.samples is None
+    assert isinstance(net.certificate.claim, OneLayerClaim)
 
 
 def test_nothing_is_taken_as_opaque_unasked() -> None:
@@ -158,11 +162,16 @@ def proven() -> ww.AttentionNetwork:
     return ww.approximate(bessel, (-1, 1), 1e-6, derivative_bound=(4, 1.0))
 
 
+def of(certificate: ww.Certificate) -> Samples:
+    assert isinstance(certificate.claim, SampledClaim)
+    return certificate.claim.samples
+
+
 def with_samples(certificate: object, admitted: bool = True, **changes: object) -> object:
     """The certificate with other samples, which it admits or does not."""
-    samples = dataclasses.replace(certificate.samples, **changes)
+    samples = dataclasses.replace(of(certificate), **changes)
     words = (*certificate.assumptions[:-2], *samples.assumptions()) if admitted else certificate.assumptions
-    return dataclasses.replace(certificate, samples=samples, assumptions=words)
+    return dataclasses.replace(with_claim(certificate, samples=samples), assumptions=words)
 
 
 def shifted(samples: object, by: float) -> np.ndarray:
@@ -176,12 +185,22 @@ FORGERIES = {
     "a derivative that is not admitted": (lambda c: with_samples(c, False, derivative=0.5), "hides an assumption"),
     "an accuracy that is not admitted": (lambda c: with_samples(c, False, accuracy=0.0), "hides an assumption"),
     "worse samples": (lambda c: with_samples(c, accuracy=1e-3), "approximation on"),
-    "another value": (lambda c: with_samples(c, y=shifted(c.samples, 1e-4)), "approximation on"),
-    "fewer samples": (lambda c: with_samples(c, x=c.samples.x[::4], y=c.samples.y[::4]), "reach from|approximation on"),
-    "samples that stop early": (lambda c: with_samples(c, x=c.samples.x[:-1], y=c.samples.y[:-1]), "reach from"),
-    "no samples": (lambda c: dataclasses.replace(c, samples=None), "formula"),
-    "samples out of order": (lambda c: with_samples(c, x=c.samples.x[::-1], y=c.samples.y[::-1]), "malformed"),
-    "a NaN": (lambda c: with_samples(c, y=shifted(c.samples, math.nan)), "malformed"),
+    "another value": (lambda c: with_samples(c, y=shifted(of(c), 1e-4)), "approximation on"),
+    "fewer samples": (
+        lambda c: with_samples(c, x=of(c).x[::4], y=of(c).y[::4]),
+        "reach from|approximation on",
+    ),
+    "samples that stop early": (
+        lambda c: with_samples(c, x=of(c).x[:-1], y=of(c).y[:-1]),
+        "reach from",
+    ),
+    "no samples": (lambda c: dataclasses.replace(c, claim=OneLayerClaim(c.claim.leaf)), "formula"),
+    "samples that are none": (lambda c: with_claim(c, samples=None), "malformed"),
+    "samples out of order": (
+        lambda c: with_samples(c, x=of(c).x[::-1], y=of(c).y[::-1]),
+        "malformed",
+    ),
+    "a NaN": (lambda c: with_samples(c, y=shifted(of(c), math.nan)), "malformed"),
     "an order of 0": (lambda c: with_samples(c, order=0), "malformed"),
     "an order that is no number": (lambda c: with_samples(c, order="4"), "malformed"),
     "a negative derivative": (lambda c: with_samples(c, derivative=-1.0), "malformed"),

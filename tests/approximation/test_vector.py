@@ -13,12 +13,14 @@ import pytest
 import torch
 from flint import arb, ctx
 from support.exact import errors
+from support.forging import with_leaf
 from test_polynomials import random_formula
 
 import weightwright as ww
 from weightwright.approximation import several
-from weightwright.claims.certificate import Certificate, Terms, VectorLeaf
+from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.files import network_digest, write
+from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim, VectorLeaf
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.network import Attention, Network
@@ -122,7 +124,7 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
     said = net.certificate
     assert said.status == "MEASURED"
     assert said.bound == math.inf
-    assert said.layers == ()
+    assert isinstance(said.claim, MeasuredClaim)
     assert 0 < said.measured.error <= 1e-3
     assert said.measured.inputs > 1000
     assert "128 bits" in said.measured.how
@@ -184,13 +186,8 @@ def test_a_proof_that_would_take_too_long_says_what_to_ask_for(monkeypatch: pyte
 
 
 def claim_of(certificate: Certificate) -> VectorLeaf:
-    (claim,) = certificate.layers
-    assert isinstance(claim, VectorLeaf)
-    return claim
-
-
-def with_claim(certificate: Certificate, **changes: Any) -> Certificate:
-    return dataclasses.replace(certificate, layers=(dataclasses.replace(claim_of(certificate), **changes),))
+    assert isinstance(certificate.claim, VectorLayerClaim)
+    return certificate.claim.leaf
 
 
 def with_terms(certificate: Certificate, **changes: float) -> Certificate:
@@ -199,13 +196,13 @@ def with_terms(certificate: Certificate, **changes: float) -> Certificate:
     slip = certificate.terms.rounding - claim_of(certificate).terms.rounding
     whole = Terms(head.approximation, head.leakage, head.rounding + slip)
     total = 1.0001 * (whole.approximation + whole.leakage + whole.rounding)
-    return dataclasses.replace(with_claim(certificate, terms=head), terms=whole, bound=total)
+    return dataclasses.replace(with_leaf(certificate, terms=head), terms=whole, bound=total)
 
 
 def moved_box(certificate: Certificate) -> Certificate:
     boxes = np.array(claim_of(certificate).boxes)
     boxes[3, 1, 0] = np.nextafter(boxes[3, 1, 0], -np.inf)  # the smallest possible gap
-    return with_claim(certificate, boxes=boxes)
+    return with_leaf(certificate, boxes=boxes)
 
 
 FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
@@ -214,14 +211,15 @@ FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
     "leakage": lambda said: with_terms(said, leakage=0.0),
     "bound": lambda said: dataclasses.replace(said, bound=0.9 * said.bound),
     "formula": lambda said: dataclasses.replace(said, formula=said.formula + " + x/1000"),
-    "the head's formula": lambda said: with_claim(said, formula=claim_of(said).formula + " + 0*s0"),
-    "a box is missing": lambda said: with_claim(said, boxes=claim_of(said).boxes[1:]),
+    "the head's formula": lambda said: with_leaf(said, formula=claim_of(said).formula + " + 0*s0"),
+    "a box is missing": lambda said: with_leaf(said, boxes=claim_of(said).boxes[1:]),
     "a box is a float too short": moved_box,
-    "half of the claim": lambda said: with_claim(said, hi=claim_of(said).hi / 2),
-    "boxes of one axis": lambda said: with_claim(said, boxes=claim_of(said).boxes[:, :, :1]),
+    "half of the claim": lambda said: with_leaf(said, hi=claim_of(said).hi / 2),
+    "boxes of one axis": lambda said: with_leaf(said, boxes=claim_of(said).boxes[:, :, :1]),
     "a larger domain": lambda said: dataclasses.replace(said, domain=ww.Box(said.domain.lo, said.domain.hi + 0.01)),
-    "another layer": lambda said: with_claim(said, layer=1),
-    "two claims": lambda said: dataclasses.replace(said, layers=said.layers * 2),
+    "another layer": lambda said: with_leaf(said, layer=1),
+    "a claim about one number": lambda said: dataclasses.replace(said, claim=OneLayerClaim(claim_of(said))),
+    "two claims": lambda said: dataclasses.replace(said, claim=VectorLayerClaim((claim_of(said),) * 2)),
     "hidden assumption": lambda said: dataclasses.replace(said, assumptions=()),
     "NaN": lambda said: with_terms(said, approximation=math.nan),
 }
@@ -243,7 +241,7 @@ def test_slopes_are_checked_where_queries_round(shifted: ww.AttentionNetwork, tm
         slopes = np.array(claim.lipschitz)
         assert slopes[axis] > 0
         slopes[axis] *= 0.4  # twice the largest slope is claimed
-        write(path, shifted.network, with_claim(said, lipschitz=slopes))
+        write(path, shifted.network, with_leaf(said, lipschitz=slopes))
         with pytest.raises(ww.CertificateError, match=f"slope along axis {axis}"):
             ww.check(path)
     write(path, shifted.network, dataclasses.replace(said, terms=claim.terms))

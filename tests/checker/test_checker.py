@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.forging import Change, nudged, scaled, with_leaf
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, read, write
 from weightwright.network import Attention, Network
-
-Change = Callable[[Certificate], Certificate]
 
 
 def forged(path: Path, change: Change) -> Path:
@@ -27,14 +25,6 @@ def forged(path: Path, change: Change) -> Path:
     target = path.with_name("forged.safetensors")
     write(target, network, change(certificate))
     return target
-
-
-def with_claim(certificate: Certificate, **changes: object) -> Certificate:
-    return dataclasses.replace(certificate, layers=(dataclasses.replace(certificate.layers[0], **changes),))
-
-
-def scaled(terms: Terms, name: str, factor: float) -> Terms:
-    return dataclasses.replace(terms, **{name: getattr(terms, name) * factor})
 
 
 def test_an_honest_file_is_proven(saved: Path) -> None:
@@ -51,40 +41,40 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "smaller than its layer's",
     ),
     "a smaller approximation": (
-        lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "approximation", 0.5)),
+        lambda c: with_leaf(c, terms=scaled(c.claim.leaf.terms, "approximation", 0.5)),
         "approximation on",
     ),
-    "a smaller rounding": (lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "rounding", 0.5)), "rounding on"),
-    "a smaller leakage": (lambda c: with_claim(c, terms=scaled(c.layers[0].terms, "leakage", 0.0)), "leakage on"),
+    "a smaller rounding": (lambda c: with_leaf(c, terms=scaled(c.claim.leaf.terms, "rounding", 0.5)), "rounding on"),
+    "a smaller leakage": (lambda c: with_leaf(c, terms=scaled(c.claim.leaf.terms, "leakage", 0.0)), "leakage on"),
     "rounding of the network left out": (
         lambda c: dataclasses.replace(c, terms=scaled(c.terms, "rounding", 0.1)),
         "rounding",
     ),
     "a wider domain": (lambda c: dataclasses.replace(c, domain=ww.Box(-1.0, 1.0000001)), "queries range over"),
     "a wider domain and claim": (
-        lambda c: with_claim(dataclasses.replace(c, domain=ww.Box(-1.0, 1.25)), hi=1.25),
+        lambda c: with_leaf(dataclasses.replace(c, domain=ww.Box(-1.0, 1.25)), hi=1.25),
         "boxes cover",
     ),
     "another dtype": (lambda c: dataclasses.replace(c, dtype="float32"), "certified for float32"),
     "another kernel": (lambda c: dataclasses.replace(c, kernel="anchor"), "hides an assumption|do not run in kernel"),
     "another formula": (lambda c: dataclasses.replace(c, formula="sin(5.0000001*x)"), "must compute"),
     "another formula, everywhere": (
-        lambda c: with_claim(dataclasses.replace(c, formula="sin(5.0000001*x)"), formula="sin(5.0000001*s)"),
+        lambda c: with_leaf(dataclasses.replace(c, formula="sin(5.0000001*x)"), formula="sin(5.0000001*s)"),
         "approximation on",
     ),
     "a formula that is code": (
         lambda c: dataclasses.replace(c, formula="__import__('os').system('true')"),
         "not part of the language",
     ),
-    "a missing box": (lambda c: with_claim(c, boxes=np.delete(c.layers[0].boxes, 3, axis=0)), "no box covers"),
-    "no boxes": (lambda c: with_claim(c, boxes=np.zeros((0, 2))), "boxes of shape"),
-    "a missing first box": (lambda c: with_claim(c, boxes=c.layers[0].boxes[1:]), "boxes cover"),
-    "a missing last box": (lambda c: with_claim(c, boxes=c.layers[0].boxes[:-1]), "boxes cover"),
-    "a box that is NaN": (lambda c: with_claim(c, boxes=np.full((1, 2), np.nan)), "no interval"),
-    "no claim": (lambda c: dataclasses.replace(c, layers=()), "one layer's claim"),
-    "a claim about another layer": (lambda c: with_claim(c, layer=1), "layer 1"),
-    "an unknown rule": (lambda c: with_claim(c, rule="trust me"), "no rule"),
-    "the rule for nearest anchors": (lambda c: with_claim(c, rule="nearest"), "claimed"),
+    "a missing box": (lambda c: with_leaf(c, boxes=np.delete(c.claim.leaf.boxes, 3, axis=0)), "no box covers"),
+    "no boxes": (lambda c: with_leaf(c, boxes=np.zeros((0, 2))), "boxes of shape"),
+    "a missing first box": (lambda c: with_leaf(c, boxes=c.claim.leaf.boxes[1:]), "boxes cover"),
+    "a missing last box": (lambda c: with_leaf(c, boxes=c.claim.leaf.boxes[:-1]), "boxes cover"),
+    "a box that is NaN": (lambda c: with_leaf(c, boxes=np.full((1, 2), np.nan)), "no interval"),
+    "no claim": (lambda c: dataclasses.replace(c, claim=None), "no rule for a claim of type NoneType"),
+    "a claim about another layer": (lambda c: with_leaf(c, layer=1), "layer 1"),
+    "an unknown rule": (lambda c: with_leaf(c, rule="trust me"), "no rule"),
+    "the rule for nearest anchors": (lambda c: with_leaf(c, rule="nearest"), "claimed"),
     "hidden assumptions": (lambda c: dataclasses.replace(c, assumptions=()), "assumption"),
     "a domain of two features": (lambda c: dataclasses.replace(c, domain=ww.Box([-1, -1], [1, 1])), "no interval"),
     "no domain at all": (lambda c: dataclasses.replace(c, domain=None), "malformed"),
@@ -108,12 +98,6 @@ def with_head(network: Network, **changes: object) -> Network:
     assert isinstance(layer, Attention)
     head = dataclasses.replace(layer.heads[0], **changes)
     return dataclasses.replace(network, layers=(dataclasses.replace(layer, heads=(head,)),))
-
-
-def nudged(array: np.ndarray, index: tuple[int, ...], by: float) -> np.ndarray:
-    changed = np.array(array)
-    changed[index] += by
-    return changed
 
 
 NETWORKS: dict[str, Callable[[Network], Network]] = {
@@ -184,8 +168,7 @@ def test_the_faithful_rule_refuses_too(name: str, tmp_path: Path) -> None:
         ww.check(path)
     # the checker's rule for rounding is sharper than the prover's
     for term, factor in (("approximation", 0.5), ("leakage", 0.5), ("rounding", 1e-10)):
-        claim = dataclasses.replace(certificate.layers[0], terms=scaled(certificate.layers[0].terms, term, factor))
-        write(path, network, dataclasses.replace(certificate, layers=(claim,)))
+        write(path, network, with_leaf(certificate, terms=scaled(certificate.claim.leaf.terms, term, factor)))
         with pytest.raises(ww.CertificateError, match=f"{term} on"):
             ww.check(path)
 
@@ -196,7 +179,7 @@ def test_a_false_slope_is_refused(tmp_path: Path) -> None:
     ww.approximate("sin(5*x)", (5, 7), 1e-8).save(path)
     network, certificate = read(path)
     assert certificate is not None
-    write(path, network, with_claim(certificate, lipschitz=1.0))
+    write(path, network, with_leaf(certificate, lipschitz=1.0))
     with pytest.raises(ww.CertificateError, match="slope on"):
         ww.check(path)
 

@@ -11,16 +11,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_constructions import SORT, arrays, normal
-from test_grid_forgeries import altered, refused
-from test_grid_forgeries import arrays as places
+from support.forging import (
+    altered,
+    array_places,
+    entry,
+    nudged,
+    proven,
+    refused,
+    widened,
+    with_composite,
+    with_heads,
+)
 
 import weightwright as ww
+from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Terms, assumptions
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels, assumed, in_words
-from weightwright.network import Attention, Network
+from weightwright.claims.leaf import Leaf, OneLayerClaim
+from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels
+from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.grids.bumps import bumps
 from weightwright.theorems.kit.measure import outputs, taken
 from weightwright.theorems.linear.one_head import truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
@@ -28,6 +39,15 @@ from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
 from weightwright.theorems.relu.token_mixing import token_mixing
 
+SORT = ("min(x0, x1)", "max(x0, x1)")
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+#: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
+RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))
 NETS: dict[str, Callable[[], AttentionNetwork]] = {
     "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),
     "soft": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=4, beta=20.0),
@@ -40,7 +60,7 @@ NETS: dict[str, Callable[[], AttentionNetwork]] = {
     ),
     "emulated": lambda: relu_network(SORT, 2, (-1, 1), tol=1e-3),
     "mixing": lambda: token_mixing(normal(5, 3, 3), normal(6, 2, 2), (-1, 1)),
-    "native": lambda: native_relu(arrays(7, 4, 3, 2), 2, (-1, 1)),
+    "native": lambda: native_relu(RELU, 2, (-1, 1)),
 }
 MODELS = ["one head", "soft", "rows", "heads", "registers"]
 PARTS = [*MODELS, "emulated"]
@@ -57,14 +77,8 @@ def made(kind: str) -> AttentionNetwork:
 
 
 def of(c: Certificate) -> Composite:
-    assert c.composite is not None
-    return c.composite
-
-
-def with_composite(c: Certificate, **changes: Any) -> Certificate:
-    """With the words that go with it, so that nothing but the claim is wrong."""
-    composite = replace(of(c), **changes)
-    return replace(c, composite=composite, formula=in_words(composite))
+    assert isinstance(c.claim, Composite)
+    return c.claim
 
 
 def with_parts(c: Certificate, **changes: Any) -> Certificate:
@@ -88,17 +102,21 @@ def with_target(c: Certificate, **changes: Any) -> Certificate:
     return with_composite(c, target=replace(of(c).target, **changes))
 
 
-def moved(array: np.ndarray, by: float, place: Any = (0,)) -> np.ndarray:
-    new = np.array(array)
-    new[place] += by
-    return new
-
-
 @pytest.mark.parametrize("kind", NETS)
 def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
     net = made(kind)
-    write(tmp_path / "right.safetensors", net.network, net.certificate)
-    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+    proven(net.network, net.certificate, tmp_path)
+
+
+def leaf() -> Leaf:
+    return of(made("heads").certificate).parts[0].claim
+
+
+@cache
+def made_grid() -> GridClaim:
+    claim = bumps("x0 + x1", 2, 1, g=1, norm=1.0).certificate.claim
+    assert isinstance(claim, GridClaim)
+    return claim
 
 
 #: Of every kind: what is changed in the certificate, and what the checker says.
@@ -115,7 +133,7 @@ WHOLE: dict[str, tuple[Forge, str]] = {
     "negative rounding": (lambda c: replace(c, terms=replace(c.terms, rounding=-1.0)), "rounding = -1.0 is not"),
     "another formula": (lambda c: replace(c, formula=c.formula + " "), "the network computes"),
     "a domain ten times as large": (
-        lambda c: replace(c, domain=ww.Box(10 * c.domain.lo, 10 * c.domain.hi)),
+        lambda c: widened(c, 10.0),
         "claimed|the claim covers|a gate hides its value by",
     ),
     "a domain of other shape": (lambda c: replace(c, domain=ww.Box([-1] * 7, [1] * 7)), "is no box of"),
@@ -124,11 +142,13 @@ WHOLE: dict[str, tuple[Forge, str]] = {
         lambda c: replace(c, kernel="anchor", assumptions=c.assumptions + assumptions("float64", "anchor")),
         "run in kernel 'dot'",
     ),
-    "an integral norm": (lambda c: replace(c, norm=1.0), "no rule for norm 1.0"),
+    "an integral norm": (
+        lambda c: replace(c, claim=made_grid(), formula="x0 + x1"), "the domain is not|no rule covers",
+    ),
     "no assumptions": (lambda c: replace(c, assumptions=()), "hides an assumption"),
-    "a dead zone of x": (lambda c: replace(c, dead_zones=((-1.0, 1.0),)), "about one layer does not go with"),
-    "a claim about layers": (lambda c: replace(c, layers=(of(made("heads").certificate).parts[0].claim,)), "one kind"),
-    "no claim at all": (lambda c: replace(c, composite=None), "."),
+    "a dead zone of x": (lambda c: replace(c, claim=OneLayerClaim(leaf(), ((-1.0, 1.0),))), "no rule covers"),
+    "a claim about one layer": (lambda c: replace(c, claim=OneLayerClaim(leaf())), "no rule covers"),
+    "no claim at all": (lambda c: replace(c, claim=None), "no rule for a claim of type NoneType"),
     "a part of a layer that is not there": (
         lambda c: with_composite(c, parts=(replace(of(made("one head").certificate).parts[0], layer=9),)),
         "claim|no rule|a part computes",
@@ -147,7 +167,7 @@ def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 def test_keys_that_are_masked_must_be_told(tmp_path: Path) -> None:
     """Values that tokens hold too are not hidden in a plain Transformer: the certificate has to say so."""
     net = made("registers")
-    network = on_heads(net.network, lambda heads: tuple(replace(h, W_V=moved(h.W_V, 1.0, (0, 0))) for h in heads))
+    network = with_heads(net.network, lambda heads: tuple(replace(h, W_V=nudged(h.W_V, (0, 0), 1.0)) for h in heads))
     told = replace(net.certificate, network=network_digest(network))
     assert MASKED in told.assumptions
     write(tmp_path / "net.safetensors", network, told)
@@ -216,7 +236,7 @@ PART: dict[str, tuple[Forge, str]] = {
 
 def said(c: Certificate) -> Certificate:
     """With every zone among the assumptions."""
-    return replace(c, assumptions=(*c.assumptions, *assumed(of(c))))
+    return replace(c, assumptions=(*c.assumptions, *of(c).assumptions()))
 
 
 @pytest.mark.parametrize("kind", PARTS)
@@ -236,12 +256,14 @@ def switched(c: Certificate) -> Certificate:
 #: Of truncated linear models: the declared target is another one.
 MODEL: dict[str, tuple[Forge, str]] = {
     "another weight": (
-        lambda c: with_target(c, weights=moved(of(c).target.weights, 1e-6, (0, 0))), "rounding: |the claim covers",
+        lambda c: with_target(c, weights=nudged(of(c).target.weights, (0, 0), 1e-6)), "rounding: |the claim covers",
     ),
     "a weight of the last token": (
-        lambda c: with_target(c, weights=moved(of(c).target.weights, -1e-6, (-1, -1))), "rounding: |the claim covers",
+        lambda c: with_target(c, weights=nudged(of(c).target.weights, (-1, -1), -1e-6)), "rounding: |the claim covers",
     ),
-    "another shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, 1e-6)), "rounding: |the claim covers"),
+    "another shift": (
+        lambda c: with_target(c, shifts=nudged(of(c).target.shifts, 0, 1e-6)), "rounding: |the claim covers",
+    ),
     "models in another order": (
         lambda c: with_target(c, weights=of(c).target.weights[::-1], shifts=of(c).target.shifts[::-1]),
         "rounding: |the claim covers",
@@ -252,9 +274,9 @@ MODEL: dict[str, tuple[Forge, str]] = {
     "a profile that is none": (lambda c: with_target(c, profiles=("clip(",) * len(of(c).target.profiles)), "a profile"),
     "no profiles": (lambda c: with_target(c, profiles=()), "do not fit together"),
     "a weight that is no number": (
-        lambda c: with_target(c, weights=moved(of(c).target.weights, NAN, (0, 0))), "not finite",
+        lambda c: with_target(c, weights=nudged(of(c).target.weights, (0, 0), NAN)), "not finite",
     ),
-    "an infinite shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, INF)), "not finite"),
+    "an infinite shift": (lambda c: with_target(c, shifts=nudged(of(c).target.shifts, 0, INF)), "not finite"),
     "a token too few": (
         lambda c: with_target(c, weights=of(c).target.weights[1:], shifts=of(c).target.shifts[1:]),
         "do not fit together",
@@ -277,15 +299,17 @@ def test_false_models_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 #: Of networks whose target is a ridge.
 RIDGE: dict[str, tuple[Forge, str]] = {
     "another output": (
-        lambda c: with_target(c, outputs=moved(of(c).target.outputs, 1e-6, (0, 0))), "rounding: |formula",
+        lambda c: with_target(c, outputs=nudged(of(c).target.outputs, (0, 0), 1e-6)), "rounding: |formula",
     ),
-    "another constant": (lambda c: with_target(c, constants=moved(of(c).target.constants, 1e-6)), "rounding: |formula"),
+    "another constant": (
+        lambda c: with_target(c, constants=nudged(of(c).target.constants, 0, 1e-6)), "rounding: |formula",
+    ),
     "outputs in another order": (lambda c: with_target(c, outputs=of(c).target.outputs[::-1]), "rounding: |formula"),
     "an output too few": (
         lambda c: with_target(c, outputs=of(c).target.outputs[1:], constants=of(c).target.constants[1:]), "outputs",
     ),
     "an output that is no number": (
-        lambda c: with_target(c, outputs=moved(of(c).target.outputs, NAN, (0, 0))), "not finite",
+        lambda c: with_target(c, outputs=nudged(of(c).target.outputs, (0, 0), NAN)), "not finite",
     ),
     "constants without numbers": (lambda c: with_target(c, constants=of(c).target.constants + INF), "not finite"),
     "a unit more": (lambda c: with_target(c, profiles=(*of(c).target.profiles, "relu(x)")), "do not fit together"),
@@ -327,17 +351,17 @@ NATIVE: dict[str, tuple[Forge, str]] = {
         lambda c: with_target(c, profiles=("abs(x)",) * 3), "a gate computes relu",
     ),
     "another argument": (
-        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1e-6, (0, 0))), "rounding: ",
+        lambda c: with_target(c, arguments=nudged(of(c).target.arguments, (0, 0), 1e-6)), "rounding: ",
     ),
-    "another shift": (lambda c: with_target(c, shifts=moved(of(c).target.shifts, 1e-6)), "rounding: "),
+    "another shift": (lambda c: with_target(c, shifts=nudged(of(c).target.shifts, 0, 1e-6)), "rounding: "),
     "another weight of a unit": (
-        lambda c: with_target(c, outputs=moved(of(c).target.outputs, 1e-6, (0, slice(N, None)))), "rounding: ",
+        lambda c: with_target(c, outputs=nudged(of(c).target.outputs, (0, slice(N, None)), 1e-6)), "rounding: ",
     ),
     "a unit of a later unit": (
-        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1.0, (0, N + 1))), "takes a later unit",
+        lambda c: with_target(c, arguments=nudged(of(c).target.arguments, (0, N + 1), 1.0)), "takes a later unit",
     ),
     "a unit of itself": (
-        lambda c: with_target(c, arguments=moved(of(c).target.arguments, 1.0, (1, N + 1))), "takes a later unit",
+        lambda c: with_target(c, arguments=nudged(of(c).target.arguments, (1, N + 1), 1.0)), "takes a later unit",
     ),
     "a sharper gate": (
         lambda c: replace(c, terms=replace(c.terms, approximation=0.99 * c.terms.approximation)), "approximation: ",
@@ -402,27 +426,15 @@ def test_formulas_are_those_of_the_relu_network(tmp_path: Path) -> None:
 # networks
 
 
-def first_attention(network: Network) -> int:
-    return next(i for i, layer in enumerate(network.layers) if isinstance(layer, Attention))
-
-
-def on_heads(
-    network: Network, change: Callable[[tuple[Any, ...]], tuple[Any, ...]], layer: int | None = None
-) -> Network:
-    at = first_attention(network) if layer is None else layer
-    new = replace(network.layers[at], heads=change(network.layers[at].heads))
-    return replace(network, layers=(*network.layers[:at], new, *network.layers[at + 1 :]))
-
-
 NETWORKS: dict[str, Callable[[Network], Network]] = {
-    "a head twice": lambda n: on_heads(n, lambda heads: (*heads, heads[0])),
-    "a softer head": lambda n: on_heads(n, lambda heads: (replace(heads[0], beta=heads[0].beta / 64), *heads[1:])),
-    "a beta that is no power of two": lambda n: on_heads(n, lambda heads: (replace(heads[0], beta=3.0), *heads[1:])),
-    "a head that sees itself": lambda n: on_heads(
+    "a head twice": lambda n: with_heads(n, lambda heads: (*heads, heads[0])),
+    "a softer head": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=heads[0].beta / 64), *heads[1:])),
+    "a beta that is no power of two": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=3.0), *heads[1:])),
+    "a head that sees itself": lambda n: with_heads(
         n, lambda heads: (replace(heads[0], sees=replace(heads[0].sees, data="self")), *heads[1:])
     ),
-    "a head turned round": lambda n: on_heads(n, lambda heads: (replace(heads[0], W_O=-heads[0].W_O), *heads[1:])),
-    "queries twice as long": lambda n: on_heads(
+    "a head turned round": lambda n: with_heads(n, lambda heads: (replace(heads[0], W_O=-heads[0].W_O), *heads[1:])),
+    "queries twice as long": lambda n: with_heads(
         n, lambda heads: (replace(heads[0], W_Q=2 * heads[0].W_Q), *heads[1:]), len(n.layers) - 1
     ),
     "the layer twice": lambda n: replace(n, layers=(*n.layers, n.layers[-1])),
@@ -446,16 +458,10 @@ def test_other_networks_are_refused(kind: str, change: str, tmp_path: Path) -> N
 
 def test_a_certificate_is_of_one_network(tmp_path: Path) -> None:
     net = made("heads")
-    other = on_heads(net.network, lambda heads: (replace(heads[0], role="another"), *heads[1:]))
+    other = with_heads(net.network, lambda heads: (replace(heads[0], role="another"), *heads[1:]))
     write(tmp_path / "net.safetensors", other, net.certificate)
     with pytest.raises(ww.CertificateError, match="about another network"):
         ww.check(tmp_path / "net.safetensors")
-
-
-def entry(value: Any, path: tuple[Any, ...]) -> Any:
-    for step in path:
-        value = value[step] if isinstance(step, int) else getattr(value, step)
-    return value
 
 
 @pytest.mark.parametrize("kind", NETS)
@@ -465,7 +471,7 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
     net, rng = made(kind), np.random.default_rng(90)
     X = taken(net, net.about.probes(np.random.default_rng(91), 300))
     wanted, refusals, tries = net.about.reference(X), 0, 0
-    paths = [path for path in places(net.network) if np.size(entry(net.network, path))]
+    paths = [path for path in array_places(net.network) if np.size(entry(net.network, path))]
     for path in (paths[i] for i in rng.permutation(len(paths))[:24]):
         array = entry(net.network, path)
         if array.dtype == bool:
@@ -473,14 +479,8 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
         used, size = np.flatnonzero(array), array.size
         for index in {int(rng.choice(used))} if len(used) else {int(rng.integers(size))}:
             by = float(rng.choice([1e-3, 0.25, -0.5])) * max(1.0, abs(float(array.flat[index])))
-
-            def change(old: np.ndarray, index: int = index, by: float = by) -> np.ndarray:
-                new = old.copy()
-                new.flat[index] += by
-                return new
-
             tries += 1
-            network = altered(net.network, path, change)
+            network = altered(net.network, path, lambda old, index=index, by=by: nudged(old, index, by))
             write(tmp_path / "net.safetensors", network, replace(net.certificate, network=network_digest(network)))
             try:
                 ww.check(tmp_path / "net.safetensors")

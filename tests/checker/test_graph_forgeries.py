@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_grid_forgeries import altered, refused
+from support.forging import altered, proven, refused
 
 import weightwright as ww
 from weightwright.certify import certify
@@ -33,15 +33,13 @@ def claimed(certificate: Certificate, composite: Composite, each: float, domain:
     """The certificate about another target, with these terms."""
     assert isinstance(composite.target, Graph)
     terms, box = Terms(each, each, each), certificate.domain if domain is None else domain
-    return replace(
-        certificate, composite=composite, formula=composite.target.name, terms=terms, bound=4 * each, domain=box
-    )
+    return replace(certificate, claim=composite, formula=composite.target.name, terms=terms, bound=4 * each, domain=box)
 
 
 def stated(net: AttentionNetwork) -> tuple[Certificate, Composite]:
     assert net.certificate is not None
-    assert net.certificate.composite is not None
-    return net.certificate, net.certificate.composite
+    assert isinstance(net.certificate.claim, Composite)
+    return net.certificate, net.certificate.claim
 
 
 def only_layer(network: Network) -> Attention:
@@ -51,21 +49,21 @@ def only_layer(network: Network) -> Attention:
 
 
 def draft(network: Network) -> Certificate:
-    """A certificate of this network that claims nothing yet."""
-    said = assumptions(network.dtype, "dot")
+    """A certificate of this network whose claim is still to come."""
+    said, none = assumptions(network.dtype, "dot"), Composite(Graph("", (), ()), ())
     nothing = Terms(0.0, 0.0, 0.0)
-    return Certificate("", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, (), network_digest(network), said)
+    return Certificate(none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, network_digest(network), said)
 
 
 def false_and_refused(
     network: Network, certificate: Certificate, x: list[float], path: Path, said: str | None = None
 ) -> None:
     """At x the network is farther from the graph than the bound says, and the checker does not agree."""
-    assert certificate.composite is not None
-    assert isinstance(certificate.composite.target, Graph)
+    assert isinstance(certificate.claim, Composite)
+    assert isinstance(certificate.claim.target, Graph)
     inputs = np.array(x).reshape(network.tokens or 1, -1)
     found = AttentionNetwork(network)(torch.tensor(inputs, dtype=getattr(torch, network.dtype)))
-    error = np.abs(found.double().numpy() - evaluate(certificate.composite.target, inputs[None])[0]).max()
+    error = np.abs(found.double().numpy() - evaluate(certificate.claim.target, inputs[None])[0]).max()
     assert error > certificate.bound
     refused(network, certificate, path, said)
 
@@ -363,15 +361,14 @@ CHANGES = [
 
 def test_what_is_changed_here_was_right(tmp_path: Path) -> None:
     net = everything()
-    net.save(tmp_path / "right.safetensors")
-    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+    proven(net.network, stated(net)[0], tmp_path)
 
 
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda part: str(part).replace("\n", "")[:40])
 def test_no_field_of_a_compiled_certificate_may_change(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
     net = everything()
     certificate, composite = stated(net)
-    refused(net.network, replace(certificate, composite=altered(composite, path, lambda _: value)), tmp_path)
+    refused(net.network, replace(certificate, claim=altered(composite, path, lambda _: value)), tmp_path)
 
 
 def test_a_chain_that_is_too_long_as_text_is_not_written_out(tmp_path: Path) -> None:
@@ -386,4 +383,4 @@ def test_a_chain_that_is_too_long_as_text_is_not_written_out(tmp_path: Path) -> 
         target=replace(composite.target, nodes=(*nodes, *powers)),
         fused=(*composite.fused, Fused(start + 17, 1)),
     )
-    refused(net.network, replace(certificate, composite=forged), tmp_path, "operations")
+    refused(net.network, replace(certificate, claim=forged), tmp_path, "operations")

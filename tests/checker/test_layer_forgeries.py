@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 import torch
 from support.exact import errors
+from support.forging import Change, with_claim
 
 import weightwright as ww
 from weightwright.claims.certificate import (
     Certificate,
-    Leaf,
-    Measured,
-    Samples,
+    MeasuredClaim,
     Terms,
     assumptions,
     local_formula,
     measured_certificate,
 )
 from weightwright.claims.files import network_digest, write
+from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import Design, Own, Query, Table, assemble
 from weightwright.network import Network
@@ -66,8 +66,8 @@ def claim(
     bound = math.nextafter(float(sum(map(Fraction, whole))), math.inf)
     words = assumptions(network.dtype, kernel)
     return network, Certificate(
-        to_text(parse(formula)), ww.Box(*domain), network.dtype, kernel, bound, Terms(*whole), (leaf,),
-        network_digest(network), words, dead_zones=zones,
+        OneLayerClaim(leaf, zones), to_text(parse(formula)), ww.Box(*domain), network.dtype, kernel, bound,
+        Terms(*whole), network_digest(network), words,
     )  # fmt: skip
 
 
@@ -175,10 +175,9 @@ def samples_of_truth_values() -> tuple[Network, Certificate]:
     leaf = Leaf(0, "opaque f", 0.6, 0.9, "taylor", np.array([[0.6, 0.9]]), terms, 0.0)
     words = (*assumptions("float64", "dot"), *samples.assumptions())
     whole = Terms(1e-9, 1e-9, 2e-9)
-    return network, Certificate(
-        "opaque f", ww.Box(0.6, 0.9), "float64", "dot", 1e-8, whole, (leaf,), network_digest(network), words,
-        samples=samples,
-    )  # fmt: skip
+    digest = network_digest(network)
+    claim = SampledClaim(leaf, samples)
+    return network, Certificate(claim, "opaque f", ww.Box(0.6, 0.9), "float64", "dot", 1e-8, whole, digest, words)
 
 
 FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
@@ -239,21 +238,22 @@ def test_a_zone_may_reach_over_the_end_of_the_domain() -> None:
     assert not ww.search(net, 0.1).violated
 
 
-ODD = {
-    "a measured error and a finite bound": lambda c: dataclasses.replace(c, bound=1.0),
-    "a measured error that is a text": lambda c: dataclasses.replace(c, measured="0"),
-    "a measured error that is a number": lambda c: dataclasses.replace(c, measured=0),
+ODD: dict[str, tuple[Change, str]] = {
+    "a measured error and a finite bound": (lambda c: dataclasses.replace(c, bound=1.0), "claims no bound"),
+    "a measured error that is a text": (lambda c: with_claim(c, error="0"), "measured error '0' is no number"),
+    "a measured error that is a whole number": (lambda c: with_claim(c, error=0), "measured error 0 is no number"),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_measured_files_are_refused(name: str, tmp_path: Path) -> None:
-    network = one(Table(np.zeros(2), np.zeros(2), np.zeros(2)))
-    said = measured_certificate(
-        "0*x", ww.Box(-1, 1), "float64", "dot", network_digest(network), Measured(0.0, 1, "not at all")
-    )
+    network, (change, said) = one(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
+    claim = MeasuredClaim(0.0, 1, "not at all")
+    honest = measured_certificate(claim, "0*x", ww.Box(-1, 1), "float64", "dot", network_digest(network))
     path = tmp_path / "net.safetensors"
-    write(path, network, ODD[name](said))
+    write(path, network, honest)
+    assert ww.load(path).certificate.status == "MEASURED"
+    write(path, network, change(honest))
     for read in (ww.check, ww.load):
-        with pytest.raises(ww.FileFormatError, match="claims nothing else"):
+        with pytest.raises(ww.FileFormatError, match=said):
             read(path)

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_grid_forgeries import altered, refused
+from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.files import write
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import STATES, OnePass
+from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import MASKED, UNREAD
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
 from weightwright.numbers import Floats
@@ -65,12 +64,6 @@ def place(name: str) -> int:
 def with_gather(*path: Any, change: Callable[[Any], Any]) -> Network:
     """Something else in the map that ends a pass."""
     return with_body(lambda layers: altered(layers, (len(layers) - 2, *path), change))
-
-
-def with_entry(array: Floats, index: Any, value: float) -> Floats:
-    new = array.copy()
-    new[index] = value
-    return new
 
 
 def with_embed(change: Callable[[Linear], Linear]) -> Network:
@@ -224,7 +217,7 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
 
 def expected(prompt: Floats, passes: int) -> Floats:
     """(3, states): the rule's graph, again and again, with the first token's result."""
-    graph = said().composite.target  # type: ignore[union-attr]
+    graph = said().claim.composite.target  # type: ignore[union-attr]
     assert isinstance(graph, Graph)
     for _ in range(passes):
         state = evaluate(graph, prompt[None])[0, 0]
@@ -239,8 +232,7 @@ def off(network: Network) -> float:
 
 
 def test_what_is_forged_here_was_right(tmp_path: Path) -> None:
-    write(tmp_path / "right.safetensors", right().network, said())
-    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+    proven(right().network, said(), tmp_path)
     assert off(right().network) <= 3 * said().bound
 
 
@@ -263,20 +255,27 @@ def test_a_state_of_another_token_is_refused(tmp_path: Path) -> None:
 
 
 def with_outputs(count: int) -> Certificate:
-    return altered(said(), ("composite", "target", "outputs"), lambda outputs: (*outputs, *outputs)[:count])
+    return altered(said(), ("claim", "composite", "target", "outputs"), lambda outputs: (*outputs, *outputs)[:count])
 
 
 CLAIMS: dict[str, tuple[Callable[[], Certificate], str]] = {
     "no word of one pass": (lambda: replace(said(), formula="heavy"), "one pass of heavy"),
     "states that go anywhere": (
-        lambda: replace(said(), assumptions=tuple(a for a in said().assumptions if a != STATES)),
+        lambda: without(said(), STATES),
         "hides that states",
     ),
-    "a claim about the whole loop": (lambda: replace(said(), one_pass=None, formula="heavy"), "layer 0 is a Loop"),
-    "one pass of nothing": (lambda: replace(said(), composite=None), "goes with a target"),
-    "more features": (lambda: replace(said(), one_pass=OnePass(3, 2)), "features and 2 states"),
-    "a state for a feature": (lambda: replace(said(), one_pass=OnePass(3, 1)), "the target of one pass has 1 outputs"),
-    "a truth for a number": (lambda: replace(said(), one_pass=OnePass(True, 3)), "features and 3 states"),
+    "a claim about the whole loop": (
+        lambda: replace(said(), claim=said().claim.composite, formula="heavy"),
+        "layer 0 is a Loop",
+    ),
+    "one pass of nothing": (lambda: with_claim(said(), composite=None), "malformed"),
+    "one pass of a loop": (lambda: with_claim(said(), composite=said().claim), "malformed"),
+    "more features": (lambda: with_claim(said(), features=3), "features and 2 states"),
+    "a state for a feature": (
+        lambda: with_claim(said(), features=3, states=1),
+        "the target of one pass has 1 outputs",
+    ),
+    "a truth for a number": (lambda: with_claim(said(), features=True, states=3), "features and 3 states"),
     "a smaller state": (lambda: with_outputs(1), "the target of one pass has 2 outputs"),
     "a larger state": (lambda: with_outputs(3), "the target of one pass has 2 outputs"),
     "a smaller error": (
@@ -284,11 +283,11 @@ CLAIMS: dict[str, tuple[Callable[[], Certificate], str]] = {
         "approximation",
     ),
     "the first token unread": (
-        lambda: altered(said(), ("composite", "parts", 0, "units"), lambda units: (UNREAD, *units[1:])),
+        lambda: altered(said(), ("claim", "composite", "parts", 0, "units"), lambda units: (UNREAD, *units[1:])),
         "used before it is computed",
     ),
     "a wider domain": (
-        lambda: replace(said(), domain=ww.Box(2 * said().domain.lo, 2 * said().domain.hi)),
+        lambda: widened(said()),
         None,  # type: ignore[dict-item]
     ),
 }
@@ -307,7 +306,10 @@ def test_a_false_claim_about_one_pass_is_refused(name: str, tmp_path: Path) -> N
 def test_a_claim_about_one_pass_goes_with_no_other_kind(tmp_path: Path, sine: AttentionNetwork) -> None:
     """Nothing would look at it there, and every text would speak of passes."""
     assert sine.certificate is not None
-    refused(sine.network, replace(sine.certificate, one_pass=OnePass(1, 1)), tmp_path, "goes with a target")
+    of_one_layer = LoopClaim(1, 1, sine.certificate.claim)  # type: ignore[arg-type]
+    refused(sine.network, replace(sine.certificate, claim=of_one_layer), tmp_path, "malformed")
+    of_heavy = replace(sine.certificate, claim=said().claim, formula=said().formula)
+    refused(sine.network, replace(of_heavy, assumptions=said().assumptions), tmp_path, "features and 2 states")
 
 
 def test_no_entry_of_the_joining_maps_may_change(tmp_path: Path) -> None:
@@ -325,10 +327,5 @@ def test_no_entry_of_the_joining_maps_may_change(tmp_path: Path) -> None:
         ("read", "C"),
     ):
         for _ in range(3):
-
-            def change(array: Floats) -> Floats:
-                new = array.copy()
-                new.flat[int(rng.integers(new.size))] += 0.25
-                return new
-
-            refused(altered(right().network, path, change), said(), tmp_path)
+            network = altered(right().network, path, lambda array: nudged(array, int(rng.integers(array.size))))
+            refused(network, said(), tmp_path)

@@ -13,7 +13,7 @@ from support.ridges import built, measured, names, points
 
 from weightwright.checker.composite import piecewise_linear as kinked
 from weightwright.checker.composite import relu_formulas as rules
-from weightwright.checker.composite.relu_formulas import agree_target
+from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
@@ -45,7 +45,7 @@ def test_the_checker_never_agrees_to_less_than_the_truth(seed: int) -> None:
     for _ in range(14):
         middle = (low * high) ** 0.5 if low else high / 10
         try:
-            agree_target(ridge, dataclasses.replace(claim, error=middle), lo, hi)
+            agree_formulas(ridge, dataclasses.replace(claim, error=middle), lo, hi)
             high = middle
         except CertificateError:
             low = middle
@@ -173,9 +173,9 @@ PRODUCT: dict[str, Forge] = {
 def test_forgeries_are_refused(target: str, forge: Forge) -> None:
     lo, hi = -np.ones(2), np.ones(2)
     ridge, claim = built("product")[:2] if target == "product" else piecewise_linear(["min(x0, x1)", "max(x0, x1)"], 2)
-    agree_target(ridge, claim, lo, hi)
+    agree_formulas(ridge, claim, lo, hi)
     with pytest.raises(CertificateError):
-        agree_target(*forge(ridge, claim), lo, hi)
+        agree_formulas(*forge(ridge, claim), lo, hi)
 
 
 @pytest.mark.parametrize(
@@ -194,15 +194,15 @@ def test_forgeries_are_refused(target: str, forge: Forge) -> None:
 def test_other_domains_are_refused(lo: Any, hi: Any) -> None:
     ridge, claim = built("product")[:2]
     with pytest.raises(CertificateError):
-        agree_target(ridge, claim, np.array(lo), np.array(hi))
+        agree_formulas(ridge, claim, np.array(lo), np.array(hi))
     with pytest.raises(CertificateError):
-        agree_target(ridge, claim, lo, hi)  # lists
+        agree_formulas(ridge, claim, lo, hi)  # lists
 
 
 def test_a_domain_must_be_one_for_exact_claims_too() -> None:
     ridge, claim = piecewise_linear(["abs(x0)"], 1)
     with pytest.raises(CertificateError, match="no box"):
-        agree_target(ridge, claim, np.ones(1), -np.ones(1))
+        agree_formulas(ridge, claim, np.ones(1), -np.ones(1))
 
 
 @pytest.mark.parametrize("formula", ["abs(abs(x0) + abs(x1))", "abs(x0 - abs(x1))", "max(abs(x0), abs(x1))"])
@@ -231,6 +231,6 @@ def test_a_wide_box_is_halved_and_only_so_often(monkeypatch: pytest.MonkeyPatch)
     assert len(claim.boxes) > 4
     whole = dataclasses.replace(claim, boxes=np.array([[lo, hi]]))
     with pytest.raises(CertificateError, match="of the formula on"):
-        agree_target(ridge, whole, lo, hi)
+        agree_formulas(ridge, whole, lo, hi)
     monkeypatch.setattr(rules, "HALVINGS", (200, 200))
-    agree_target(ridge, whole, lo, hi)
+    agree_formulas(ridge, whole, lo, hi)

@@ -174,7 +174,7 @@ def test_check_says_proven(sine: ww.AttentionNetwork, saved: Path) -> None:
     assert facts["formula"] == "sin(5*x)"
     assert facts["bound"] == sine.certificate.bound
     assert facts["terms"] == dataclasses.asdict(sine.certificate.terms)
-    assert facts["boxes"] == len(sine.certificate.layers[0].boxes)
+    assert facts["boxes"] == len(sine.certificate.claim.leaf.boxes)
     assert facts["seconds"] > 0
 
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import weightwright as ww
 from weightwright.adversary.sequences import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
+from weightwright.claims.prompt import LoopClaim
 from weightwright.cli import app
 from weightwright.compiler.loop.measured_rules import measured_rule
 from weightwright.compiler.loop.proven_rules import traced_rule
@@ -110,10 +111,9 @@ def test_the_error_that_is_told_is_the_largest_of_any_pass_from_the_plain_states
     run, (rule, rows, _) = measured(name), NATURAL[name]
     said = run.net.certificate
     assert said is not None
-    assert said.composite is not None
-    assert said.one_pass is not None
     assert said.measured is not None
-    one = first_token_of_one_pass(run.net, said.composite, said.one_pass)
+    assert isinstance(said.against, LoopClaim)
+    one = first_token_of_one_pass(run.net, said.against)
     states = torch.tensor(run.plain[:-1])
     prompts = torch.stack([torch.cat([torch.tensor(rows), state.expand(len(rows), -1)], dim=1) for state in states])
     wanted = torch.stack([rule(torch.tensor(rows), state) for state in states])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightwright.claims.chain import composed
+from weightwright.claims.chain import compose_chain
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, to_text
@@ -16,8 +16,8 @@ def test_a_function_of_its_own_argument_is_itself() -> None:
     columns = Columns(None)
     t = columns.apply("tanh(3*x)", columns.affine([columns.input(0)], [2.0], 1.0))
     graph = columns.graph("t", [t])
-    assert to_text(composed(graph, 2, 1)) == "tanh(3*x)"
-    assert to_text(composed(graph, 2, 0)) == "tanh(3*(2*x + 1))"
+    assert to_text(compose_chain(graph, 2, 1)) == "tanh(3*x)"
+    assert to_text(compose_chain(graph, 2, 0)) == "tanh(3*(2*x + 1))"
 
 
 def test_newton_steps_are_one_formula() -> None:
@@ -27,7 +27,7 @@ def test_newton_steps_are_one_formula() -> None:
     for _ in range(5):
         y = columns.affine([y, columns.product(a, columns.apply("1/x", y))], [0.5, 0.5])
     graph = columns.graph("sqrt", [y])
-    text = to_text(composed(graph, graph.outputs[0], 0))
+    text = to_text(compose_chain(graph, graph.outputs[0], 0))
     x = np.linspace(0.5, 4, 9)
     assert np.abs(values(parse(text, ("x",)), x) - np.sqrt(x)).max() < 1e-8
 
@@ -42,8 +42,8 @@ def test_what_depends_on_more_is_refused() -> None:
     graph = columns.graph("", [both, coded, mixed, chosen])
     for column, words in zip(graph.outputs, ("alone", "every token", "alone", "alone"), strict=True):
         with pytest.raises(FormulaError, match=words):
-            composed(graph, column, 0)
-    assert to_text(composed(graph, graph.outputs[0], graph.nodes[graph.outputs[0]].of[0])) == "exp(x)"
+            compose_chain(graph, column, 0)
+    assert to_text(compose_chain(graph, graph.outputs[0], graph.nodes[graph.outputs[0]].of[0])) == "exp(x)"
 
 
 def test_deep_chains_do_not_recurse() -> None:
@@ -52,4 +52,4 @@ def test_deep_chains_do_not_recurse() -> None:
     for _ in range(3000):
         y = columns.apply("sin(x)", y)
     graph = columns.graph("", [y])
-    assert to_text(composed(graph, 3000, 0)).count("sin") == 3000
+    assert to_text(compose_chain(graph, 3000, 0)).count("sin") == 3000

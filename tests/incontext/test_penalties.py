@@ -16,11 +16,11 @@ from flint import arb, arb_mat
 from incontext import single_steps
 from safetensors.numpy import load, save
 from sklearn import linear_model
+from support.forging import refused
 from support.prompts import RESIDUAL, built, errors, fitted, prompts, tables_of
-from test_grid_forgeries import refused
 
 import weightwright as ww
-from weightwright.claims.prompt import Pass, prompted_in_words
+from weightwright.claims.prompt import Pass, PromptClaim, prompt_in_words
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import Descent, Problem, exact_iterates, fitting, loss, plain_iterates, to_optimum
@@ -116,11 +116,11 @@ def test_a_claim_with_another_alpha_is_refused(forgery: str, tmp_path: Path) -> 
     net, (forge, said) = stepped("descent", "float64"), FORGED[forgery]
     certificate = net.certificate
     assert certificate is not None
-    assert certificate.prompted is not None
-    (step,) = certificate.prompted.passes
-    prompted = replace(certificate.prompted, passes=(replace(step, alpha=forge(step.alpha)),))
-    words = prompted_in_words(prompted) if np.size(prompted.passes[0].alpha) else certificate.formula
-    refused(net.network, replace(certificate, prompted=prompted, formula=words), tmp_path, said)
+    assert isinstance(certificate.claim, PromptClaim)
+    (step,) = certificate.claim.passes
+    claim = replace(certificate.claim, passes=(replace(step, alpha=forge(step.alpha)),))
+    words = prompt_in_words(claim) if np.size(claim.passes[0].alpha) else certificate.formula
+    refused(net.network, replace(certificate, claim=claim, formula=words), tmp_path, said)
 
 
 @pytest.mark.parametrize("feature", [0, 1])
@@ -160,10 +160,10 @@ def test_words_tell_alpha() -> None:
     certificate = stepped("descent", "float64").certificate
     assert certificate is not None
     assert "alpha = (0.5, 0.9) by features" in certificate.formula
-    prompted = certificate.prompted
-    assert prompted is not None
-    many = replace(prompted.passes[0], alpha=np.linspace(0.25, 1.0, 100))
-    words = prompted_in_words(replace(prompted, passes=(many,)))
+    claim = certificate.claim
+    assert isinstance(claim, PromptClaim)
+    many = replace(claim.passes[0], alpha=np.linspace(0.25, 1.0, 100))
+    words = prompt_in_words(replace(claim, passes=(many,)))
     assert "alpha of each of 100 features between 0.25 and 1.0" in words
     assert len(words) < 300
 

@@ -16,9 +16,9 @@ from support.exact import BITS, exact
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.approximation.table import ProposedTable, propose_table
-from weightwright.certify import certify_prompted
+from weightwright.certify import certify
 from weightwright.claims.certificate import VectorLeaf, constant, local_formula, vector_formula
-from weightwright.claims.prompt import Pass, Prompted, Summand
+from weightwright.claims.prompt import Pass, PromptClaim, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
 from weightwright.incontext.networks.prompted import PromptTable, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
@@ -61,7 +61,7 @@ def two_variables(formula: str, lo: list[float], hi: list[float], tol: float) ->
     """Anchors in the plane of (w.x, y), as `approximate` builds them, with a claim about (w.x, y) itself."""
     net = ww.approximate(formula, ww.Box(lo, hi), tol)
     assert net.certificate is not None
-    (head,), claim = net.network.heads, net.certificate.layers[0]
+    (head,), claim = net.network.heads, net.certificate.claim.leaf
     assert isinstance(claim, VectorLeaf)
     scales = np.diag(head.W_Q)[:2]
     keys, values = net.network.registers @ head.W_K, (net.network.registers @ head.W_V)[:, 0]
@@ -105,7 +105,7 @@ def built(
     """The passes once, the last of them in a loop if it runs several times. All inputs but x are at most 1 in size."""
     tables = [table for _, own in summands for table in own]
     claims = tuple(summand for summand, _ in summands)
-    prompted = Prompted(D, own_values, answer if passes else "gradients", claims, passes, clock)  # type: ignore[arg-type]
+    prompted = PromptClaim(D, own_values, answer if passes else "gradients", claims, passes, clock)  # type: ignore[arg-type]
     layers = None
     if times > 1:
         layout = layout_of(D, passes)
@@ -114,7 +114,7 @@ def built(
     network = prompted_network(N, D, tables, passes, layers, prompted.answer, own_values, dtype, clock)
     hi = np.where([name.startswith("x") for name in network.inputs], largest_x, 1.0)
     lo = np.where([name.startswith("tau") for name in network.inputs], 0.0, -hi)
-    return certify_prompted(network, prompted, ww.Box(lo, hi))
+    return certify(network, prompted, ww.Box(lo, hi))
 
 
 @cache
@@ -166,9 +166,14 @@ def prompts(net: AttentionNetwork, count: int, seed: int) -> torch.Tensor:
     kind = rng.integers(0, 4, (count, 1, 1))
     mixed = np.where(rng.random(shape) < 0.5, corners, inside)
     x = np.select([kind == 0, kind == 1, kind == 2], [corners, inside, mixed], small)
-    if net.certificate.prompted is not None and not net.certificate.prompted.has("threshold"):
+    if not _prompt(net.certificate).has("threshold"):
         x = np.where(rng.random((count, 1, 1)) < 0.1, 0.0, x)
     return torch.tensor(x).to(DTYPES[net.network.dtype])
+
+
+def _prompt(certificate: ww.Certificate) -> PromptClaim:
+    assert isinstance(certificate.claim, PromptClaim)
+    return certificate.claim
 
 
 Held = dict[str, list[list[float]]]
@@ -181,8 +186,7 @@ def errors(net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False)
     """
     certificate = net.certificate
     assert certificate is not None
-    assert certificate.prompted is not None
-    claim, groups = certificate.prompted, _by_name(net.network.embed.coordinates)
+    claim, groups = _prompt(certificate), _by_name(net.network.embed.coordinates)
     run = _bare(net)
     both = zip(net.network.layers, run.layers, strict=True)
     layers = [pair for layer, module in both for pair in _opened(layer, module)]
@@ -226,8 +230,7 @@ def _by_name(names: tuple[str, ...]) -> dict[str, list[int]]:
 
 def _claimed(certificate: ww.Certificate, held: Held) -> bool:
     """Whether the states lie in the domain and the arguments where the claims are about them."""
-    claim = certificate.prompted
-    assert claim is not None
+    claim = _prompt(certificate)
     inputs = ["x", *(["u"] if claim.own_values else []), "y", "w", *(["p"] if claim.states == 2 else [])]
     inputs += ["tau"] if claim.has("threshold") else []
     for i in range(N):

@@ -15,7 +15,7 @@ import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
 from weightwright.network import Linear
 from weightwright.network.costs import cost
-from weightwright.report.facts.fact_tables import certificate_facts, value_facts
+from weightwright.report.facts.network_facts import certificate_facts, value_facts
 from weightwright.runtime import AttentionNetwork, interpret
 from weightwright.runtime.module import load
 from weightwright.theorems.grids.bumps import bumps, counts_bumps
@@ -69,7 +69,7 @@ def made(make: Make, setting: dict[str, float]) -> AttentionNetwork:
 
 def cell_and_core(net: AttentionNetwork, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The cell of every input, and whether the input is certainly in its core."""
-    claim = net.certificate.grid
+    claim = net.certificate.claim
     flat = X.reshape(len(X), -1)
     k = np.clip(np.floor((flat / claim.B + 1) / 2 * claim.g), 0, claim.g - 1).astype(int)
     v = np.ravel_multi_index(tuple(k.T), (claim.g,) * k.shape[1])
@@ -81,7 +81,7 @@ def cell_and_core(net: AttentionNetwork, X: np.ndarray) -> tuple[np.ndarray, np.
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_input_is_worse_than_the_pointwise_bounds(make: Make, setting: dict[str, float]) -> None:
     net = made(make, setting)
-    claim, about = net.certificate.grid, net.about
+    claim, about = net.certificate.claim, net.about
     assert net.certificate.status == "PROVEN"
     X = about.probes(np.random.default_rng(1), 600)
     errors = np.abs(run(net, X) - about.reference(X).reshape(len(X), -1))
@@ -153,7 +153,7 @@ def test_the_rates_over_the_whole_range(make: Make) -> None:
 def test_the_exceptional_volume(setting: dict[str, float]) -> None:
     """(2B)^N (1 - (1-delta)^N), exactly; the printed B^N (...) is far from the share of inputs outside of all cores."""
     net = made(bumps, setting)
-    claim, N = net.certificate.grid, int(setting["n"] * setting["d"])
+    claim, N = net.certificate.claim, int(setting["n"] * setting["d"])
     exact = (2 * Fraction(claim.B)) ** N * (1 - (1 - Fraction(claim.delta)) ** N)
     assert exact <= Fraction(claim.exceptional) <= exact * (1 + Fraction(1, 10**8))
     X = np.random.default_rng(5).uniform(-claim.B, claim.B, (20_000, claim.tokens, claim.features))
@@ -166,7 +166,7 @@ def test_the_exceptional_volume(setting: dict[str, float]) -> None:
 
 def layer_one(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:
     """(count, G): the bumps, as the second layer or the softmax gets them."""
-    grid = net.certificate.grid
+    grid = net.certificate.claim
     with torch.no_grad():
         bumped = net.layers[1](net.layers[0](net.embed(torch.tensor(X))))
     start = 0 if grid.kind == "softmax" else grid.features + grid.tokens + 3
@@ -177,7 +177,7 @@ def layer_one(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:
 def test_the_bump_heads_compute_the_bumps(n: int, d: int) -> None:
     """Lemma G.14, whose statement is missing: the sum over tokens of truncated linear models, each with its shift."""
     net = sequence_to_scalar_softmax("x0", n, d, g=2, delta=0.4)
-    claim, N = net.certificate.grid, n * d
+    claim, N = net.certificate.claim, n * d
     X = net.about.probes(np.random.default_rng(6), 200)
     points = Grid(n, d, 2, 0.4, 1.0).points()
     away = 2 * (X[:, None] - points[None])  # (count, G, n, d)
@@ -456,7 +456,7 @@ def test_parameters_of_the_heads_that_are_refused(make: Make) -> None:
     with pytest.raises(ValueError, match="beta must be a power of two"):
         make(f, 2, 1, g=3, beta=30.0)
     weak = make(f, 2, 1, g=3, beta=4.0)  # a softmax that leaks; the bound says so
-    assert weak.certificate.grid.leakage > 0.05
+    assert weak.certificate.claim.leakage > 0.05
     assert weak.about.bounds["core"] > make(f, 2, 1, g=3).about.bounds["core"]
     assert isinstance(weak.network.layers[1], Linear)
 

@@ -146,7 +146,7 @@ def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
     write(path, net.network, net.certificate)
     assert ww.check(path).status == "PROVEN"
     said = net.certificate
-    (summand,) = said.prompted.summands
+    (summand,) = said.claim.summands
     for part, terms in (
         (
             "the tables",
@@ -158,7 +158,7 @@ def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
         whole = dataclasses.replace(said.terms, approximation=0.99 * said.terms.approximation)
         forged = dataclasses.replace(
             said,
-            prompted=dataclasses.replace(said.prompted, summands=(claim,)),
+            claim=dataclasses.replace(said.claim, summands=(claim,)),
             terms=said.terms if part == "the tables" else whole,
             bound=said.bound,
         )

@@ -14,7 +14,7 @@ from support.ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outpu
 from torch import nn
 
 from weightwright.box import Box
-from weightwright.checker.composite.relu_formulas import agree_target
+from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.errors import (
     BudgetError,
@@ -55,7 +55,7 @@ def test_piecewise_linear_formulas_are_exact(seed: int) -> None:
     formulas = [random_kinked(rng, N) for _ in range(int(rng.integers(1, 4)))]
     ridge, claim = piecewise_linear(formulas, N)
     assert (claim.rule, claim.error) == ("exact", 0.0)
-    agree_target(ridge, claim, -np.ones(N), np.ones(N))
+    agree_formulas(ridge, claim, -np.ones(N), np.ones(N))
     for _ in range(40):
         x = [Fraction(int(rng.integers(-400, 401)), int(rng.integers(1, 60))) for _ in range(N)]
         assert outputs(ridge, x) == [exactly(formula, x) for formula in formulas]
@@ -80,7 +80,7 @@ def test_piecewise_linear_formulas_are_exact(seed: int) -> None:
 def test_equal_kinks_are_one_unit(formulas: list[str], N: int, units: int) -> None:
     ridge, claim = piecewise_linear(formulas, N)
     assert len(ridge.profiles) == units
-    agree_target(ridge, claim, -np.ones(N), np.ones(N))
+    agree_formulas(ridge, claim, -np.ones(N), np.ones(N))
     for x in product((Fraction(-3), Fraction(-5, 4), Fraction(0), Fraction(1, 3), Fraction(7, 2)), repeat=N):
         assert outputs(ridge, list(x)) == [exactly(formula, list(x)) for formula in formulas]
 
@@ -88,7 +88,7 @@ def test_equal_kinks_are_one_unit(formulas: list[str], N: int, units: int) -> No
 def test_traced_functions_are_read() -> None:
     ridge, claim = piecewise_linear([lambda a, b: torch.maximum(a, b) * 0.1], 2)
     assert claim.error == 0.0
-    agree_target(ridge, claim, -np.ones(2), np.ones(2))
+    agree_formulas(ridge, claim, -np.ones(2), np.ones(2))
     assert outputs(ridge, [Fraction(2), Fraction(3)]) == [3 * Fraction(0.1)]
 
 
@@ -99,13 +99,13 @@ def test_coefficients_that_are_no_floats_are_rounded_on_a_domain(formula: str) -
     domain = Box([-1.0, -3.0], [2.0, 1.0])
     ridge, claim = piecewise_linear([formula], 2, domain)
     assert 0 < claim.error < 1e-15
-    agree_target(ridge, claim, domain.lo, domain.hi)
+    agree_formulas(ridge, claim, domain.lo, domain.hi)
     rng = np.random.default_rng(5)
     for point in [*product((-1.0, 2.0), (-3.0, 1.0)), *rng.uniform(domain.lo, domain.hi, (200, 2)).tolist()]:
         x = [Fraction(c) for c in point]
         assert abs(outputs(ridge, x)[0] - exactly(formula, x)) <= Fraction(claim.error)
     with pytest.raises(CertificateError):
-        agree_target(ridge, dataclasses.replace(claim, error=claim.error / 64), domain.lo, domain.hi)
+        agree_formulas(ridge, dataclasses.replace(claim, error=claim.error / 64), domain.lo, domain.hi)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_smooth_formulas_stay_within_the_claim(name: str) -> None:
     formulas, _, _, tol, most = SMOOTH[name]
     assert claim.error <= tol
     assert len(ridge.profiles) <= most
-    agree_target(ridge, claim, lo, hi)
+    agree_formulas(ridge, claim, lo, hi)
     error = measured(ridge, formulas, points(ridge, lo, hi, 1, 50_000))
     assert error <= claim.error
     assert claim.error <= 3 * error + 1e-9  # and the claim is worth something
@@ -175,17 +175,17 @@ def test_a_soft_maximum_of_four_numbers() -> None:
     ridge, claim = plane_waves([SOFT_MAXIMUM], lo, hi, 8e-3)
     assert claim.error <= 8e-3
     assert len(ridge.profiles) <= 300
-    agree_target(ridge, claim, lo, hi)
+    agree_formulas(ridge, claim, lo, hi)
     assert measured(ridge, [SOFT_MAXIMUM], points(ridge, lo, hi, 2, 40_000)) <= claim.error
     with pytest.raises(CertificateError):
-        agree_target(ridge, dataclasses.replace(claim, error=0.4 * claim.error), lo, hi)
+        agree_formulas(ridge, dataclasses.replace(claim, error=0.4 * claim.error), lo, hi)
 
 
 def test_a_claim_survives_storage() -> None:
     for ridge, claim, lo, hi in (built("product"), (*piecewise_linear(["abs(x0)"], 1), -np.ones(1), np.ones(1))):
         kinds = {"Ridge": RidgeFunctions, "TargetClaim": FormulasClaim}
         back = [decode(*encode(one), kinds, type(one)) for one in (ridge, claim)]
-        agree_target(*back, lo, hi)
+        agree_formulas(*back, lo, hi)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

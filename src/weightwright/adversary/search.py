@@ -11,6 +11,10 @@ from collections.abc import Callable
 from weightwright.adversary.points import search_points
 from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.certificate import SideBySideClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -25,19 +29,20 @@ def search(
     formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
     one pass is searched, also with states that differ from token to token.
     """
-    if net.certificate is not None and net.certificate.composite is not None:
+    against = None if net.certificate is None else net.certificate.against
+    if isinstance(against, Composite | LoopClaim):
         if reference is not None:
             raise ValueError("reference does nothing for a network whose certificate has its target")
-        if net.certificate.one_pass is not None:
-            return search_one_pass(net, net.certificate.composite, net.certificate.one_pass, seconds, seed)
-        return search_sequences(net, net.certificate.composite, seconds, seed)
-    if net.certificate is not None and net.certificate.grid is not None:
+        if isinstance(against, LoopClaim):
+            return search_one_pass(net, against, seconds, seed)
+        return search_sequences(net, against, seconds, seed)
+    if isinstance(against, GridClaim):
         raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")
-    if net.certificate is not None and net.certificate.prompted is not None:
+    if isinstance(against, PromptClaim):
         raise WeightwrightError(
             "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
             " run of `weightwright.incontext` compares every state with the exact algorithm"
         )
-    if net.certificate is not None and net.certificate.parts:
+    if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")
     return search_points(net, seconds, seed, reference=reference)

@@ -23,7 +23,7 @@ from weightwright.adversary.worst import Worst
 from weightwright.checker.composite.declared import Affine, Declared
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import OnePass
+from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import series, series_along, working_precision
 from weightwright.enclosures.intervals.jets import values, values_at
@@ -213,15 +213,15 @@ def _largest_errors(
     return found
 
 
-def search_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass, seconds: float, seed: int) -> Worst:
+def search_one_pass(net: AttentionNetwork, claim: LoopClaim, seconds: float, seed: int) -> Worst:
     """The worst input of one pass that can be found in about `seconds` seconds."""
-    return search_sequences(first_token_of_one_pass(net, composite, claim), composite, seconds, seed, first=True)
+    return search_sequences(first_token_of_one_pass(net, claim), claim.composite, seconds, seed, first=True)
 
 
-def first_token_of_one_pass(net: AttentionNetwork, composite: Composite, claim: OnePass) -> AttentionNetwork:
+def first_token_of_one_pass(net: AttentionNetwork, claim: LoopClaim) -> AttentionNetwork:
     """The network of one pass, (..., n, features + states) -> (..., 1, states)."""
     assert net.certificate is not None
-    one = one_pass(net.network, claim, composite)
+    one = one_pass(net.network, claim)
     first = np.eye(1, one.tokens)
     read = dataclasses.replace(one.read, terms=(Term(one.read.terms[0].A, first),))
-    return AttentionNetwork(dataclasses.replace(one, read=read), about_one_pass(net.certificate, composite))
+    return AttentionNetwork(dataclasses.replace(one, read=read), about_one_pass(net.certificate, claim))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
 from weightwright.adversary.search import search
 from weightwright.approximation.opaque import Opaque
 from weightwright.box import Box
-from weightwright.claims.certificate import Certificate, Measured, measured_certificate
+from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.errors import ToleranceError
 from weightwright.network import Network
@@ -35,12 +34,14 @@ def measure(network: Network, target: str | Opaque, domain: Box, zones: Floats) 
     how = HOW.format(FORMULA if opaque is None else FUNCTION)
     kernel = "dot" if all(head.window is None for head in network.heads) else "anchor"
 
-    def said(measured: Measured) -> Certificate:
-        said = measured_certificate(name, domain, network.dtype, kernel, network_digest(network), measured)
-        return replace(said, dead_zones=tuple((float(lo), float(hi)) for lo, hi in zones))
+    left_out = tuple((float(lo), float(hi)) for lo, hi in zones)
 
-    worst = search(AttentionNetwork(network, said(Measured(math.inf, 0, how))), SECONDS, reference=opaque)
-    return said(Measured(worst.error, worst.inputs, how))
+    def said(error: float, inputs: int) -> Certificate:
+        claim = MeasuredClaim(error, inputs, how, dead_zones=left_out)
+        return measured_certificate(claim, name, domain, network.dtype, kernel, network_digest(network))
+
+    worst = search(AttentionNetwork(network, said(math.inf, 0)), SECONDS, reference=opaque)
+    return said(worst.error, worst.inputs)
 
 
 def first_measured(

@@ -16,6 +16,7 @@ from weightwright.approximation.kinks_on_registers import OneSided
 from weightwright.approximation.task import AIMS, SAMPLES, Task
 from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, rounded_up
 from weightwright.claims.files import network_digest
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.errors import ToleranceError
@@ -66,18 +67,18 @@ class Proposal:
         """What is claimed about the network of one layer, unchecked."""
         task = self.task
         kernel = "anchor" if self.design.tables[0].window is not None else "dot"
+        zones = tuple((float(lo), float(hi)) for lo, hi in self.zones)
+        claim = OneLayerClaim(self.leaf, zones) if task.samples is None else SampledClaim(self.leaf, task.samples)
         return Certificate(
+            claim,
             task.text,
             task.box,
             task.dtype,
             kernel,
             self.bound,
             self.terms,
-            (self.leaf,),
             network_digest(network),
             assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ()),
-            dead_zones=tuple((float(lo), float(hi)) for lo, hi in self.zones),
-            samples=task.samples,
         )
 
 

@@ -25,6 +25,7 @@ from weightwright.claims.certificate import (
     vector_formula,
 )
 from weightwright.claims.files import network_digest
+from weightwright.claims.leaf import VectorLayerClaim
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values_at
 from weightwright.enclosures.intervals.polynomials import monomials
@@ -243,13 +244,13 @@ class VectorProposal:
         """What is claimed about it, unchecked."""
         asked = self.task.asked
         return Certificate(
+            VectorLayerClaim(self.leaf),
             self.task.text,
             asked.box,
             asked.dtype,
             "dot",
             self.bound,
             self.terms,
-            (self.leaf,),
             network_digest(network),
             assumptions(asked.dtype, "dot"),
         )

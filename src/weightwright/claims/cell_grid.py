@@ -19,7 +19,8 @@ Kind = Literal["bumps", "lookup", "softmax"]
 
 @dataclass(frozen=True, eq=False)
 class GridClaim(Frozen):
-    """For every cell: how far its stored values are from the formulas on its core, and the network on its shell.
+    """The bound is on the L_p norm of the error: (integral over the domain of the sum over the outputs of
+    |network(x) - formula(x)|^p)^(1/p), the network being run on x rounded to the dtype; p is `norm`.
 
     For every real x of the domain, rounded to the dtype and run: the k-th output is within
     core[k, v] + leakage + rounding of formula k where x is in the core of cell v, and within
@@ -41,6 +42,7 @@ class GridClaim(Frozen):
     leakage: float
     rounding: float
     exceptional: float  # the volume of all shells together, at most
+    norm: float  # p of the L_p norm that the certificate's bound is in
     head: Leaf | None = None  # what a bump head computes of its query: clip(s, 0, 1); none for "bumps"
     lipschitz: float | None = None  # of functions that are no formulas, in the infinity norm, as the caller states
     accuracy: float = 0.0  # how far their stored values may be off at the grid points

@@ -1,8 +1,7 @@
-"""What a certificate says, as data. Nothing is computed here.
+"""What a certificate says, as data: one claim about one network. Nothing is computed here.
 
-A layer's claim is a leaf: *for every number s of the dtype in [lo, hi], the heads of this layer, run by this kernel,
-add up to F(s) within approximation + leakage + rounding.* The certificate composes the leaves to a claim
-about the whole network and its formula.
+Claims stand on leaves: *for every number s of the dtype in [lo, hi], the heads of this layer, run by this kernel, add
+up to F(s) within approximation + leakage + rounding.* A claim composes its leaves to the network and its formula.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from typing import Literal
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.leaf import Leaf as Leaf
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
-from weightwright.claims.prompt import OnePass, Prompted
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
 
@@ -47,52 +47,16 @@ MAX_TOKENS = 2**20
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The largest error that a search found: no bound, whatever was searched."""
+class MeasuredClaim:
+    """Nothing is claimed. A search found this error and no larger one: no bound, whatever was searched."""
 
     error: float
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
     reason: str = ""  # why there is no proof
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """`bound` is an upper bound on |network(x) - formula(x)| for every x of the dtype in the domain.
-
-    With a finite norm p it bounds the L_p norm over the domain instead: (integral of the sum over the outputs of
-    |network(x) - formula(x)|^p)^(1/p), the network being run on x rounded to the dtype.
-    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
-    checking; MEASURED where nothing is claimed: no layer has a claim, the bound is infinite, `measured` says what was
-    found.
-    """
-
-    formula: str  # in x
-    domain: Box
-    dtype: str
-    kernel: str
-    bound: float
-    terms: Terms
-    layers: tuple[Leaf | VectorLeaf, ...]
-    network: str  # digest of the network that this is about
-    assumptions: tuple[str, ...]
-    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
-    samples: Samples | None = None  # of a function that is no formula; then `formula` is only its name
-    composite: Composite | None = None  # of a network of several layers, tokens or outputs; then `layers` is empty
-    grid: GridClaim | None = None  # of a network that looks values up on a grid; then `layers` is empty
-    norm: float = math.inf  # p of the L_p norm that the bound is in
-    prompted: Prompted | None = None  # of a network that runs an algorithm on its prompt; then `layers` is empty
-    parts: tuple[
-        SideNetwork, ...
-    ] = ()  # of a network that is several side by side, one for each output; no `layers` then
-    one_pass: OnePass | None = None  # of a network that runs a rule in a loop; then `composite` is about one pass
-    measured: Measured | None = None
-    status: Status = field(default="UNCHECKED", compare=False)
-
-    def __repr__(self) -> str:
-        if self.measured is not None:
-            return f"Certificate({self.status}, {self.formula}, largest error found {self.measured.error:.3g})"
-        return f"Certificate({self.status}, {self.formula}, bound {bound_in_words(self)})"
+    against: Composite | LoopClaim | None = None  # what was searched against, where it is no formula of one layer
+    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing was searched
+    norm: float = math.inf  # p of the L_p norm that the error is in
 
 
 @dataclass(frozen=True)
@@ -109,27 +73,100 @@ class SideNetwork:
     heads: int
 
 
+@dataclass(frozen=True)
+class SideBySideClaim:
+    """A network of one layer is several side by side, one for each output, each as its own certificate says."""
+
+    parts: tuple[SideNetwork, ...]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is claimed, and about which network: `bound` is an upper bound on |network(x) - formula(x)| for every x of
+    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`).
+
+    claim: one of the kinds of `Claim`; what the proof stands on. The checker has one rule for each kind.
+    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
+    checking; MEASURED where nothing is claimed: the claim is a `MeasuredClaim`, the bound is infinite.
+    """
+
+    claim: Claim
+    formula: str  # what is computed: a formula in x, or words
+    domain: Box
+    dtype: str
+    kernel: str
+    bound: float
+    terms: Terms
+    network: str  # digest of the network that this is about
+    assumptions: tuple[str, ...]
+    status: Status = field(default="UNCHECKED", compare=False)
+
+    def __repr__(self) -> str:
+        if self.measured is not None:
+            return f"Certificate({self.status}, {self.formula}, largest error found {self.measured.error:.3g})"
+        return f"Certificate({self.status}, {self.formula}, bound {bound_in_words(self)})"
+
+    @property
+    def measured(self) -> MeasuredClaim | None:
+        """What a search found, where nothing is claimed."""
+        return self.claim if isinstance(self.claim, MeasuredClaim) else None
+
+    @property
+    def norm(self) -> float:
+        """p of the L_p norm that the bound, or the error that was measured, is in."""
+        return self.claim.norm if isinstance(self.claim, GridClaim | MeasuredClaim) else math.inf
+
+    @property
+    def dead_zones(self) -> tuple[tuple[float, float], ...]:
+        """Open intervals of x where nothing is claimed."""
+        return self.claim.dead_zones if isinstance(self.claim, OneLayerClaim | MeasuredClaim) else ()
+
+    @property
+    def against(self) -> Claim | None:
+        """The claim, or what a network whose error was measured was searched against."""
+        return self.claim.against if isinstance(self.claim, MeasuredClaim) else self.claim
+
+    @property
+    def composite(self) -> Composite | None:
+        """What is declared of several layers, tokens or outputs, also of one pass of a loop; else None."""
+        claim = self.against.composite if isinstance(self.against, LoopClaim) else self.against
+        return claim if isinstance(claim, Composite) else None
+
+
+#: The kinds of claim. The checker has a rule for each but the last, which claims nothing.
+Claim = (
+    OneLayerClaim
+    | SampledClaim
+    | VectorLayerClaim
+    | Composite
+    | LoopClaim
+    | GridClaim
+    | PromptClaim
+    | SideBySideClaim
+    | MeasuredClaim
+)
+
+
 def bound_in_words(certificate: Certificate) -> str:
     """The bound in few digits, and what it bounds.
 
     A bound in an L_p norm says nothing about a single input.
     """
-    if certificate.prompted is not None and certificate.prompted.passes:
+    claim = certificate.claim
+    if isinstance(claim, PromptClaim) and claim.passes:
         return f"{rounded_up(certificate.bound)} on every state after one pass, against the exact pass"
-    if certificate.one_pass is not None:
+    if isinstance(claim, LoopClaim):
         return f"{rounded_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{rounded_up(certificate.bound)} on {what}"
 
 
 def measured_certificate(
-    formula: str, domain: Box, dtype: str, kernel: str, network: str, measured: Measured
+    claim: MeasuredClaim, formula: str, domain: Box, dtype: str, kernel: str, network: str
 ) -> Certificate:
     """A certificate that claims nothing and says what was measured."""
     nothing = Terms(math.inf, math.inf, math.inf)
-    return Certificate(
-        formula, domain, dtype, kernel, math.inf, nothing, (), network, (), measured=measured, status="MEASURED"
-    )
+    return Certificate(claim, formula, domain, dtype, kernel, math.inf, nothing, network, (), "MEASURED")
 
 
 def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:

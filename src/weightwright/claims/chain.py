@@ -10,7 +10,7 @@ from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse, substitute
 
 
-def composed(graph: Graph, node: int, base: int) -> Expression:
+def compose_chain(graph: Graph, node: int, base: int) -> Expression:
     """Column `node` as a function of column `base`, which is x; FormulaError where it depends on anything else.
 
     A function replaces its x, a product is a product, and an affine column is the sum of its weights times its columns
@@ -20,7 +20,7 @@ def composed(graph: Graph, node: int, base: int) -> Expression:
     >>> from weightwright.claims.graph import Graph, Node
     >>> from weightwright.expressions import to_text
     >>> nodes = (Node("input"), Node("exp(x)", (0,)), Node("affine", (1, 0), [1, -0.5], [2]), Node("product", (1, 2)))
-    >>> to_text(composed(Graph("", nodes, (3,)), 3, 0))
+    >>> to_text(compose_chain(Graph("", nodes, (3,)), 3, 0))
     'exp(x)*(exp(x) + -0.5*x + 2)'
     """
     found: dict[int, Expression] = {base: Variable("x")}

@@ -18,22 +18,26 @@ from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Leaf, Measured, Samples, SideNetwork, Status, Terms, VectorLeaf
+from weightwright.claims.certificate import Certificate, MeasuredClaim, SideBySideClaim, SideNetwork, Status
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim, SoftmaxClaim
-from weightwright.claims.prompt import OnePass, Pass, Prompted, Summand
+from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
+from weightwright.claims.old_certificates import upgrade_certificate
+from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
 from weightwright.errors import AlteredFileError, FileFormatError
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, Arrays, decode, digest, encode
 
-FORMAT = 7
+FORMAT = 8
+#: The format before it, which is read too.
+OLD_FORMAT = 7
 _KEY = "weightwright"
-_LEAVES = (Leaf, Samples, Terms, VectorLeaf)
+_ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf)
 _COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (Fused, Graph, Node, ProductClaim, SoftmaxClaim)
-_PROMPTS = (OnePass, Pass, Prompted, Summand)
-_CLAIMS = (Box, Certificate, Measured, SideNetwork, *_LEAVES, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in _CLAIMS}
+_PROMPTS = (LoopClaim, Pass, PromptClaim, Summand)
+_WHOLE = (Box, Certificate, MeasuredClaim, SideBySideClaim, SideNetwork)
+_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)}
 
 
 def network_digest(network: Network) -> str:
@@ -69,13 +73,20 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
     if payload.get("certificate") is None:
         return network, None
-    certificate = decode(payload["certificate"], arrays, _CERTIFICATE_TYPES, Certificate)
-    if certificate.measured is not None:
-        claims_nothing = certificate.layers == () and certificate.bound == math.inf
-        if not (isinstance(certificate.measured, Measured) and claims_nothing):
-            raise FileFormatError(f"{path}: a certificate whose error was measured claims nothing else")
+    said = payload["certificate"]
+    said = upgrade_certificate(said) if payload["format"] == OLD_FORMAT else said
+    certificate = decode(said, arrays, _CERTIFICATE_TYPES, Certificate)
+    _claims_nothing_if_measured(path, certificate)
     status: Status = "UNCHECKED" if certificate.measured is None else "MEASURED"
     return network, dataclasses.replace(certificate, status=status)
+
+
+def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certificate) -> None:
+    found = certificate.measured
+    if found is not None and certificate.bound != math.inf:
+        raise FileFormatError(f"{path}: a certificate whose error was measured claims no bound")
+    if found is not None and not isinstance(found.error, float):
+        raise FileFormatError(f"{path}: the measured error {found.error!r} is no number")
 
 
 def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -90,8 +101,10 @@ def _contents(path: Path) -> tuple[dict[str, Any], Arrays]:
         version = payload["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: a safetensors file, but not one that weightwright wrote") from error
-    if version != FORMAT:
-        older = isinstance(version, int) and 1 <= version < FORMAT
+    if version not in (OLD_FORMAT, FORMAT):
+        older = isinstance(version, int) and 1 <= version < OLD_FORMAT
         do = "write it again with this version" if older else "upgrade it"
-        raise FileFormatError(f"{path}: format {version!r}, but this weightwright reads format {FORMAT}; {do}")
+        raise FileFormatError(
+            f"{path}: format {version!r}, but this weightwright reads formats {OLD_FORMAT} and {FORMAT}; {do}"
+        )
     return payload, arrays

@@ -93,12 +93,12 @@ class SoftmaxClaim:
 
 
 def square_units(graph: Graph, product: int, token: int) -> tuple[int, int]:
-    """What `PartClaim.units` calls the two squares of a product on a token."""
+    """What `TableClaim.units` calls the two squares of a product on a token."""
     n, K = graph.tokens or 1, len(graph.nodes)
     return (K + 2 * product) * n + token, (K + 2 * product + 1) * n + token
 
 
 def units(graph: Graph, node: int) -> Sequence[int]:
-    """What `PartClaim.units` calls a column, token by token."""
+    """What `TableClaim.units` calls a column, token by token."""
     n = graph.tokens or 1
     return range(node * n, (node + 1) * n)

@@ -1,4 +1,7 @@
-"""The leaves of a certificate: what is claimed about the heads of one layer. Nothing is computed here."""
+"""What is claimed about networks of one layer, and about the heads of one layer anywhere: a leaf.
+
+Nothing is computed here.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,10 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Leaf(Frozen):
-    """A leaf: the heads of layer `layer` add up to the formula of their common query s.
+    """The heads of layer `layer` add up to the formula of their common query s.
 
-    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). Where the
-    certificate has samples instead of a formula, the formula here is the same name, and polynomials through
-    neighbouring samples stand for it.
+    rule: "taylor" (boxes, Taylor models on each) or "nearest" (the two nearest anchors share the weight). In a
+    `SampledClaim` the formula is the function's name, and polynomials through neighbouring samples stand for it.
     lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
     """
 
@@ -63,7 +65,7 @@ class Samples(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class VectorLeaf(Frozen):
-    """A leaf of several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
+    """The same for several variables: the head computes the formula of its query (s0, s1) or (s0, s1, s2).
 
     lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.
     """
@@ -76,3 +78,29 @@ class VectorLeaf(Frozen):
     boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
     terms: Terms
     lipschitz: Floats  # (d,)
+
+
+@dataclass(frozen=True)
+class OneLayerClaim:
+    """A network of one layer computes the certificate's formula of one number x."""
+
+    leaf: Leaf
+    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
+
+
+@dataclass(frozen=True)
+class SampledClaim:
+    """A network of one layer computes a function of one number that is known by samples.
+
+    The certificate's formula is only its name.
+    """
+
+    leaf: Leaf
+    samples: Samples
+
+
+@dataclass(frozen=True)
+class VectorLayerClaim:
+    """A network of one layer computes the certificate's formula of two or three numbers x, y, z."""
+
+    leaf: VectorLeaf

@@ -1,9 +1,8 @@
 """What is claimed about networks that run an algorithm on the examples in their prompt, as data.
 
-A prompt has n tokens, one for each sample. A token holds x, u (x itself unless own values are given), y, the states w
-and perhaps p, and perhaps thresholds tau. A *pass* turns the states into new ones: docs/certificates.md, "In context".
-
-What is claimed about networks that run a rule again and again in a loop, as data. Nothing is computed here.
+`PromptClaim`: an algorithm of `incontext`. A prompt has n tokens, one for each sample. A token holds x, u (x itself
+unless own values are given), y, the states w and perhaps p, and perhaps thresholds tau. A *pass* turns the states into
+new ones: docs/certificates.md, "In context". `LoopClaim`: any compiled rule, again and again. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Literal
 import numpy as np
 
 from weightwright.claims.leaf import Leaf, VectorLeaf
-from weightwright.claims.target import Composite, in_words
+from weightwright.claims.target import Composite, composite_in_words
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
 
 @dataclass(frozen=True)
-class OnePass:
-    """The certificate's composite, whose target is a graph of columns, is about one pass of the network's loop.
+class LoopClaim:
+    """One pass of the network's loop is within the bound of the rule, `composite`, whose target is a graph of columns.
 
     A token holds `features` numbers of an example, then the `states` numbers of the state, of which every token holds
     a copy. A pass turns the state into the graph's outputs on the first token; the examples stay as they are.
@@ -29,11 +28,12 @@ class OnePass:
 
     features: int
     states: int
+    composite: Composite
 
 
-def one_pass_in_words(composite: Composite) -> str:
+def loop_in_words(claim: LoopClaim) -> str:
     """What the bound is about, in one line."""
-    return f"one pass of {in_words(composite)}"
+    return f"one pass of {composite_in_words(claim.composite)}"
 
 
 #: What a bound on one pass takes for granted about the prompt and the passes before.
@@ -81,7 +81,7 @@ class Summand(Frozen):
 
 
 @dataclass(frozen=True)
-class Prompted:
+class PromptClaim:
     """Every pass is within the bound of the exact one; without passes the answer f u of every token is.
 
     passes: as they stand in the layers, those of a loop once. clock: what it starts with.
@@ -102,13 +102,13 @@ class Prompted:
         return any(step.middle == middle for step in self.passes)
 
 
-def prompted_in_words(prompted: Prompted) -> str:
+def prompt_in_words(claim: PromptClaim) -> str:
     """What the network computes, in one line."""
-    f = " + ".join(f"({summand.formula}){_where(summand)}" for summand in prompted.summands)
-    value = "u_i" if prompted.own_values else "x_i"
-    if not prompted.passes:
+    f = " + ".join(f"({summand.formula}){_where(summand)}" for summand in claim.summands)
+    value = "u_i" if claim.own_values else "x_i"
+    if not claim.passes:
         return f"f {value} for every sample i, f = {f}"
-    kinds = "; ".join(dict.fromkeys(_step(step) for step in prompted.passes))
+    kinds = "; ".join(dict.fromkeys(_step(step) for step in claim.passes))
     return f"one pass with z = alpha w - sum of f {value} over all samples i, f = {f}: {kinds}"
 
 

@@ -100,10 +100,12 @@ class FormulasClaim(Frozen):
 
 @dataclass(frozen=True)
 class Composite:
-    """A target, which heads compute which of its units, and the formulas that it stands for, if any.
+    """A network of several layers, tokens or outputs computes this target: the certificate's formula in words.
+
+    parts, gates, products, softmaxes: which heads compute which of its units. formulas: what the target stands for.
 
     Heads that no claim names have constant scores and mix tokens, or pick one key on the whole domain.
-    With a graph a unit is a column on a token: see `graphs.units`, `graphs.square_units`.
+    With a graph a unit is a column on a token: see `graph.units`, `graph.square_units`.
     splits: where ranges of columns are found part by part, the number of equal parts along each input of a token.
     """
 
@@ -116,11 +118,21 @@ class Composite:
     softmaxes: tuple[SoftmaxClaim, ...] = ()
     splits: tuple[int, ...] = ()
 
+    @property
+    def zones(self) -> tuple[tuple[float, float], ...]:
+        """The dead zones of arguments, each once."""
+        return tuple(dict.fromkeys((float(lo), float(hi)) for part in self.parts for lo, hi in part.zones))
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What is left out, in words."""
+        said = "nothing is claimed where the argument of a unit lies between"
+        return tuple(f"{said} {lo!r} and {hi!r}" for lo, hi in self.zones)
+
     def __repr__(self) -> str:
-        return f"Composite({in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
+        return f"Composite({composite_in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
 
 
-def in_words(composite: Composite) -> str:
+def composite_in_words(composite: Composite) -> str:
     """What the network computes: the formulas, or what kind of target there is."""
     if composite.formulas is not None:
         return ", ".join(composite.formulas.formulas)
@@ -132,9 +144,3 @@ def in_words(composite: Composite) -> str:
     kinds = ", ".join(f"{target.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(target.profiles))
     units = f"{len(target.profiles)} units ({kinds})" if kinds else "no unit"
     return f"{len(target.constants)} outputs affine in the inputs and {units}"
-
-
-def assumed(composite: Composite) -> tuple[str, ...]:
-    """What is left out, in words: every certificate with dead zones says so."""
-    zones = dict.fromkeys((float(lo), float(hi)) for part in composite.parts for lo, hi in part.zones)
-    return tuple(f"nothing is claimed where the argument of a unit lies between {lo!r} and {hi!r}" for lo, hi in zones)

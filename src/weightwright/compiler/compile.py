@@ -18,7 +18,7 @@ from weightwright.approximation.proposals import Kernel
 from weightwright.approximation.several import Proof
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.chain import composed
+from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import INPUT, Graph
 from weightwright.compiler.attempts import certify_graph
 from weightwright.compiler.from_values import build_from_values
@@ -104,7 +104,7 @@ def _one_window(graph: Graph, asked: Request) -> AttentionNetwork:
     try:
         if len(graph.outputs) != 1 or len(inputs) != 1 or asked.box.lo.shape != (1,):
             raise FormulaError(f"it has {len(inputs)} inputs and {len(graph.outputs)} outputs")
-        formula = to_text(composed(graph, graph.outputs[0], inputs[0]))
+        formula = to_text(compose_chain(graph, graph.outputs[0], inputs[0]))
     except FormulaError as error:
         raise ValueError(
             f"kernel='anchor' is for one function of one number, and {graph.name} is none ({error}): use kernel='dot'"

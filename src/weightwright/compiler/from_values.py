@@ -49,5 +49,5 @@ def build_from_values(asked: Request, why: FormulaError | UnsupportedOperation) 
     said = net.certificate
     if said is not None and said.measured is not None:
         reason = f"built from values of the function{_UNTRACED if isinstance(why, UnsupportedOperation) else ''}: {why}"
-        net.certificate = replace(said, measured=replace(said.measured, reason=reason))
+        net.certificate = replace(said, claim=replace(said.measured, reason=reason))
     return net

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from weightwright.adversary.search import search
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.certificate import Measured, measured_certificate
+from weightwright.claims.certificate import MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
 from weightwright.claims.target import Composite
@@ -74,12 +73,11 @@ def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> Attentio
     """The network with a certificate that says the largest error that was found, against the graph."""
     network = lowered.network
     claims = lowered.composite if lowered.composite.target is graph else Composite(graph, ())
-    net = AttentionNetwork(network)
+    net, digest = AttentionNetwork(network), network_digest(network)
 
     def said(error: float, inputs: int) -> None:
-        measured = Measured(error, inputs, MEASURED_HOW, reason)
-        plain = measured_certificate(graph.name, box, network.dtype, "dot", network_digest(network), measured)
-        net.certificate = replace(plain, composite=claims)
+        claim = MeasuredClaim(error, inputs, MEASURED_HOW, reason, claims)
+        net.certificate = measured_certificate(claim, graph.name, box, network.dtype, "dot", digest)
 
     said(math.inf, 0)
     worst = search(net, SECONDS)

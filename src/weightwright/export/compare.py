@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
@@ -36,7 +37,7 @@ def _unwatched(net: AttentionNetwork) -> Iterator[None]:
     """Random examples may lead a rule's state out of its box: nothing is proven there, but both still compute the
     same."""
     usual = net.on_domain
-    if net.certificate is not None and net.certificate.one_pass is not None:
+    if net.certificate is not None and isinstance(net.certificate.against, LoopClaim):
         net.on_domain = "ignore"
     try:
         yield
@@ -67,7 +68,7 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
 def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     """Nearer to the middle of the domain, until an algorithm that runs on x stays where its network was built for."""
     said = net.certificate
-    if said is None or said.prompted is None:
+    if said is None or not isinstance(said.claim, PromptClaim):
         return x
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):

@@ -6,16 +6,8 @@ Nothing is computed here that a certificate does not already say.
 from weightwright.export.figures import check_plottable
 from weightwright.report.drawing.draw import draw_network
 from weightwright.report.facts.compiled import compilation_facts
-from weightwright.report.facts.fact_tables import (
-    approximation_facts,
-    certificate_facts,
-    network_facts,
-    printable,
-    table,
-    to_json,
-    value_facts,
-    value_lines,
-)
+from weightwright.report.facts.fact_tables import printable, table, to_json, value_lines
+from weightwright.report.facts.network_facts import approximation_facts, certificate_facts, network_facts, value_facts
 from weightwright.report.plot import plot_network
 
 __all__ = [

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
 from weightwright.claims.files import read, write
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.network import Attention, Cost, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
 from weightwright.runtime.sparse_maps import Picked, SparseMap, picks
@@ -57,10 +59,10 @@ class AttentionNetwork(nn.Module):
         if certificate is not None and _runs_passes(certificate):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
-            if certificate.prompted is not None:
-                watch(self, certificate.prompted)
-            if certificate.one_pass is not None:
-                watch_passes(self, certificate.one_pass)
+            if isinstance(certificate.against, PromptClaim):
+                watch(self, certificate.against)
+            elif isinstance(certificate.against, LoopClaim):
+                watch_passes(self, certificate.against)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -150,19 +152,19 @@ class AttentionNetwork(nn.Module):
         return f"{type(self).__name__}({self.extra_repr()})"
 
     def extra_repr(self) -> str:
-        claim = self.certificate
-        if claim is None:
+        said = self.certificate
+        if said is None:
             return "no certificate"
-        found = claim.measured
-        plain = claim.norm == math.inf and claim.one_pass is None
-        said = rounded_up(claim.bound) if plain else bound_in_words(claim)
-        error = f"bound {said}" if found is None else f"largest error found {found.error:.3g}"
-        zones = f", {len(claim.dead_zones)} dead zones" if claim.dead_zones else ""
-        return f"{claim.formula}, {error}{zones}, {claim.status}"
+        found = said.measured
+        plain = not isinstance(said.claim, GridClaim | LoopClaim)
+        bound = rounded_up(said.bound) if plain else bound_in_words(said)
+        error = f"bound {bound}" if found is None else f"largest error found {found.error:.3g}"
+        zones = f", {len(said.dead_zones)} dead zones" if said.dead_zones else ""
+        return f"{said.formula}, {error}{zones}, {said.status}"
 
 
 def _runs_passes(certificate: Certificate) -> bool:
-    return certificate.prompted is not None or certificate.one_pass is not None
+    return isinstance(certificate.against, PromptClaim | LoopClaim)
 
 
 def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.leaf import VectorLeaf
-from weightwright.claims.prompt import OnePass, Prompted, Summand, argument_in_words
+from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
 from weightwright.errors import DomainError
 from weightwright.network import Layer, Linear, Loop, Network
 from weightwright.numbers import Floats
@@ -86,9 +86,9 @@ def all_states(net: Running, prompt: Tensor) -> Floats:
     return np.stack([state.double().numpy() for state in found])
 
 
-def watch(net: Running, prompted: Prompted) -> None:
+def watch(net: Running, claim: PromptClaim) -> None:
     """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
-    owners = [summand for summand in prompted.summands for _ in range(summand.tables)]
+    owners = [summand for summand in claim.summands for _ in range(summand.tables)]
     layers = flat(net.network.layers, net.layers)
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     for number, module in enumerate(spreads):
@@ -248,8 +248,8 @@ class _Watch:
 def passes(net: Running, prompt: Tensor) -> Floats:
     """The states, (passes + 1, ..., n, states): the prompt's, then those that every pass ends with."""
     assert net.certificate is not None
-    assert net.certificate.one_pass is not None
-    start = net.certificate.one_pass.features
+    assert isinstance(net.certificate.against, LoopClaim)
+    start = net.certificate.against.features
     found = [prompt[..., start:]]
     hook = _end_of_pass(net).register_forward_hook(lambda _, __, X: found.append(X[..., start:]))
     try:
@@ -260,7 +260,7 @@ def passes(net: Running, prompt: Tensor) -> Floats:
     return np.stack([state.double().cpu().numpy() for state in found])
 
 
-def watch_passes(net: Running, claim: OnePass) -> None:
+def watch_passes(net: Running, claim: LoopClaim) -> None:
     """Look at what every pass begins with: DomainError where a state has left the domain."""
     only = net.network.layers[0] if len(net.network.layers) == 1 else None
     if isinstance(only, Loop) and len(only.layers) >= 2:  # no check agrees with a claim about anything else
@@ -277,7 +277,7 @@ def _end_of_pass(net: Running) -> nn.Module:
 class _PassLook:
     """Hooks that are data and no closures: a copy of the network looks at its own domain, and can be pickled."""
 
-    def __init__(self, net: Running, claim: OnePass, times: int) -> None:
+    def __init__(self, net: Running, claim: LoopClaim, times: int) -> None:
         self.net, self.claim, self.times = net, claim, times
         self.begun = 0  # passes of the last call, for the message alone: calls from several threads count together
 

@@ -96,9 +96,9 @@ def _finite(*arrays: Floats) -> None:
     require(all(np.isfinite(array).all() for array in arrays), "the target has numbers that are not finite")
 
 
-#: Number of equal parts of an interval on which a profile's range is enclosed.
+#: Equal parts of an interval on which a profile's range is enclosed.
 PARTS_OF_A_RANGE = 16
-#: Number of halvings of a part on which nothing can be said, at most.
+#: Most halvings of a part on which nothing can be said.
 HALVINGS = 8
 
 

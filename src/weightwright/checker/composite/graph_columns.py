@@ -17,7 +17,7 @@ from weightwright.checker.composite.graph_well_formed import well_formed
 from weightwright.checker.composite.stream import Basis, Row, combination, of_one
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
 from weightwright.checker.core.complaints import parsed, require
-from weightwright.claims.chain import composed
+from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.midrad import above
@@ -219,7 +219,7 @@ class GraphUnits:
                 text = self.graph.nodes[node].op
             if node in self._base:
                 try:
-                    self._profiles[node] = composed(self.graph, node, self._base[node])
+                    self._profiles[node] = compose_chain(self.graph, node, self._base[node])
                 except FormulaError as error:
                     require(False, f"column {node} is no function of column {self._base[node]}: {error}")
                 # as text it would double with every product of a column by itself

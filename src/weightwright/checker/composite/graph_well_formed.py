@@ -14,12 +14,12 @@ from weightwright.expressions import to_text
 
 #: Balance and scale of a product lie between 1 / these and these: far from where their products stop being exact.
 LARGEST_BALANCE, LARGEST_SCALE = 2.0**300, 2.0**100
-#: Largest number of parts of the domain that are looked at one by one.
+#: Most parts of the domain that are looked at one by one.
 MAX_CELLS = 4096
 
 
 def well_formed(graph: Graph, composite: Composite, tokens: int | None, features: int) -> None:
-    """The graph is about these numbers of tokens and features, and every claim names what there is."""
+    """The graph is about this number of tokens and features, and every claim names what there is."""
     require(isinstance(graph.name, str) and graph.tokens == tokens, f"the target is about {graph.tokens} tokens")
     for matrix in graph.matrices:
         fits = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64 and matrix.shape == (tokens, tokens)

@@ -14,30 +14,27 @@ from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.core.complaints import must, require
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import STATES, OnePass, one_pass_in_words
-from weightwright.claims.target import Composite, in_words
+from weightwright.claims.prompt import STATES, LoopClaim, loop_in_words
+from weightwright.claims.target import composite_in_words
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.numbers import Floats
 
 
-def agree_one_pass(network: Network, certificate: Certificate, claim: OnePass) -> None:
+def agree_loop(network: Network, certificate: Certificate, claim: LoopClaim) -> None:
     """Refuse (CertificateError) unless one pass, from any input of the domain, is within the bound of its target."""
-    composite = certificate.composite
-    assert composite is not None  # as `check` has seen
-    said = one_pass_in_words(composite)
+    said = loop_in_words(claim)
     require(certificate.formula == said, f"the bound is about {said!r}, and the certificate says otherwise")
     require(STATES in certificate.assumptions, "the certificate hides that states must stay in the domain")
     # the first token's new state is what the next pass begins with: nothing else is read
-    one, said_of_one = one_pass(network, claim, composite), about_one_pass(certificate, composite)
-    agree_composite(one, said_of_one, composite, first=True)
+    agree_composite(one_pass(network, claim), about_one_pass(certificate, claim), claim.composite, first=True)
 
 
-def about_one_pass(certificate: Certificate, composite: Composite) -> Certificate:
-    """The same claim about the network of one pass."""
-    return dataclasses.replace(certificate, formula=in_words(composite), one_pass=None)
+def about_one_pass(certificate: Certificate, claim: LoopClaim) -> Certificate:
+    """The same certificate about the network of one pass."""
+    return dataclasses.replace(certificate, claim=claim.composite, formula=composite_in_words(claim.composite))
 
 
-def one_pass(network: Network, claim: OnePass, composite: Composite) -> Network:
+def one_pass(network: Network, claim: LoopClaim) -> Network:
     """The network of one pass, from examples and state to the new state on every token.
 
     Refuses (CertificateError) where what is run is not that network, again and again, with its own results.
@@ -45,7 +42,7 @@ def one_pass(network: Network, claim: OnePass, composite: Composite) -> Network:
     e, s = claim.features, claim.states
     sizes = all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in (e, s))
     require(sizes and len(network.inputs) == e + s, f"inputs are {e!r} features and {s!r} states by claim")
-    graph = composite.target
+    graph = claim.composite.target
     require(isinstance(graph, Graph) and len(graph.outputs) == s, f"the target of one pass has {s} outputs")
     must(network.tokens is not None, "the number of tokens must be fixed")
     only = network.layers[0] if len(network.layers) == 1 else None

@@ -32,37 +32,37 @@ _RELU = Apply("relu", (Variable("x"),))
 _RULES = ("exact", "taylor")
 
 
-def agree_target(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> None:
+def agree_formulas(ridge: RidgeFunctions, claim: FormulasClaim, lo: Floats, hi: Floats) -> None:
     """CertificateError unless the ridge's outputs are within the claimed error of the formulas, for all real x from lo
     to hi."""
-    _shapes(ridge, target, lo, hi)
+    _shapes(ridge, claim, lo, hi)
     N = len(lo)
     names = tuple(f"x{i}" for i in range(N))
-    formulas = [parsed(text, names, f"formula {m}") for m, text in enumerate(target.formulas)]
-    require(target.rule in _RULES, f"no rule {target.rule!r}")
-    if target.rule == "exact":
-        return _exact(ridge, target, formulas, names, lo, hi)
+    formulas = [parsed(text, names, f"formula {m}") for m, text in enumerate(claim.formulas)]
+    require(claim.rule in _RULES, f"no rule {claim.rule!r}")
+    if claim.rule == "exact":
+        return _exact(ridge, claim, formulas, names, lo, hi)
     require(N in ORDER, f"no rule for {N} variables")
     with working_precision():
-        _taylor(ridge, target, formulas, lo, hi)
+        _taylor(ridge, claim, formulas, lo, hi)
 
 
-def _shapes(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> None:
-    require(isinstance(ridge, RidgeFunctions) and isinstance(target, FormulasClaim), "no ridge, or no claim about one")
+def _shapes(ridge: RidgeFunctions, claim: FormulasClaim, lo: Floats, hi: Floats) -> None:
+    require(isinstance(ridge, RidgeFunctions) and isinstance(claim, FormulasClaim), "no ridge, or no claim about one")
     _array("lo", lo, (None,))
     _array("hi", hi, (len(lo),))
     require(len(lo) > 0 and bool((lo < hi).all()), "the domain is no box")
-    require(isinstance(ridge.profiles, tuple) and isinstance(target.formulas, tuple), "no list of units or formulas")
-    require(len(target.formulas) > 0, "no formulas")
+    require(isinstance(ridge.profiles, tuple) and isinstance(claim.formulas, tuple), "no list of units or formulas")
+    require(len(claim.formulas) > 0, "no formulas")
     N, K = len(lo), len(ridge.profiles)
-    M = len(target.formulas)
+    M = len(claim.formulas)
     expected = {"arguments": (K, N + K), "shifts": (K,), "outputs": (M, N + K), "constants": (M,)}
     for name, size in expected.items():
         _array(f"the ridge's {name}", getattr(ridge, name), size)
     require(not ridge.arguments[:, N:].any(), "a unit takes another unit: that is not one hidden layer")
     for k, profile in enumerate(ridge.profiles):
         require(parsed(profile, ("x",), f"unit {k}") == _RELU, f"unit {k} is {profile!r}, not relu(x)")
-    error = target.error
+    error = claim.error
     known = isinstance(error, int | float) and not isinstance(error, bool) and isfinite(error) and error >= 0
     require(known, f"an error of {error!r}")
 
@@ -78,7 +78,7 @@ def _array(name: str, array: object, size: tuple[int | None, ...]) -> None:
 
 def _exact(
     ridge: RidgeFunctions,
-    target: FormulasClaim,
+    claim: FormulasClaim,
     formulas: Sequence[Expression],
     names: Sequence[str],
     lo: Floats,
@@ -97,26 +97,26 @@ def _exact(
             difference = difference.plus(unit, factor)
         off = difference.plus(kinked.read(formula, names), Fraction(-1)).largest(x_lo, x_hi)
         require(
-            off <= Fraction(target.error), f"output {m} is the formula within {float(off):.6g}, not {target.error:.6g}"
+            off <= Fraction(claim.error), f"output {m} is the formula within {float(off):.6g}, not {claim.error:.6g}"
         )
 
 
 def _taylor(
-    ridge: RidgeFunctions, target: FormulasClaim, formulas: Sequence[Expression], lo: Floats, hi: Floats
+    ridge: RidgeFunctions, claim: FormulasClaim, formulas: Sequence[Expression], lo: Floats, hi: Floats
 ) -> None:
-    N, M, boxes = len(lo), len(formulas), target.boxes
-    _array("the waves", target.waves, (None, N + 1))
-    _array("the polynomials", target.polynomials, (M, len(target.waves), None))
-    degree = target.polynomials.shape[-1] - 1
+    N, M, boxes = len(lo), len(formulas), claim.boxes
+    _array("the waves", claim.waves, (None, N + 1))
+    _array("the polynomials", claim.polynomials, (M, len(claim.waves), None))
+    degree = claim.polynomials.shape[-1] - 1
     require(0 <= degree < ORDER[N], f"polynomials of degree {degree}, not below {ORDER[N]}")
     _array("the boxes", boxes, (None, 2, N))
     require(bool((boxes[:, 0] <= boxes[:, 1]).all()), "a box is no box")
     require(covered(lo, hi, boxes), "the boxes do not cover the domain")
-    bent = _bent(ridge, target, lo, hi)
-    allowed = [arb(target.error) - off for off in bent]
+    bent = _bent(ridge, claim, lo, hi)
+    allowed = [arb(claim.error) - off for off in bent]
     for m, (limit, off) in enumerate(zip(allowed, bent, strict=True)):
-        require(limit > 0, f"output {m}: the units are within {short(off)} of the waves, {target.error:.6g} is claimed")
-    smooth = _Smooth(ridge, target, formulas)
+        require(limit > 0, f"output {m}: the units are within {short(off)} of the waves, {claim.error:.6g} is claimed")
+    smooth = _Smooth(ridge, claim, formulas)
     left = min(HALVINGS[0] * len(boxes), HALVINGS[1])
     stack = [(box[0].tolist(), box[1].tolist()) for box in boxes]
     while stack:
@@ -131,28 +131,28 @@ def _taylor(
         require(
             left >= 0 and a[axis] < middle < b[axis],
             f"output {worst}: waves within {short(found[worst])} of the formula on {a} to {b}, and units within"
-            f" {short(bent[worst])} of the waves; {target.error:.6g} is claimed",
+            f" {short(bent[worst])} of the waves; {claim.error:.6g} is claimed",
         )
         stack += [(a, [*b[:axis], middle, *b[axis + 1 :]]), ([*a[:axis], middle, *a[axis + 1 :]], b)]
 
 
-def _bent(ridge: RidgeFunctions, target: FormulasClaim, lo: Floats, hi: Floats) -> list[arb]:
+def _bent(ridge: RidgeFunctions, claim: FormulasClaim, lo: Floats, hi: Floats) -> list[arb]:
     """For every output, how far the units are from the waves' polynomials: the sum over the waves."""
     N = len(lo)
-    along: list[list[int]] = [[] for _ in target.waves]
+    along: list[list[int]] = [[] for _ in claim.waves]
     for k, argument in enumerate(ridge.arguments):
-        same = np.flatnonzero((target.waves[:, :N] == argument[:N]).all(axis=1))
+        same = np.flatnonzero((claim.waves[:, :N] == argument[:N]).all(axis=1))
         require(len(same) > 0, f"unit {k} runs along no wave")
         along[int(same[0])].append(k)
-    total = [arb(0)] * len(target.formulas)
+    total = [arb(0)] * len(claim.formulas)
     for w, units in enumerate(along):
-        wave = _fractions(target.waves[w])
+        wave = _fractions(claim.waves[w])
         first, last = kinked.ends(tuple(wave), _fractions(lo), _fractions(hi))
         # a unit is relu(t - q), q = the wave's shift less its own
         knots = sorted((wave[-1] - Fraction(float(ridge.shifts[k])), k) for k in units)
         for m in range(len(total)):
             factors = [(q, Fraction(float(ridge.outputs[m, N + k]))) for q, k in knots]
-            total[m] += _off(target.polynomials[m, w], factors, first, last)
+            total[m] += _off(claim.polynomials[m, w], factors, first, last)
     return total
 
 
@@ -192,20 +192,20 @@ def _around(polynomial: arb_poly, r: arb) -> arb:
 class _Smooth:
     """The formulas against the waves' polynomials and the affine part, to be looked at box by box."""
 
-    def __init__(self, ridge: RidgeFunctions, target: FormulasClaim, formulas: Sequence[Expression]) -> None:
-        self.formulas, self.N = formulas, target.boxes.shape[2]
+    def __init__(self, ridge: RidgeFunctions, claim: FormulasClaim, formulas: Sequence[Expression]) -> None:
+        self.formulas, self.N = formulas, claim.boxes.shape[2]
         self.names = tuple(f"x{i}" for i in range(self.N))
         self.order = ORDER[self.N]
         self.shape = shape(self.N, self.order - 1)
-        self.waves = [[arb(x) for x in row] for row in target.waves.tolist()]
+        self.waves = [[arb(x) for x in row] for row in claim.waves.tolist()]
         self.polynomials = [
-            [arb_poly([arb(c) for c in row]) for row in rows] for rows in target.polynomials.tolist()
+            [arb_poly([arb(c) for c in row]) for row in rows] for rows in claim.polynomials.tolist()
         ]  # [output][wave]
         self.affine = [
             [*map(arb, row[: self.N]), arb(c)]
             for row, c in zip(ridge.outputs.tolist(), ridge.constants.tolist(), strict=True)
         ]
-        degree = target.polynomials.shape[-1] - 1
+        degree = claim.polynomials.shape[-1] - 1
         #: For each degree j, the coefficients of (v.y)^j: rows are monomials, columns waves.
         self.powers = [self._powers(j) for j in range(degree + 1)] if self.waves else []
 

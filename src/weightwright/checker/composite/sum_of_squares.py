@@ -16,7 +16,7 @@ from weightwright.checker.core.complaints import require
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression
 
-#: V is looked at in HALVINGS intervals that halve towards its lower end, each cut into PIECES equal ones.
+#: V is looked at in HALVINGS pieces that halve towards its lower end, each cut into PIECES.
 HALVINGS, PIECES = 64, 8
 
 

@@ -16,7 +16,7 @@ from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflo
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, Machine, constant_mixing, gate, picking, softmax_head
-from weightwright.checker.composite.relu_formulas import agree_target
+from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
     LARGE,
@@ -41,8 +41,7 @@ from weightwright.claims.target import (
     RidgeFunctions,
     TableClaim,
     TokenModels,
-    assumed,
-    in_words,
+    composite_in_words,
 )
 from weightwright.enclosures.balls.midrad import Balls, above, gamma
 from weightwright.network import Attention, Head, Linear, Network
@@ -72,10 +71,9 @@ def composed_errors(
     first: of the outputs those of the first token count alone.
     """
     require(certificate.kernel == "dot", "networks of several layers run in kernel 'dot'")
-    nothing = certificate.layers == () and certificate.dead_zones == () and certificate.samples is None
-    require(nothing, "a claim about one layer does not go with one about several")
-    require(certificate.formula == in_words(composite), f"the network computes {in_words(composite)!r}")
-    require(set(assumed(composite)) <= set(certificate.assumptions), "the certificate hides a dead zone")
+    words = composite_in_words(composite)
+    require(certificate.formula == words, f"the network computes {words!r}")
+    require(set(composite.assumptions()) <= set(certificate.assumptions), "the certificate hides a dead zone")
     d = len(network.inputs)
     alone = isinstance(composite.target, Graph) and network.one_token_at_a_time
     must(network.tokens is not None or alone, "the number of tokens must be fixed")
@@ -91,7 +89,7 @@ def composed_errors(
     if composite.formulas is not None:
         require(isinstance(composite.target, RidgeFunctions), "formulas go with a ReLU network")
         assert isinstance(composite.target, RidgeFunctions)
-        agree_target(composite.target, composite.formulas, lo, hi)
+        agree_formulas(composite.target, composite.formulas, lo, hi)
         errors[APPROXIMATION] += composite.formulas.error
     return above(errors, 2)
 

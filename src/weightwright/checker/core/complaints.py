@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 from flint import arb
 
@@ -25,6 +26,16 @@ def require(condition: bool, complaint: str) -> None:
 def must(condition: bool, complaint: str) -> None:
     """The same for what a network is made of."""
     require(condition, f"no rule covers this network: {complaint}")
+
+
+T = TypeVar("T")
+
+
+def typed(value: object, kind: type[T]) -> T:
+    """The value, if it is of this kind: a TypeError becomes the complaint that the certificate is malformed."""
+    if type(value) is not kind:
+        raise TypeError(f"a {type(value).__name__} stands where a {kind.__name__} belongs")
+    return value
 
 
 def parsed(text: str, variables: Sequence[str], what: str) -> Expression:

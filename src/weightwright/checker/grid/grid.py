@@ -23,7 +23,7 @@ from weightwright.expressions import Expression
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
-#: Number of halvings of a cell along each number, at most, where the enclosure of the whole cell is too wide.
+#: Most halvings of a cell along each number, where the enclosure of its whole is too wide.
 HALVINGS = 6
 
 Box = list[tuple[arb, arb]]  # middle and radius along each number
@@ -70,13 +70,12 @@ def _farthest(f: Expression, names: Sequence[str], box: Box, values: Sequence[fl
 
 RAMP = "clip(s, 0, 1)"
 LARGEST_NORM = 2.0**20
-MOST_NUMBERS = 64  # in an input: 2^64 cells are more than any file holds
+#: Most numbers in an input: no file holds more than one cell along each of them.
+MOST_NUMBERS = 64
 
 
-def agree_grid(network: Network, certificate: Certificate) -> None:
-    """Raise CertificateError unless every number of the claim is at least what can be shown."""
-    claim = certificate.grid
-    assert claim is not None
+def agree_grid(network: Network, certificate: Certificate, claim: GridClaim) -> None:
+    """Refuse (CertificateError) unless every number of the claim is at least what can be shown."""
     _well_formed(certificate, claim)
     stored = read_grid(network, claim)
     size = abs(arb(stored.slope)) * claim.B + largest(abs(arb(x)) for x in stored.shifts.ravel().tolist())
@@ -93,13 +92,11 @@ def agree_grid(network: Network, certificate: Certificate) -> None:
 
 
 def _well_formed(certificate: Certificate, claim: GridClaim) -> None:
-    """Sizes, numbers and texts; nothing else is claimed beside the grid."""
-    alone = not (certificate.layers or certificate.dead_zones) and certificate.samples is None
-    require(alone and certificate.composite is None and not certificate.parts, "a grid goes with no other claim")
+    """Sizes, numbers and texts."""
     require(certificate.kernel == "dot", f"no rule for grids in kernel {certificate.kernel!r}")
     sizes = (claim.tokens, claim.features, claim.g, len(claim.formulas))
     require(all(type(size) is int and size >= 1 for size in sizes), f"a grid of sizes {sizes!r}")
-    require(type(certificate.norm) is float and 1 <= certificate.norm < math.inf, f"norm = {certificate.norm!r}")
+    require(type(claim.norm) is float and 1 <= claim.norm < math.inf, f"norm = {claim.norm!r}")
     delta_is_fit = type(claim.delta) is float and 0 < claim.delta < 1
     require(delta_is_fit and type(claim.B) is float and 0 < claim.B < math.inf, "delta or B is out of range")
     numbers = (claim.leakage, claim.rounding, claim.exceptional, claim.accuracy)
@@ -244,14 +241,14 @@ def _stated(stored: StoredGrid, claim: GridClaim, half: arb) -> None:
 
 def _norm(certificate: Certificate, claim: GridClaim) -> None:
     """The L_p norm, term by term (Minkowski), and the volume of the shells."""
-    N, p, width = claim.tokens * claim.features, arb(certificate.norm), 2 * arb(claim.B)
+    N, p, width = claim.tokens * claim.features, arb(claim.norm), 2 * arb(claim.B)
     cell = (width / claim.g) ** N
     core = cell * (1 - arb(claim.delta)) ** N
     exceptional = (width**N * (1 - (1 - arb(claim.delta)) ** N)).upper()
     require(exceptional <= claim.exceptional, f"the shells take {short(exceptional)}, {claim.exceptional:.6g} is said")
     total = _powers(claim.core, p) * core + _powers(claim.shell, p) * (cell - core)
     everywhere = (len(claim.formulas) * width**N) ** (1 / p)
-    require(total.is_finite() and p <= LARGEST_NORM, f"no rule for the norm L_{certificate.norm:g}")
+    require(total.is_finite() and p <= LARGEST_NORM, f"no rule for the norm L_{claim.norm:g}")
     total = total.upper()  # exact, so that its sign is known
     root = total ** (1 / p) if total > 0 else arb(0)
     shown = (root, claim.leakage * everywhere, claim.rounding * everywhere)

@@ -1,4 +1,4 @@
-"""The checker's rules for a head of several variables: what a certificate with a `VectorLeaf` must satisfy.
+"""The checker's rules for a head of several variables: what a certificate with a `VectorLayerClaim` must satisfy.
 
 On a box m + [-r, r] with weights p_j at m and slopes d_j around their mean, N(t) = sum p_j v_j e^{d_j.t} and
 D(t) = sum p_j e^{d_j.t}; the head is N/D. G = N - F D is a polynomial below the total degree K, bounded by its
@@ -18,11 +18,13 @@ from itertools import product
 import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.checker.core.complaints import LARGEST, LEAST, parsed, require, short, terms_hold
+from weightwright.checker.core.complaints import LARGEST, LEAST, parsed, require, short, terms_hold, typed
+from weightwright.checker.core.identity import agree_numbers
 from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, moved_by
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
-from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, VectorLeaf, vector_formula
+from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, vector_formula
+from weightwright.claims.leaf import VectorLayerClaim, VectorLeaf
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along
@@ -35,12 +37,11 @@ ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 HALVINGS = (2, 200)
 
 
-def agree_vector(network: Network, certificate: Certificate) -> None:
-    """CertificateError unless everything that the certificate says of this network can be shown."""
-    require(len(certificate.layers) == 1, f"one claim was expected, not {len(certificate.layers)}")
-    claim = certificate.layers[0]
-    assert isinstance(claim, VectorLeaf)
-    d = len(network.inputs)
+def agree_vector(network: Network, certificate: Certificate, vector: VectorLayerClaim) -> None:
+    """Refuse (CertificateError) unless the network is within the bound of its formula of several numbers."""
+    claim, d = typed(vector.leaf, VectorLeaf), len(network.inputs)
+    agree_numbers(claim)
+    require(certificate.kernel == "dot", "several variables go with kernel 'dot'")
     require(claim.layer == 0, f"the claim is about layer {claim.layer}")
     require(claim.rule == "taylor", f"no rule {claim.rule!r}")
     require(d in ORDER, f"no rule for {d} variables")

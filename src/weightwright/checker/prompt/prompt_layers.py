@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weightwright.checker.core.complaints import must
-from weightwright.claims.prompt import Pass, Prompted
+from weightwright.claims.prompt import Pass, PromptClaim
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
 from weightwright.network.layers import Layer, Names
 from weightwright.numbers import Floats
@@ -44,20 +44,20 @@ class ReadPrompt:
     times: list[int]  # how often each pass runs
 
 
-def read_prompted(network: Network, prompted: Prompted) -> ReadPrompt:
+def read_prompt(network: Network, prompt: PromptClaim) -> ReadPrompt:
     """Refuse (CertificateError) a network that is not made as the claim says, layer by layer."""
-    must(prompted.features < len(network.inputs), f"its inputs are {network.inputs}")
-    layout = _Layout(network, prompted)
+    must(prompt.features < len(network.inputs), f"its inputs are {network.inputs}")
+    layout = _Layout(network, prompt)
     must(network.inputs == layout.inputs, f"its inputs are {network.inputs}")
     _compare(network.embed, layout.embed(), "embed")
-    gates = prompted.has("threshold") or prompted.has("clock")
+    gates = prompt.has("threshold") or prompt.has("clock")
     must(_same(network.registers, layout.registers(gates)), "its registers are other ones")
     groups = list(_groups(network.layers))
     must(len(groups) > 0, "it has no layers")
-    count = sum(summand.tables for summand in prompted.summands)
+    count = sum(summand.tables for summand in prompt.summands)
     tables = [_table(groups[0][1][3 * i : 3 * i + 3], layout) for i in range(count)]
     read = ReadPrompt(tables, [], [])
-    waiting: list[Pass | None] = list(prompted.passes) or [None]
+    waiting: list[Pass | None] = list(prompt.passes) or [None]
     for times, layers in groups:
         must(len(layers) > 0, "a loop of nothing")
         start = 0
@@ -66,7 +66,7 @@ def read_prompted(network: Network, prompted: Prompted) -> ReadPrompt:
             start = _pass_stands(layers, start, layout, read, waiting.pop(0))
             read.times.append(times)
     must(not waiting, "it has fewer passes than are claimed")
-    must(bool(prompted.passes) or read.times == [1], "gradients are computed once")
+    must(bool(prompt.passes) or read.times == [1], "gradients are computed once")
     _compare(network.read, layout.read(network.read.coordinates), "read")
     return read
 
@@ -158,16 +158,16 @@ def _same(found: Any, expected: Any) -> bool:
 class _Layout:
     """The coordinates of the network, and its layers as they must be."""
 
-    def __init__(self, network: Network, prompted: Prompted) -> None:
+    def __init__(self, network: Network, prompt: PromptClaim) -> None:
         must(network.tokens is not None, "the number of samples must be fixed")
         assert network.tokens is not None
-        self.n, self.d, self.prompted = network.tokens, prompted.features, prompted
-        self.states = "wp"[: prompted.states]
-        tau = prompted.has("threshold")
-        own, own_values = tau or prompted.has("clock"), prompted.own_values
+        self.n, self.d, self.prompt = network.tokens, prompt.features, prompt
+        self.states = "wp"[: prompt.states]
+        tau = prompt.has("threshold")
+        own, own_values = tau or prompt.has("clock"), prompt.own_values
         given = [*(["u"] if own_values else []), "y", *self.states, *(["tau"] if tau else [])]
         self.inputs = self._names(["x", *given])
-        held = ["x", "u", "y", *self.states, *(["tau"] if tau else []), *(["clock"] if prompted.has("clock") else [])]
+        held = ["x", "u", "y", *self.states, *(["tau"] if tau else []), *(["clock"] if prompt.has("clock") else [])]
         self.kept = self._names([*held, "one", *(["own"] if own else [])])  # all but what a pass works with
         self.base = self.kept + self._names(["g", "z", "q"])
         self.everyone = np.ones((self.n, self.n))
@@ -190,10 +190,10 @@ class _Layout:
 
     def embed(self) -> Linear:
         copies = [(name, name, 1.0) for name in self.inputs]
-        if not self.prompted.own_values:
+        if not self.prompt.own_values:
             copies += self.pairs("x", "u")
         C = np.zeros((1, len(self.base)))
-        for name, value in (("one", 1.0), ("own", 1.0), ("clock", self.prompted.clock)):
+        for name, value in (("one", 1.0), ("own", 1.0), ("clock", self.prompt.clock)):
             if name in self.base:
                 C[0, self.at(name)] = value
         return Linear(self.base, (Term(_map(self.inputs, self.base, copies)),), C)
@@ -262,11 +262,11 @@ class _Layout:
 
     def read(self, outputs: Names) -> Linear:
         must(len(outputs) == self.d, f"it has {len(outputs)} outputs, not one for each of {self.d} features")
-        source = "g" if self.prompted.answer == "gradients" else self.prompted.answer
+        source = "g" if self.prompt.answer == "gradients" else self.prompt.answer
         A = _map(self.base, outputs, zip(self.all(source), outputs, [1.0] * self.d, strict=True))
         first = np.zeros((1, self.n))
         first[0, 0] = 1.0
-        return self._linear((Term(A, first if self.prompted.passes else None),), outputs)
+        return self._linear((Term(A, first if self.prompt.passes else None),), outputs)
 
     def _linear(self, terms: tuple[Term, ...], names: Names) -> Linear:
         return Linear(names, terms, np.zeros((1, len(names))))

@@ -18,7 +18,7 @@ from weightwright.checker.composite.mixing import GATE
 from weightwright.checker.core.complaints import LARGEST, require, terms_hold
 from weightwright.checker.core.rounding import SMALLEST, UNIT, underflow
 from weightwright.checker.one_layer.layer import exact_factor
-from weightwright.checker.prompt.prompt_layers import ReadPrompt, read_prompted
+from weightwright.checker.prompt.prompt_layers import ReadPrompt, read_prompt
 from weightwright.checker.prompt.prompt_tables import (
     Reach,
     Tables,
@@ -29,36 +29,36 @@ from weightwright.checker.prompt.prompt_tables import (
     tables_of,
 )
 from weightwright.claims.certificate import EXP_ULPS, Certificate, Terms
-from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, Prompted, prompted_in_words
+from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, PromptClaim, prompt_in_words
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
 
-def agree_prompted(network: Network, certificate: Certificate, prompted: Prompted) -> None:
+def agree_prompt(network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
     """Refuse (CertificateError) unless every pass is within the certificate's bound of the exact one."""
-    found = _Errors(network, certificate, prompted)
+    found = _Errors(network, certificate, prompt)
     for tables in found.summands:
         summand_holds(tables)
     terms = found.terms()
     terms_hold(dataclasses.replace(terms, rounding=0.0), arb(terms.rounding), certificate)
 
 
-def prompted_errors(network: Network, certificate: Certificate, prompted: Prompted) -> Terms:
+def prompt_errors(network: Network, certificate: Certificate, prompt: PromptClaim) -> Terms:
     """What the terms come to if every claim about the tables holds. For finding out what to claim: a check examines
     the claims too."""
-    return _Errors(network, certificate, prompted).terms()
+    return _Errors(network, certificate, prompt).terms()
 
 
-def with_costs(network: Network, certificate: Certificate, prompted: Prompted) -> Prompted:
+def with_costs(network: Network, certificate: Certificate, prompt: PromptClaim) -> PromptClaim:
     """The same with claims that say what leakage and rounding of the tables come to in this network."""
-    found = _Errors(network, certificate, prompted)
+    found = _Errors(network, certificate, prompt)
     summands = []
     for tables in found.summands:
         claim = dataclasses.replace(tables.summand.claim, terms=tables_cost(tables))
         summands.append(dataclasses.replace(tables.summand, claim=claim))
-    return dataclasses.replace(prompted, summands=tuple(summands))
+    return dataclasses.replace(prompt, summands=tuple(summands))
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,17 @@ class _Off:
 class _Errors:
     """Reads the network and composes the errors of one pass."""
 
-    def __init__(self, network: Network, certificate: Certificate, prompted: Prompted) -> None:
-        _well_formed(prompted)
-        _stated(certificate, prompted)
+    def __init__(self, network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
+        _well_formed(prompt)
+        _stated(certificate, prompt)
         box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
         require(box.lo.shape in (shape, shape[1:]), f"the domain {box} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
         lo, hi = (np.broadcast_to(end, shape) for end in (box.lo, box.hi))
-        self.read, self.prompted, self.n = read_prompted(network, prompted), prompted, shape[0]
-        if prompted.has("threshold"):  # the last inputs
-            require(bool((lo[:, -prompted.features :] >= 0).all()), "a threshold may be negative")
-        self.reach = Reach.of(prompted, lo, hi)
+        self.read, self.prompt, self.n = read_prompt(network, prompt), prompt, shape[0]
+        if prompt.has("threshold"):  # the last inputs
+            require(bool((lo[:, -prompt.features :] >= 0).all()), "a threshold may be negative")
+        self.reach = Reach.of(prompt, lo, hi)
         self.dtype, self.u, self.tiny = network.dtype, UNIT[network.dtype], SMALLEST[network.dtype]
         self.summands = list(self._summands(self.read))
         for size in self._sizes():
@@ -100,21 +100,21 @@ class _Errors:
 
     def _summands(self, read: ReadPrompt) -> Iterator[Tables]:
         start = 0
-        for summand in self.prompted.summands:
+        for summand in self.prompt.summands:
             tables = read.tables[start : start + summand.tables]
             start += summand.tables
-            yield tables_of(summand, tables, self.reach, self.prompted.features, self.dtype)
+            yield tables_of(summand, tables, self.reach, self.prompt.features, self.dtype)
 
     def terms(self) -> Terms:
         """The largest of any pass, or of f u itself."""
-        if not self.prompted.passes:
+        if not self.prompt.passes:
             return _as_terms([self._gradient(self.reach.u, 1)])
         betas = iter(self.read.gate_betas)
         z_of = self._gradient(self.reach.sum_u, self.n)
-        return _as_terms([row for step in self.prompted.passes for row in self._pass(step, z_of, betas)])
+        return _as_terms([row for step in self.prompt.passes for row in self._pass(step, z_of, betas)])
 
     def _gradient(self, values: arb, samples: int) -> _Off:
-        """f u of `samples` samples, added up exactly; values: the sum of their largest |u|."""
+        """f u of this number of samples, added up exactly; values: the sum of their largest |u|."""
         u = self.u
         size = approximation = leakage = rounding = lost = held = adding = arb(0)
         for of in self.summands:
@@ -206,47 +206,45 @@ class _Errors:
             yield from (kappa * reach.x, lam * reach.y, beta * (reach.w + 1))
             yield 2 * beta * (kappa * reach.products + lam * reach.y + c)
             yield 2 * len(table.v) * v * reach.u
-        ticks = zip(self.read.times, self.prompted.passes, strict=False)
-        yield sum((times * abs(arb(step.tick)) for times, step in ticks), abs(arb(self.prompted.clock)))
+        ticks = zip(self.read.times, self.prompt.passes, strict=False)
+        yield sum((times * abs(arb(step.tick)) for times, step in ticks), abs(arb(self.prompt.clock)))
 
     def _fits(self, size: arb) -> None:
         require(bool(size < LARGEST[self.dtype]), f"a number may overflow {self.dtype}")
 
 
-def _stated(certificate: Certificate, prompted: Prompted) -> None:
+def _stated(certificate: Certificate, prompt: PromptClaim) -> None:
     """Kernel, formula and assumptions are what they must be, and nothing else is claimed."""
     require(certificate.kernel == "dot", "networks with a prompt run in kernel 'dot'")
-    nothing = certificate.layers == () and certificate.dead_zones == () and certificate.samples is None
-    require(nothing, "a claim about one layer does not go with one about a prompt")
-    words = prompted_in_words(prompted)
+    words = prompt_in_words(prompt)
     require(certificate.formula == words, f"the network computes {words!r}")
     require({ARGUMENTS, STATES, MASKED} <= set(certificate.assumptions), "the certificate hides an assumption")
 
 
-def _well_formed(prompted: Prompted) -> None:
-    whole = (prompted.features, *(summand.tables for summand in prompted.summands))
+def _well_formed(prompt: PromptClaim) -> None:
+    whole = (prompt.features, *(summand.tables for summand in prompt.summands))
     require(all(type(x) is int and x > 0 for x in whole) and len(whole) > 1, f"features and tables are {whole}")
-    require(type(prompted.own_values) is bool, f"own_values = {prompted.own_values!r}")
-    answers = "wp"[: prompted.states] if prompted.passes else ("gradients",)
-    require(prompted.answer in tuple(answers), f"the answer is {prompted.answer!r}")
-    clocked = prompted.has("clock")
-    alphas = tuple(step.alpha for step in prompted.passes)
-    numbers = (prompted.clock, *(step.tick for step in prompted.passes))
+    require(type(prompt.own_values) is bool, f"own_values = {prompt.own_values!r}")
+    answers = "wp"[: prompt.states] if prompt.passes else ("gradients",)
+    require(prompt.answer in tuple(answers), f"the answer is {prompt.answer!r}")
+    clocked = prompt.has("clock")
+    alphas = tuple(step.alpha for step in prompt.passes)
+    numbers = (prompt.clock, *(step.tick for step in prompt.passes))
     # a whole number of more bits than a float has would be another one in the layers
     fine = all(isinstance(x, float) or float(x) == x for x in numbers)
     fine = fine and all(isinstance(alpha, np.ndarray) and alpha.dtype == np.float64 for alpha in alphas)
     require(fine, f"alpha, ticks and clock must be floats, not {numbers + alphas}")
-    for step in prompted.passes:
-        shapes = ((), (prompted.features,))
+    for step in prompt.passes:
+        shapes = ((), (prompt.features,))
         require(step.alpha.shape in shapes, f"alpha has the shape {step.alpha.shape}, not one of {shapes}")
-        require(step.method.shape == (prompted.states, 4) and prompted.states in (1, 2), "a method of another shape")
+        require(step.method.shape == (prompt.states, 4) and prompt.states in (1, 2), "a method of another shape")
         require(step.middle in ("none", "threshold", "clock"), f"no rule for the middle {step.middle!r}")
-        require(step.middle != "clock" or prompted.states == 2, "a clock goes with two states")
+        require(step.middle != "clock" or prompt.states == 2, "a clock goes with two states")
         require(step.middle != "none" or not step.method[:, 1].any(), "nothing is in the middle of a pass")
-        require(prompted.states == 2 or not step.method[:, 2].any(), "there is no second state")
+        require(prompt.states == 2 or not step.method[:, 2].any(), "there is no second state")
         require(bool(np.isfinite(step.method).all() and np.isfinite(step.alpha).all()), "a pass with no number")
         require(math.isfinite(step.tick) and (clocked or step.tick == 0), "a tick without a clock")
-    require(math.isfinite(prompted.clock) and (clocked or prompted.clock == 0), "there is no clock")
+    require(math.isfinite(prompt.clock) and (clocked or prompt.clock == 0), "there is no clock")
 
 
 def _as_terms(outputs: list[_Off]) -> Terms:

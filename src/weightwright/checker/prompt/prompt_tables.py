@@ -25,17 +25,16 @@ from weightwright.checker.one_layer.vector import Examiner, claims_a_box, head_h
 from weightwright.checker.prompt.prompt_layers import StoredTable
 from weightwright.claims.certificate import local_formula, vector_formula
 from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
-from weightwright.claims.prompt import Prompted, Summand
+from weightwright.claims.prompt import PromptClaim, Summand
 from weightwright.enclosures.balls.cover import covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.numbers import Floats
 
-#: Number of halvings of boxes, at most, to find out what rounding comes to.
-HALVINGS = 200
-#: A box is halved where rounding at its points is smaller by this factor.
-WORTHWHILE = 1.25
+#: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
+#: whole box by the factor WORTHWHILE.
+HALVINGS, WORTHWHILE = 200, 1.25
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ class Reach:
     sum_u: arb  # sum over the samples of the largest |u| of each
 
     @classmethod
-    def of(cls, prompted: Prompted, lo: Floats, hi: Floats) -> Reach:
+    def of(cls, prompt: PromptClaim, lo: Floats, hi: Floats) -> Reach:
         """lo, hi: (samples, inputs), in the order of the inputs."""
-        sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompted.features, 0
+        sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompt.features, 0
 
         def take(width: int) -> Floats:
             nonlocal at
@@ -64,10 +63,10 @@ class Reach:
             return sizes[:, at - width : at]
 
         x = take(d)
-        u = take(d) if prompted.own_values else x
+        u = take(d) if prompt.own_values else x
         y, w = take(1), take(d)
-        p = take(d) if prompted.states == 2 else np.zeros((1, 1))
-        tau = take(d) if prompted.has("threshold") else np.zeros((1, 1))
+        p = take(d) if prompt.states == 2 else np.zeros((1, 1))
+        tau = take(d) if prompt.has("threshold") else np.zeros((1, 1))
         require(at == sizes.shape[1], f"the domain has {sizes.shape[1]} features, the prompt {at}")
         sums = [(w * x).sum(axis=1).max(), x.sum(axis=1).max(), w.sum(axis=1).max(), u.max(axis=1).sum()]
         roundings = d + len(sizes) + 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,10 @@ from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.sequences import first_token_of_one_pass
 from weightwright.approximation.task import outward
 from weightwright.box import Box
-from weightwright.claims.certificate import Measured, measured_certificate
+from weightwright.claims.certificate import MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import OnePass, one_pass_in_words
+from weightwright.claims.prompt import LoopClaim, loop_in_words
 from weightwright.claims.target import Composite
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.compile import without_jumps
@@ -60,10 +59,10 @@ def measured_rule(
     near those of its plain run. The certificate is MEASURED: an error of one pass, at most tol, that was the largest
     seen. The states of the rehearsal must lie in the box."""
     start = time.perf_counter()
-    claim = OnePass(examples.lo.shape[-1], state.lo.shape[-1])
+    sizes = examples.lo.shape[-1], state.lo.shape[-1]
     box = outward(side_by_side(examples, state), "float64")
     progress("tracing")
-    graph = traced_rule(rule, len(rehearsal.examples), claim.features, claim.states, name)
+    graph = traced_rule(rule, len(rehearsal.examples), *sizes, name)
     without_jumps(graph)
     progress("rehearsing")
     limits = rehearsed(graph, rehearsal, state.lo, state.hi)
@@ -72,9 +71,9 @@ def measured_rule(
     least = math.inf
     for lowered in _ways(graph, box, tol, limits, progress):
         built = time.perf_counter()
-        network, composite = looped(lowered, graph, claim, steps)
+        network, claim = looped(lowered, graph, sizes, steps)
         progress("measuring one pass")
-        net = _seen(network, composite, claim, box, rehearsal.prompts(states))
+        net = _seen(network, claim, box, rehearsal.prompts(states))
         assert net.certificate is not None
         assert net.certificate.measured is not None
         error = net.certificate.measured.error
@@ -105,17 +104,16 @@ def _ways(
                 break
 
 
-def _seen(network: Network, composite: Composite, claim: OnePass, box: Box, prompts: Floats) -> AttentionNetwork:
+def _seen(network: Network, claim: LoopClaim, box: Box, prompts: Floats) -> AttentionNetwork:
     """With a certificate that says the largest error of one pass on these prompts, (count, n, features + states)."""
 
     def said(error: float) -> Any:
-        measured = Measured(error, len(prompts), HOW, REASON)
-        text, digest = one_pass_in_words(composite), network_digest(network)
-        plain = measured_certificate(text, box, network.dtype, "dot", digest, measured)
-        return replace(plain, composite=composite, one_pass=claim)
+        measured = MeasuredClaim(error, len(prompts), HOW, REASON, claim)
+        text, digest = loop_in_words(claim), network_digest(network)
+        return measured_certificate(measured, text, box, network.dtype, "dot", digest)
 
     net = AttentionNetwork(network, said(math.inf))
-    net.certificate = said(_largest(first_token_of_one_pass(net, composite, claim), composite, prompts))
+    net.certificate = said(_largest(first_token_of_one_pass(net, claim), claim.composite, prompts))
     return net
 
 

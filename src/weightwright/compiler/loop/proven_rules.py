@@ -18,10 +18,9 @@ import torch
 import weightwright.tracing  # noqa: F401  (registers all operations)
 from weightwright.approximation.task import outward
 from weightwright.box import Box
-from weightwright.certify import certify_one_pass
 from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
-from weightwright.claims.prompt import OnePass
-from weightwright.claims.target import UNREAD, Composite, TableClaim
+from weightwright.claims.prompt import LoopClaim
+from weightwright.claims.target import UNREAD, TableClaim
 from weightwright.compiler.attempts import certify_graph
 from weightwright.compiler.compile import without_jumps
 from weightwright.compiler.lowering.lower import Lowered
@@ -108,20 +107,19 @@ def compile_rule(
     examples: (features,) or (samples, features); state: (states,). From any examples and any state of these boxes one
     pass is within the certificate's bound, at most tol, of the rule. Every token returns the last state.
     """
-    claim = OnePass(examples.lo.shape[-1], state.lo.shape[-1])
+    features, states = examples.lo.shape[-1], state.lo.shape[-1]
     box = outward(side_by_side(examples, state), "float64")
     asked = Request(rule, box, tol, "float64", "dot", samples, "proven", None, on_domain, progress)
     progress("tracing")
-    graph = traced_rule(rule, samples, claim.features, claim.states, name)
+    graph = traced_rule(rule, samples, features, states, name)
     without_jumps(graph)
     progress(f"lowering {len(graph.nodes)} columns")
 
-    def certify(lowered: Lowered) -> AttentionNetwork:
-        network, composite = looped(lowered, graph, claim, steps)
-        return certify_one_pass(network, composite, box, claim)
+    def certify_loop(lowered: Lowered) -> AttentionNetwork:
+        return certify(*looped(lowered, graph, (features, states), steps), box)
 
     try:
-        return certify_graph(graph, asked, certify, f"{LARGER}; {UNPROVEN}")
+        return certify_graph(graph, asked, certify_loop, f"{LARGER}; {UNPROVEN}")
     except ToleranceError as error:
         if str(error).endswith(UNPROVEN):
             raise
@@ -130,9 +128,12 @@ def compile_rule(
         raise type(error)(f"{error}; {UNPROVEN}") from error
 
 
-def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[Network, Composite]:
-    """The loop around one pass, and what is claimed about the pass: its outputs are all inputs, then the new state."""
-    e, s = claim.features, claim.states
+def looped(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: int) -> tuple[Network, LoopClaim]:
+    """The loop around one pass, and what is claimed about the pass: its outputs are all inputs, then the new state.
+
+    sizes: the numbers of an example, and of the state.
+    """
+    e, s = sizes
     one = _renamed(lowered.network, e, s)
     n, width, places = one.tokens, len(one.embed.coordinates), one.read.terms[0].A.argmax(axis=0)
     assert n is not None
@@ -145,7 +146,7 @@ def looped(lowered: Lowered, graph: Graph, claim: OnePass, steps: int) -> tuple[
     rule = the_rule(graph, s)
     needed = tokens_read(rule)
     parts = tuple(dataclasses.replace(part, units=_read(part, rule, needed)) for part in lowered.composite.parts)
-    return network, dataclasses.replace(lowered.composite, target=rule, parts=parts)
+    return network, LoopClaim(e, s, dataclasses.replace(lowered.composite, target=rule, parts=parts))
 
 
 def tokens_read(graph: Graph) -> Bools:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass
 
-from weightwright.claims.chain import composed
+from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.expressions import Expression, fold, to_text
 from weightwright.expressions.nodes import count_nodes
@@ -103,7 +103,7 @@ def _lowest(graph: Graph, k: int, below: list[int | None]) -> Function | None:
     while base is not None and base >= 0:
         inside = _heads_between(graph, k, base)
         if inside > heads:
-            expression = composed(graph, k, base) if inside <= LONGEST / 4 else None
+            expression = compose_chain(graph, k, base) if inside <= LONGEST / 4 else None
             if expression is None or count_nodes(expression) > LONGEST or (inside > 1 and not _smooth(expression)):
                 break
             best, heads = Function(base, to_text(expression)), inside

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from weightwright.claims.leaf import Leaf
-from weightwright.claims.prompt import Summand, argument_in_words
+from weightwright.claims.prompt import PromptClaim, Summand, argument_in_words
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Layer, Linear
@@ -53,10 +53,10 @@ class DrawnTable:
 def proven_tables(net: AttentionNetwork, x: Floats, y: Floats, states: tuple[Floats, Floats]) -> Iterator[DrawnTable]:
     """Of a certified network: each summand of the loss's slope. x, y: the examples. states: the first and the last."""
     assert net.certificate is not None
-    assert net.certificate.prompted is not None
+    assert isinstance(net.certificate.claim, PromptClaim)
     layers = [layer for layer, _ in flat(net.network.layers, net.layers)]
     starts = [layer for layer, attention in itertools.pairwise(layers) if _has_blocks(attention)]
-    for summand in net.certificate.prompted.summands:
+    for summand in net.certificate.claim.summands:
         own, starts = starts[: summand.tables], starts[summand.tables :]
         claim, along = summand.claim, summand.along
         if along is None or not isinstance(claim, Leaf):

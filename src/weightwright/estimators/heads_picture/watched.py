@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from weightwright.claims.prompt import PromptClaim
 from weightwright.estimators.heads_picture.table_points import DrawnTable, guarded_tables, head_weights, proven_tables
 from weightwright.network import Attention, Head, Loop
 from weightwright.numbers import Bools, Floats
@@ -144,7 +145,7 @@ class _Streams:
 def _tables(net: AttentionNetwork, prompt: torch.Tensor, seen: _Seen) -> Iterator[DrawnTable]:
     rows, inputs = prompt.double().numpy(), net.network.inputs
     own = is_example(rows, inputs)
-    if net.certificate is not None and net.certificate.prompted is not None:
+    if net.certificate is not None and isinstance(net.certificate.claim, PromptClaim):
         x, y = rows[own][:, group(inputs, "x")], rows[own][:, group(inputs, "y")][:, 0]
         yield from proven_tables(net, x, y, (seen.path[0], seen.path[-1]))
     else:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.box import Box
-from weightwright.certify import certify_prompted
-from weightwright.claims.prompt import Prompted
+from weightwright.certify import certify
+from weightwright.claims.prompt import PromptClaim
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.networks.prompted import prompted_network
 from weightwright.incontext.networks.slopes import Slope
@@ -45,8 +45,8 @@ def gradients_network(
     """f(w . x_i, y_i) x_i for each of the n tokens (x_i, y_i, w): AE-1, AE-2. own_values: tokens (x_i, u_i, y_i, w) and
     f(w . x_i, y_i) u_i, AE-8, UA-11."""
     network = prompted_network(n, d, slope.tables, (), None, "gradients", own_values, dtype)
-    claim = Prompted(d, own_values, "gradients", slope.summands)
-    return certify_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+    claim = PromptClaim(d, own_values, "gradients", slope.summands)
+    return certify(network, claim, _domain(network.inputs, ranges, dtype))
 
 
 def descent_network(
@@ -63,8 +63,8 @@ def descent_network(
     step. looped: the same weights again; else every step has layers of its own."""
     passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped)
     network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
-    claim = Prompted(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
-    return certify_prompted(network, claim, _domain(network.inputs, ranges, dtype))
+    claim = PromptClaim(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
+    return certify(network, claim, _domain(network.inputs, ranges, dtype))
 
 
 def _domain(inputs: tuple[str, ...], ranges: Ranges, dtype: str) -> Box:

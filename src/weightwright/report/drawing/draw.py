@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
+from weightwright.claims.prompt import LoopClaim
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network
 from weightwright.report.drawing.band import MARGIN, Band
@@ -101,7 +102,7 @@ def _claim(said: Certificate) -> str:
     if said.measured is not None:
         return f"{said.status}: largest error found {rounded_up(said.measured.error)} {where}"
     bound = rounded_up(said.bound) if said.norm == math.inf else bound_in_words(said)
-    error = "error" if said.one_pass is None else "error of one pass"
+    error = "error of one pass" if isinstance(said.claim, LoopClaim) else "error"
     return f"{said.status}: {error} at most {bound} {where}"
 
 

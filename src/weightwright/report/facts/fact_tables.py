@@ -1,34 +1,24 @@
-"""Facts about networks and certificates as plain dictionaries, and the one table that shows them.
+"""The one table that shows facts, which are plain dictionaries, to people; `to_json` prints one as it is.
 
-The keys are the fields' names; `--json` prints a dictionary as it is, `table` words the same one for people.
 Error bounds are shown rounded up: a shortened bound is still a bound.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.claims.certificate import VARIABLES, Certificate, rounded_up
-from weightwright.claims.prompt import Summand, argument_in_words
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
-from weightwright.report.facts.compiled import error_by_part, graph_facts
+from weightwright.claims.certificate import VARIABLES, rounded_up
+from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.head_kinds import common, kinds, pattern, shortened
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
-
-Facts = dict[str, Any]
-
-#: What `approximate` repeats of a certificate.
-_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "bound", "terms", "measured")
 
 _LABELS = {
     "tol": "tolerance asked for",
@@ -51,135 +41,6 @@ _ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error", "except
 #: Names and heads that are listed before the rest is only counted.
 _MOST_NAMES, _MOST_HEADS = 24, 6
 _STYLES = {"PROVEN": "bold green", "UNCHECKED": "bold yellow", "MEASURED": "bold yellow"}
-
-
-def certificate_facts(certificate: Certificate) -> Facts:
-    """What a certificate says, and on how many boxes of which rules its proof stands."""
-    proven = certificate.measured is None
-    return {
-        "status": certificate.status,
-        "formula": certificate.formula,
-        "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
-        **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
-        "dtype": certificate.dtype,
-        "kernel": certificate.kernel,
-        **({"norm": f"L_{certificate.norm:g}"} if math.isfinite(certificate.norm) else {}),
-        "bound": certificate.bound if proven else None,
-        "terms": dataclasses.asdict(certificate.terms) if proven else None,
-        **_measured(certificate),
-        **_how(certificate),
-        "assumptions": list(certificate.assumptions),
-    }
-
-
-def _how(certificate: Certificate) -> Facts:
-    """What the proof stands on: rules and boxes of the claims about heads, and what they are part of."""
-    claims: list[Any] = list(certificate.layers)
-    facts: Facts = {}
-    rules: set[str] = set()
-    if certificate.composite is not None:
-        composite = certificate.composite
-        claims += [part.claim for part in composite.parts]
-        zones = dict.fromkeys((float(lo), float(hi)) for part in composite.parts for lo, hi in part.zones)
-        facts |= {"dead_zones_of_arguments": [list(zone) for zone in zones]} if zones else {}
-        facts |= {"parts": len(composite.parts)} if composite.parts else {}
-        facts |= {"gates": len(composite.gates)} if composite.gates else {}
-        rules |= {"forms", "gate"} if composite.gates else {"forms"}
-    if certificate.one_pass is not None:
-        if certificate.measured is None:
-            facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
-        rules.add("loop")
-    if certificate.grid is not None:
-        grid = certificate.grid
-        claims += [] if grid.head is None else [grid.head]
-        facts |= {"cells": grid.core.shape[1], "delta": grid.delta, "exceptional_volume": grid.exceptional}
-        rules.add("grid")
-    if certificate.prompted is not None:
-        summands = certificate.prompted.summands
-        claims += [summand.claim for summand in summands]
-        rules.add("prompt")
-        if certificate.prompted.passes:
-            facts["bound_is_about"] = "every state after one pass, against the exact pass"
-        facts["arguments_of_f"] = [_argument(summand) for summand in summands]
-    for part in certificate.parts:
-        claims += part.certificate.layers
-    facts |= {"networks_side_by_side": len(certificate.parts)} if certificate.parts else {}
-    boxes = sum(len(claim.boxes) for claim in claims)
-    return {**facts, "boxes": boxes, "rules": sorted(rules | {claim.rule for claim in claims})}
-
-
-def _argument(summand: Summand) -> str:
-    """Where the argument of a summand may lie."""
-    lo, hi = (np.atleast_1d(end) / summand.scale for end in (summand.claim.lo, summand.claim.hi))
-    names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
-    ends = zip(names, lo.tolist(), hi.tolist(), strict=True)
-    return ", ".join(f"{name} in {interval([a], [b])}" for name, a, b in ends)
-
-
-def _measured(certificate: Certificate) -> Facts:
-    return {} if certificate.measured is None else {"measured": dataclasses.asdict(certificate.measured)}
-
-
-def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
-    """What `approximate` returned, and what it costs to run."""
-    said, costs = _said(net), net.cost
-    return {
-        **{key: said[key] for key in _SAID if key in said},
-        "tol": tol,
-        "method": method,
-        "anchors": costs.anchors,
-        "heads": costs.heads,
-        "beta": [head.beta for head in net.network.heads],
-        "parameters": costs.parameters,
-        "bytes": costs.bytes,
-        "multiply_adds": costs.multiply_adds,
-        "seconds": seconds,
-        "assumptions": said["assumptions"],
-    }
-
-
-def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
-    """Everything in a file: the claims and the command that checks them, the structure in words, the cost."""
-    network, said = net.network, _said(net)
-    return {
-        "status": said["status"],
-        "check_with": check_with if net.certificate is not None and net.certificate.measured is None else None,
-        **said,
-        **error_by_part(net.certificate),
-        **graph_facts(net.certificate),
-        "inputs": list(network.inputs),
-        "outputs": list(network.outputs),
-        "coordinates": list(network.embed.coordinates),
-        "registers": len(network.registers),
-        "layers": [_layer(layer) for layer in network.layers],
-        "cost": dataclasses.asdict(cost(network)),
-        "native": network.native,
-        "obstacles": list(network.obstacles),
-    }
-
-
-def value_facts(
-    net: AttentionNetwork, x: Sequence[Any], y: Sequence[Any], excepted: Sequence[bool] = ()
-) -> list[Facts]:
-    """Inputs (a number, a list of several, or a list for each token) and outputs; the bound is None where none holds.
-
-    excepted: the inputs about which nothing is claimed though they lie in the domain.
-    """
-    said = net.certificate
-
-    def bound(values: Any) -> float | None:
-        if said is None or said.measured is not None or math.isfinite(said.norm):  # a norm bounds no single input
-            return None
-        if said.one_pass is not None:  # that bounds one pass, not what all of them come to
-            return None
-        inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
-        return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None
-
-    none = [False] * len(x)
-    return [
-        {"x": a[0] if len(a) == 1 and not isinstance(a[0], list) else a, "y": b, "bound": None if left else bound(a)}
-        for a, b, left in zip(x, y, excepted or none, strict=True)
-    ]
 
 
 def value_lines(net: AttentionNetwork, values: Sequence[Facts], heading: bool) -> Iterator[str]:
@@ -248,31 +109,6 @@ def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
     if len(ends) == 1:
         return f"{interval(*([end] for end in ends.pop()))} for each of {len(lo):,} x {len(lo[0]):,} numbers"
     return f"{tokens[0]} for each of {len(tokens):,} tokens" if len(set(tokens)) == 1 else "; ".join(_few(tokens))
-
-
-def _said(net: AttentionNetwork) -> Facts:
-    if net.certificate is not None:
-        return certificate_facts(net.certificate)
-    names = ("status", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
-    return {**dict.fromkeys(names), "dtype": net.network.dtype, "assumptions": []}
-
-
-def _layer(layer: Layer) -> Facts:
-    facts: Facts = {"type": type(layer).__name__}
-    if isinstance(layer, Attention):
-        return facts | {"residual": layer.residual, "heads": [_head(head) for head in layer.heads]}
-    if isinstance(layer, FeedForward):
-        return facts | {"residual": layer.residual, "hidden": layer.W_1.shape[1]}
-    if isinstance(layer, Loop):
-        return facts | {"times": layer.times, "layers": [_layer(inner) for inner in layer.layers]}
-    if isinstance(layer, Linear):
-        return facts | {"coordinates": list(layer.coordinates)}
-    return facts | {"beta": layer.beta, "over": layer.over}
-
-
-def _head(head: Head) -> Facts:
-    start, stop = head.sees.registers
-    return {"role": head.role, "beta": head.beta, "anchors": stop - start, "data_tokens_seen": head.sees.data}
 
 
 def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:

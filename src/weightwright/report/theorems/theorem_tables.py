@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from weightwright.claims.certificate import rounded_up
-from weightwright.report.facts.fact_tables import Facts, printable
+from weightwright.report.facts.compiled import Facts
+from weightwright.report.facts.fact_tables import printable
 from weightwright.theorems.theorem import Theorem
 
 if TYPE_CHECKING:

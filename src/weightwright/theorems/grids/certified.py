@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ import torch
 from weightwright.box import Box
 from weightwright.certify import confirm
 from weightwright.claims.cell_grid import GridClaim, Kind
-from weightwright.claims.certificate import Certificate, Leaf, Measured, assumptions, measured_certificate
+from weightwright.claims.certificate import Certificate, Leaf, MeasuredClaim, assumptions, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
@@ -304,13 +304,14 @@ def certified(
         leakage,
         rounding,
         exceptional_volume(cells),
+        float(asked.norm),
         picked.head if picked is not None else None,
         lipschitz,
         0.0 if lipschitz is None else target.accuracy(values, lipschitz, grid.B),
     )
     certificate = Certificate(
-        said, domain, "float64", "dot", bound, terms, (), network_digest(network),
-        assumptions("float64", "dot") + claim.assumptions(), grid=claim, norm=float(asked.norm),
+        claim, said, domain, "float64", "dot", bound, terms, network_digest(network),
+        assumptions("float64", "dot") + claim.assumptions(),
     )  # fmt: skip
     return confirm(network, certificate)
 
@@ -318,9 +319,8 @@ def certified(
 def _measured(target: GridTarget, norm: float, domain: Box, said: str, network: Network) -> Certificate:
     found = estimate(AttentionNetwork(network), target, norm, float(domain.hi.max()), _SAMPLES, _SEED)
     how = f"a Monte-Carlo estimate of the L_{norm:g} norm, 95% half width {found.half_width:.3g}, seed {_SEED}"
-    measured = Measured(found.error, found.count, how)
-    plain = measured_certificate(said, domain, "float64", "dot", network_digest(network), measured)
-    return replace(plain, norm=float(norm))
+    claim = MeasuredClaim(found.error, found.count, how, norm=float(norm))
+    return measured_certificate(claim, said, domain, "float64", "dot", network_digest(network))
 
 
 def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certificate: Certificate) -> dict[str, float]:
@@ -329,9 +329,9 @@ def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certifica
     (G.38) asks for |f(v) - f(x)| <= eps / (2 (2B)^(N/p) mu^(1/p)) on the cores, of measure mu; (G.40) for a volume of
     the shells of at most eps^p / (2^(p+1) max |f|^p), which is printed as B^N (1 - (1-delta)^N).
     """
-    N, p, B, claim = grid.N, asked.norm, grid.B, certificate.grid
+    N, p, B, claim = grid.N, asked.norm, grid.B, certificate.claim
     printed = {"exceptional": B**N * -math.expm1(N * math.log1p(-grid.delta))}
-    if claim is None:
+    if not isinstance(claim, GridClaim):
         return printed
     eps, largest = asked.tol or certificate.bound, float((np.abs(values) + claim.core).max())
     outside = min((eps / (2 * largest)) ** p / 2 / B**N, 1.0)
@@ -355,8 +355,8 @@ def finished(
     net = AttentionNetwork(network, certificate)
     shape = (grid.n, grid.d) if sequence else (1, 1)
     bounds = {"exceptional": exceptional_volume(cells_of(grid))}
-    claim = certificate.grid
-    if claim is not None:
+    claim = certificate.claim
+    if isinstance(claim, GridClaim):
         above = 1 + 2.0**-50
         bounds |= {
             f"L{certificate.norm:g}": certificate.bound,

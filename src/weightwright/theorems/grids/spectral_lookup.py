@@ -13,7 +13,7 @@ import numpy as np
 from weightwright.approximation.approximate import approximate
 from weightwright.box import Box
 from weightwright.certify import confirm
-from weightwright.claims.certificate import VARIABLES, Certificate, SideNetwork, Terms
+from weightwright.claims.certificate import VARIABLES, Certificate, SideBySideClaim, SideNetwork, Terms
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
@@ -109,16 +109,15 @@ def side_by_side(nets: list[AttentionNetwork], n: int, d: int, sequence: bool) -
     said = certificates[0].formula if len(parts) == 1 else f"({', '.join(one.formula for one in certificates)})"
     largest = {name: max(asdict(one.terms)[name] for one in certificates) for name in asdict(certificates[0].terms)}
     whole = Certificate(
+        SideBySideClaim(parts),
         said,
         Box(ends.lo.reshape(n, d), ends.hi.reshape(n, d)),
         network.dtype,
         "dot",
         max(one.bound for one in certificates),
         Terms(**largest),
-        (),
         network_digest(network),
         tuple(dict.fromkeys(text for one in certificates for text in one.assumptions)),
-        parts=parts,
     )
     return network, whole
 

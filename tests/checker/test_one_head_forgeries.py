@@ -1,4 +1,5 @@
-"""Files built to deceive the checker, each wrong in a way that once passed. All digests fit; the claims are false."""
+"""Networks of one head built to deceive the checker, each wrong in a way that once passed. All digests fit; the claims
+are false."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from flint import arb
 from support.exact import errors
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, local_formula
+from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
 from weightwright.claims.files import network_digest, read, write
+from weightwright.claims.leaf import Leaf, OneLayerClaim
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
 from weightwright.heads.registers import Design, Query, Table, assemble
@@ -53,13 +55,13 @@ def forged_certificate(
     leaf = Leaf(0, local, *claim, "taylor", np.stack([edges[:-1], edges[1:]], 1), Terms(*terms), 0.0)
     whole = Terms(terms[0], terms[1], 2 * terms[2])
     return Certificate(
+        OneLayerClaim(leaf),
         to_text(parse(formula)),
         ww.Box(*domain),
         network.dtype,
         "dot",
         1.01 * (terms[0] + terms[1] + 2 * terms[2]) + 1e-300,
         whole,
-        (leaf,),
         network_digest(network),
         assumptions(network.dtype, "dot"),
     )

@@ -11,13 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, prompts, tables_of
-from test_grid_forgeries import altered, arrays, refused
+from support.forging import (
+    affine,
+    altered,
+    array_places,
+    entry,
+    nudged,
+    proven,
+    refused,
+    with_claim,
+    with_prompt,
+    without,
+)
+from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, plain, prompts, tables_of
 
 import weightwright as ww
-from weightwright.certify import certify_prompted
+from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate, assumptions
-from weightwright.claims.prompt import ARGUMENTS, STATES, prompted_in_words
+from weightwright.claims.leaf import OneLayerClaim
+from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
 from weightwright.claims.target import MASKED
 from weightwright.errors import LawError, ToleranceError
 from weightwright.network import Attention, Linear, Loop, Network, Sees, Term
@@ -71,47 +83,33 @@ def cancelling(count: int, seed: int) -> Iterator[torch.Tensor]:
 @pytest.mark.parametrize(("kind", "dtype"), KINDS)
 def test_what_is_forged_here_was_right(kind: str, dtype: str, tmp_path: Path) -> None:
     net = made(kind, dtype)
-    net.save(tmp_path / "right.safetensors")
-    assert ww.check(tmp_path / "right.safetensors").status == "PROVEN"
+    assert net.certificate is not None
+    proven(net.network, net.certificate, tmp_path)
 
 
 def test_a_bound_above_the_tolerance_is_no_network() -> None:
     net = made("descent", "float64")
     assert net.certificate is not None
-    assert net.certificate.prompted is not None
+    assert isinstance(net.certificate.claim, PromptClaim)
     with pytest.raises(ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
-        certify_prompted(net.network, net.certificate.prompted, net.certificate.domain, tol=1e-12)
-
-
-def with_prompt(c: Certificate, **changes: Any) -> Certificate:
-    """With the words that go with it, so that nothing but the claim is wrong."""
-    assert c.prompted is not None
-    prompted = replace(c.prompted, **changes)
-    return replace(c, prompted=prompted, formula=prompted_in_words(prompted))
+        certify(net.network, net.certificate.claim, net.certificate.domain, tol=1e-12)
 
 
 def with_passes(c: Certificate, **changes: Any) -> Certificate:
-    assert c.prompted is not None
-    return with_prompt(c, passes=tuple(replace(step, **changes) for step in c.prompted.passes))
+    return with_prompt(c, passes=tuple(replace(step, **changes) for step in c.claim.passes))
 
 
 def with_summands(c: Certificate, **changes: Any) -> Certificate:
-    assert c.prompted is not None
-    return with_prompt(c, summands=tuple(replace(summand, **changes) for summand in c.prompted.summands))
+    return with_prompt(c, summands=tuple(replace(summand, **changes) for summand in c.claim.summands))
 
 
 def with_claims(c: Certificate, change: Callable[[Any], dict[str, Any]]) -> Certificate:
-    assert c.prompted is not None
-    summands = tuple(replace(s, claim=replace(s.claim, **change(s.claim))) for s in c.prompted.summands)
+    summands = tuple(replace(s, claim=replace(s.claim, **change(s.claim))) for s in c.claim.summands)
     return with_prompt(c, summands=summands)
 
 
 def with_claim_terms(c: Certificate, **changes: float) -> Certificate:
     return with_claims(c, lambda claim: {"terms": replace(claim.terms, **changes)})
-
-
-def without(c: Certificate, assumption: str) -> Certificate:
-    return replace(c, assumptions=tuple(said for said in c.assumptions if said != assumption))
 
 
 #: Of every kind: what is changed in the certificate, and what the checker says.
@@ -136,10 +134,15 @@ ALL: dict[str, tuple[Forge, str]] = {
         "in kernel 'dot'",
     ),
     "another dtype": (lambda c: replace(c, dtype="float32"), "certified for float32, stored as float64"),
-    "an integral norm": (lambda c: replace(c, norm=2.0), "no rule for norm 2.0"),
-    "dead zones": (lambda c: replace(c, dead_zones=((0.0, 1.0),)), "does not go with one about a prompt"),
-    "a claim about layers too": (lambda c: replace(c, layers=(c.prompted.summands[0].claim,)), "of one kind"),
-    "no claim": (lambda c: replace(c, prompted=None), "no rule for maps on blocks"),
+    "a dead zone": (
+        lambda c: replace(c, claim=OneLayerClaim(c.claim.summands[0].claim, ((0.0, 1.0),))),
+        "no rule for maps on blocks",
+    ),
+    "a claim about one layer": (
+        lambda c: replace(c, claim=OneLayerClaim(c.claim.summands[0].claim)), "no rule for maps on blocks",
+    ),
+    "an affine target": (lambda c: replace(c, claim=affine([[1.0]])), "no rule for maps on blocks"),
+    "no claim": (lambda c: replace(c, claim=None), "no rule for a claim of type NoneType"),
     "a larger domain": (
         lambda c: replace(c, domain=ww.Box(np.where(c.domain.lo == 0, 0.0, 2 * c.domain.lo), 2 * c.domain.hi)),
         "rounding.*(is needed|could be shown)",
@@ -153,7 +156,7 @@ ALL: dict[str, tuple[Forge, str]] = {
     "no direction": (lambda c: with_summands(c, along=(0.0, 0.0)), "is no direction"),
     "a direction of another length": (lambda c: with_summands(c, along=(2.0, -2.0)), "is no direction"),
     "two variables": (lambda c: with_summands(c, along=None), "another number of variables"),
-    "another scale": (lambda c: with_summands(c, scale=c.prompted.summands[0].scale / 2), "the tables must compute"),
+    "another scale": (lambda c: with_summands(c, scale=c.claim.summands[0].scale / 2), "the tables must compute"),
     "a scale that is no power of two": (lambda c: with_summands(c, scale=0.3), "scale = 0.3 is no power of two"),
     "more tables": (lambda c: with_summands(c, tables=2), "no rule covers|a table takes"),
     "no tables": (lambda c: with_summands(c, tables=0), "features and tables are"),
@@ -175,9 +178,9 @@ ALL: dict[str, tuple[Forge, str]] = {
     "a claim about another layer": (lambda c: with_claims(c, lambda claim: {"layer": 1}), "is about layer 1"),
     "another rule": (lambda c: with_claims(c, lambda claim: {"rule": "nearest"}), "could be shown|nothing"),
     "one feature more": (lambda c: with_prompt(c, features=3), "its inputs are"),
-    "other values": (lambda c: with_prompt(c, own_values=not c.prompted.own_values), "its inputs are"),
+    "other values": (lambda c: with_prompt(c, own_values=not c.claim.own_values), "its inputs are"),
     "another answer": (
-        lambda c: with_prompt(c, answer="w" if c.prompted.answer != "w" else "p"), "the answer is|read is not",
+        lambda c: with_prompt(c, answer="w" if c.claim.answer != "w" else "p"), "the answer is|read is not",
     ),
     "a clock that starts elsewhere": (lambda c: with_prompt(c, clock=0.7), "there is no clock|embed is not"),
 }  # fmt: skip
@@ -187,19 +190,19 @@ PASSES: dict[str, tuple[Forge, str]] = {
     "another alpha": (lambda c: with_passes(c, alpha=0.5), "layer .* of a pass is not"),
     "alpha that is no number": (lambda c: with_passes(c, alpha=NAN), "a pass with no number"),
     "another method": (
-        lambda c: with_prompt(c, passes=tuple(replace(s, method=s.method * 1.25) for s in c.prompted.passes)),
+        lambda c: with_prompt(c, passes=tuple(replace(s, method=s.method * 1.25) for s in c.claim.passes)),
         "layer .* of a pass is not",
     ),
     "another middle": (
-        lambda c: with_passes(c, middle="none" if c.prompted.has("threshold") else "threshold"),
+        lambda c: with_passes(c, middle="none" if c.claim.has("threshold") else "threshold"),
         "nothing is in the middle|its inputs are|there is no clock|a tick without a clock",
     ),
     "no middle of any kind": (
-        lambda c: replace(c, prompted=replace(c.prompted, passes=(replace(c.prompted.passes[0], middle="sundial"),))),
+        lambda c: with_claim(c, passes=(replace(c.claim.passes[0], middle="sundial"),)),
         "no rule for the middle 'sundial'",
     ),
     "another tick": (lambda c: with_passes(c, tick=0.25), "a tick without a clock|of a pass is not"),
-    "a pass more": (lambda c: with_prompt(c, passes=c.prompted.passes + c.prompted.passes[-1:]), "fewer passes"),
+    "a pass more": (lambda c: with_prompt(c, passes=c.claim.passes + c.claim.passes[-1:]), "fewer passes"),
     "no passes": (
         lambda c: with_prompt(c, passes=(), clock=0.0, answer="gradients"),
         "its inputs are|more passes|read is not",
@@ -228,29 +231,17 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
     """Every array of the network, where it is 0 and where it is not."""
     net, rng = made(kind, "float64"), np.random.default_rng(11)
     assert net.certificate is not None
-    places = arrays(net.network)
+    places = array_places(net.network)
     assert len(places) > 20
     for path in places:
-        array = at(net.network, path)
+        array = entry(net.network, path)
         choices = [np.flatnonzero(array), np.flatnonzero(array.ravel() == 0)]
         for index in [int(rng.choice(choice)) for choice in choices if len(choice)]:
-
-            def change(old: np.ndarray, index: int = index) -> np.ndarray:
-                new = old.copy()
-                new.flat[index] += 0.25
-                return new
-
             try:
-                forged = altered(net.network, path, change)
+                forged = altered(net.network, path, lambda old, index=index: nudged(old, index))
             except LawError:
                 continue
             refused(forged, net.certificate, tmp_path)
-
-
-def at(value: Any, path: tuple[Any, ...]) -> Any:
-    for step in path:
-        value = value[step] if isinstance(step, int) else getattr(value, step)
-    return value
 
 
 def in_layers(network: Network, kind: type, change: Callable[[Any], Any], which: int = 0) -> Network:
@@ -398,3 +389,29 @@ def test_numbers_that_overflow_are_refused(tmp_path: Path) -> None:
     assert net.certificate is not None
     domain = ww.Box(1e36 * net.certificate.domain.lo, 1e36 * net.certificate.domain.hi)
     refused(net.network, replace(net.certificate, domain=domain), tmp_path, "may overflow float32")
+
+
+def test_a_whole_number_of_more_bits_than_a_float_is_no_alpha(tmp_path: Path) -> None:
+    """2^53 + 1 became 2^53 where it was compared with the layers, and errors of half as much again were PROVEN away."""
+    net = built([tables_of(fitted("x", 3.0, 1e-8, "float64"), RESIDUAL)], "float64", (plain(2.0**53),))
+    certificate = net.certificate
+    assert certificate is not None
+    assert isinstance(certificate.claim, PromptClaim)
+    (step,) = certificate.claim.passes
+    terms = replace(certificate.terms, rounding=certificate.terms.rounding + 1e-6)
+    other = with_prompt(certificate, passes=(replace(step, alpha=2**53 + 1),))
+    forged = replace(other, terms=terms, bound=certificate.bound + 2e-6)
+    refused(net.network, forged, tmp_path, "alpha, ticks and clock must be floats, not .*9007199254740993")
+
+
+def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
+    """It counted as a power of two, and the network ran with another number."""
+    network = made("descent", "float64").network
+    (loop,) = network.layers
+    assert isinstance(loop, Loop)
+    spread, attend, *rest = loop.layers
+    assert isinstance(attend, Attention)
+    head = replace(attend.heads[0], beta=2**53 + 1)
+    layers = (spread, replace(attend, heads=(head,)), *rest)
+    with pytest.raises(LawError, match="beta = 9007199254740993 must be a positive finite float64"):
+        replace(network, layers=(replace(loop, layers=layers),))

@@ -1,0 +1,193 @@
+"""Facts about networks and certificates as plain dictionaries; the keys are the fields' names."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim
+from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
+from weightwright.claims.target import Composite
+from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
+from weightwright.report.facts.compiled import Facts, error_by_part, graph_facts
+from weightwright.report.facts.fact_tables import interval
+
+if TYPE_CHECKING:
+    from weightwright.runtime import AttentionNetwork
+
+#: What `approximate` repeats of a certificate.
+_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "bound", "terms", "measured")
+
+#: What is repeated of an error that was measured.
+_FOUND = ("error", "inputs", "how", "reason")
+
+
+def certificate_facts(certificate: Certificate) -> Facts:
+    """What a certificate says, and on how many boxes of which rules its proof stands."""
+    proven = certificate.measured is None
+    return {
+        "status": certificate.status,
+        "formula": certificate.formula,
+        "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
+        **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
+        "dtype": certificate.dtype,
+        "kernel": certificate.kernel,
+        **({"norm": f"L_{certificate.norm:g}"} if math.isfinite(certificate.norm) else {}),
+        "bound": certificate.bound if proven else None,
+        "terms": dataclasses.asdict(certificate.terms) if proven else None,
+        **_measured(certificate),
+        **_how(certificate),
+        "assumptions": list(certificate.assumptions),
+    }
+
+
+def _how(certificate: Certificate) -> Facts:
+    """What the proof stands on: rules and boxes of the claims about heads, and what they are part of."""
+    claim, composite = certificate.against, certificate.composite
+    leaves = _leaves(claim)
+    facts: Facts = {}
+    rules: set[str] = {leaf.rule for leaf in leaves}
+    if composite is not None:
+        facts |= {"dead_zones_of_arguments": [list(zone) for zone in composite.zones]} if composite.zones else {}
+        facts |= {"parts": len(composite.parts)} if composite.parts else {}
+        facts |= {"gates": len(composite.gates)} if composite.gates else {}
+        rules |= {"forms", "gate"} if composite.gates else {"forms"}
+    if isinstance(claim, LoopClaim):
+        if certificate.measured is None:
+            facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
+        rules.add("loop")
+    if isinstance(claim, GridClaim):
+        facts |= {"cells": claim.core.shape[1], "delta": claim.delta, "exceptional_volume": claim.exceptional}
+        rules.add("grid")
+    if isinstance(claim, PromptClaim):
+        rules.add("prompt")
+        if claim.passes:
+            facts["bound_is_about"] = "every state after one pass, against the exact pass"
+        facts["arguments_of_f"] = [_argument(summand) for summand in claim.summands]
+    if isinstance(claim, SideBySideClaim):
+        facts["networks_side_by_side"] = len(claim.parts)
+    return {**facts, "boxes": sum(len(leaf.boxes) for leaf in leaves), "rules": sorted(rules)}
+
+
+def _leaves(claim: Claim | None) -> list[Leaf | VectorLeaf]:
+    """What is claimed about heads, of all layers and parts."""
+    match claim:
+        case OneLayerClaim() | SampledClaim() | VectorLayerClaim():
+            return [claim.leaf]
+        case Composite():
+            return [part.claim for part in claim.parts]
+        case LoopClaim():
+            return _leaves(claim.composite)
+        case GridClaim():
+            return [] if claim.head is None else [claim.head]
+        case PromptClaim():
+            return [summand.claim for summand in claim.summands]
+        case SideBySideClaim():
+            return [leaf for part in claim.parts for leaf in _leaves(part.certificate.claim)]
+        case _:
+            return []
+
+
+def _argument(summand: Summand) -> str:
+    """Where the argument of a summand may lie."""
+    lo, hi = (np.atleast_1d(end) / summand.scale for end in (summand.claim.lo, summand.claim.hi))
+    names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
+    ends = zip(names, lo.tolist(), hi.tolist(), strict=True)
+    return ", ".join(f"{name} in {interval([a], [b])}" for name, a, b in ends)
+
+
+def _measured(certificate: Certificate) -> Facts:
+    found = certificate.measured
+    return {} if found is None else {"measured": {name: getattr(found, name) for name in _FOUND}}
+
+
+def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
+    """What `approximate` returned, and what it costs to run."""
+    said, costs = _said(net), cost(net.network)
+    return {
+        **{key: said[key] for key in _SAID if key in said},
+        "tol": tol,
+        "method": method,
+        "anchors": costs.anchors,
+        "heads": costs.heads,
+        "beta": [head.beta for head in net.network.heads],
+        "parameters": costs.parameters,
+        "bytes": costs.bytes,
+        "multiply_adds": costs.multiply_adds,
+        "seconds": seconds,
+        "assumptions": said["assumptions"],
+    }
+
+
+def network_facts(net: AttentionNetwork, check_with: str) -> Facts:
+    """Everything in a file: the claims and the command that checks them, the structure in words, the cost."""
+    network, said = net.network, _said(net)
+    return {
+        "status": said["status"],
+        "check_with": check_with if net.certificate is not None and net.certificate.measured is None else None,
+        **said,
+        **error_by_part(net.certificate),
+        **graph_facts(net.certificate),
+        "inputs": list(network.inputs),
+        "outputs": list(network.outputs),
+        "coordinates": list(network.embed.coordinates),
+        "registers": len(network.registers),
+        "layers": [_layer(layer) for layer in network.layers],
+        "cost": dataclasses.asdict(cost(network)),
+        "native": network.native,
+        "obstacles": list(network.obstacles),
+    }
+
+
+def value_facts(
+    net: AttentionNetwork, x: Sequence[Any], y: Sequence[Any], excepted: Sequence[bool] = ()
+) -> list[Facts]:
+    """Inputs (a number, a list of several, or a list for each token) and outputs; the bound is None where none holds.
+
+    excepted: the inputs about which nothing is claimed though they lie in the domain.
+    """
+    said = net.certificate
+
+    def bound(values: Any) -> float | None:
+        # a norm bounds no single input, and one pass says nothing of what all of them come to
+        if said is None or isinstance(said.claim, MeasuredClaim | GridClaim | LoopClaim):
+            return None
+        inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
+        return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None
+
+    none = [False] * len(x)
+    return [
+        {"x": a[0] if len(a) == 1 and not isinstance(a[0], list) else a, "y": b, "bound": None if left else bound(a)}
+        for a, b, left in zip(x, y, excepted or none, strict=True)
+    ]
+
+
+def _said(net: AttentionNetwork) -> Facts:
+    if net.certificate is not None:
+        return certificate_facts(net.certificate)
+    names = ("status", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
+    return {**dict.fromkeys(names), "dtype": net.network.dtype, "assumptions": []}
+
+
+def _layer(layer: Layer) -> Facts:
+    facts: Facts = {"type": type(layer).__name__}
+    if isinstance(layer, Attention):
+        return facts | {"residual": layer.residual, "heads": [_head(head) for head in layer.heads]}
+    if isinstance(layer, FeedForward):
+        return facts | {"residual": layer.residual, "hidden": layer.W_1.shape[1]}
+    if isinstance(layer, Loop):
+        return facts | {"times": layer.times, "layers": [_layer(inner) for inner in layer.layers]}
+    if isinstance(layer, Linear):
+        return facts | {"coordinates": list(layer.coordinates)}
+    return facts | {"beta": layer.beta, "over": layer.over}
+
+
+def _head(head: Head) -> Facts:
+    start, stop = head.sees.registers
+    return {"role": head.role, "beta": head.beta, "anchors": stop - start, "data_tokens_seen": head.sees.data}

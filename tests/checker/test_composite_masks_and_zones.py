@@ -1,0 +1,124 @@
+"""Networks of several layers that hide keys by masks, or leave out dead zones, in ways that were once PROVEN."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+from support.forging import about_composite, affine, named, one_head, refused
+
+import weightwright as ww
+from weightwright.approximation.faithful_tables import propose_faithful
+from weightwright.claims.certificate import Terms
+from weightwright.claims.target import IDENTITY, Composite, RidgeFunctions, TokenModels
+from weightwright.constructions import truncated_linear
+from weightwright.heads.registers import on_registers
+from weightwright.network import Attention, Head, Sees
+
+HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
+
+
+def moved(
+    names: tuple[str, ...],
+    query: str | tuple[str, str],
+    key: str,
+    value: str,
+    to: str,
+    sees: Sees,
+    mask: np.ndarray | None = None,
+) -> Attention:
+    """A layer of one head that adds a coordinate of what is seen to another; a query of two is their sum."""
+    W_Q = named(names, **dict.fromkeys((query,) if isinstance(query, str) else query, 1.0))
+    W_O = np.eye(len(names))[[names.index(to)]]
+    head = Head(f"{value} to {to}", W_Q, named(names, **{key: 1}), named(names, **{value: 1}), W_O, 1.0, sees, mask)
+    return Attention(names, (head,))
+
+
+def test_dead_zones_of_what_is_no_unit(tmp_path: Path) -> None:
+    anchors = np.linspace(-1, 1, 65)
+    wrong = np.where(np.abs(anchors) < 0.4, 100.0, anchors)
+    part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([[-0.99, 0.99]]))
+    names = ("s", "one", "key", "offset", "value", "out")
+    registers, at = on_registers(part.tables, [2], len(names))
+    heads = part.heads(names, 0, 1, 2, at, 5)
+    net = one_head(names, registers, (Attention(names, tuple(heads)),))
+    terms = Terms(0.02, part.claim.terms.leakage, part.claim.terms.rounding)
+    part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
+    composite = dataclasses.replace(affine([[1.0]]), parts=(part.at(0, [0], [IDENTITY]),))
+    refused(*about_composite(net, composite, HALF_OPEN, (0.021, 1e-9, 1e-6)), tmp_path, "zones")
+
+
+def test_a_register_that_does_not_see_the_silent_one_behind_it() -> None:
+    names = ("x", "one", "c", "k", "v", "out")
+    registers = np.zeros((2, 6))
+    registers[0, 4], registers[1, 3], registers[:, 1] = 7.0, 2000.0, 1.0
+    first = moved(names, "one", "k", "v", "c", Sees((0, 2), "none"))
+    second = moved(names, "one", "one", "c", "out", Sees((0, 1), "none"))
+    net = one_head(names, registers, (first, second))
+    assert not net.native
+
+
+def test_a_mask_is_said(tmp_path: Path) -> None:
+    names = ("x", "one", "out")
+    layer = moved(names, "one", "one", "x", "out", Sees(data="all"), mask=np.eye(2, dtype=bool))
+    net = one_head(names, np.zeros((0, 3)), (layer,), tokens=2)
+    refused(*about_composite(net, affine(np.eye(2)), HALF_OPEN, (0.0, 1e-300, 1e-12)), tmp_path, "masked")
+
+
+def test_registers_that_a_plain_transformer_has_written(tmp_path: Path) -> None:
+    names = ("x", "one", "reg", "k", "v", "c", "out")
+    registers = np.zeros((2, 7))
+    registers[0, 3], registers[0, 4], registers[:, 2] = -1000.0, 1e6, -2.0
+    first = moved(names, ("one", "reg"), "k", "v", "c", Sees((0, 2), "none"))
+    second = moved(names, "one", "reg", "c", "out", Sees((0, 0), "all"))
+    net = one_head(names, registers, (first, second))
+    refused(*about_composite(net, affine([[0.0]]), HALF_OPEN, (0.0, 1e-12, 1e-12)), tmp_path, "masked")
+
+
+def test_dead_zones_that_leave_nothing(tmp_path: Path) -> None:
+    honest = truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), p=16)
+    certificate = honest.certificate
+    assert certificate is not None
+    assert isinstance(certificate.claim, Composite)
+    (part,) = certificate.claim.parts
+    claim = dataclasses.replace(part.claim, boxes=np.array([[0.0, 0.0]]), terms=Terms(0.0, 0.0, 1e-6))
+    part = dataclasses.replace(part, claim=claim, zones=np.array([[-100.0, 100.0]]))
+    composite = dataclasses.replace(certificate.claim, parts=(part,))
+    case = about_composite(honest.network, composite, certificate.domain, (0.0, 0.0, 1.1e-6), masked=True)
+    refused(*case, tmp_path, "zones leave nothing")
+
+
+def test_models_of_other_tokens(tmp_path: Path) -> None:
+    honest = truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=16)
+    certificate = honest.certificate
+    assert certificate is not None
+    assert isinstance(certificate.claim, Composite)
+    models = TokenModels(("clip(x, -1, 1)",) * 2, np.array([[1.0, -1.0]]), np.array([0.1]))
+    composite = dataclasses.replace(certificate.claim, target=models)
+    terms = dataclasses.astuple(certificate.terms)
+    refused(
+        *about_composite(honest.network, composite, certificate.domain, terms, masked=True), tmp_path, "other tokens"
+    )
+
+
+def test_dead_zones_of_units_that_share_inputs(tmp_path: Path) -> None:
+    """Each leaves something of the domain, both together nothing."""
+    anchors, names = np.linspace(-1, 1, 65), ("s", "one", "kA", "oA", "vA", "kB", "oB", "vB", "out")
+    parts, registers, heads = [], [], []
+    for index, (first, zone) in enumerate(((2, (-1.5, 0.5)), (5, (-0.5, 1.5)))):
+        wrong = np.where(anchors < 0.25 if index == 0 else anchors > -0.25, 100.0, anchors)
+        part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
+        terms = dataclasses.replace(part.claim.terms, approximation=0.04)
+        part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
+        rows, at = on_registers(part.tables, [first], len(names))
+        own = part.heads(names, 0, 1, first, at, 8)
+        rows[:, 6 if index == 0 else 3] = -(2.0**20)
+        registers.append(rows)
+        heads += [dataclasses.replace(head, sees=Sees((65 * index, 65 * index + 65), "none")) for head in own]
+        parts.append(part.at(0, [index], [index]))
+    net = one_head(names, np.concatenate(registers), (Attention(names, tuple(heads)),))
+    arguments = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    ridge = RidgeFunctions(("x", "x"), arguments, np.zeros(2), np.array([[0.0, 1.0, 1.0]]), np.zeros(1))
+    case = about_composite(net, Composite(ridge, tuple(parts)), HALF_OPEN, (0.081, 1e-9, 1e-6), masked=True)
+    refused(*case, tmp_path, "models of single tokens")
