@@ -22,16 +22,16 @@ from weightwright.incontext.networks.slopes import Slope, spectral_slope, vector
 from weightwright.incontext.problem.loss import Loss, loss
 from weightwright.incontext.problem.loss_forms import separated
 from weightwright.incontext.problem.method import Method, method
-from weightwright.incontext.problem.problem import Problem, penalty
+from weightwright.incontext.problem.problem import Problem, read_penalty
 from weightwright.incontext.run import Run
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import all_states, largest_distance
 
-#: Prompts of so many times fewer samples fit too: each then counts so many times more.
+#: A prompt may have this many times fewer samples than the network was built for: each then counts that much more.
 FEWER = 2.0
-#: The error that is asked of anchors of two dimensions, which cost more.
+#: The error that is asked of a table of w.x and y together, unless told: its anchors fill a plane, and cost more.
 PAIR_TOL = 1e-5
 
 
@@ -75,7 +75,7 @@ class Descent:
             raise ValueError(f"step must be a finite number above 0, not {step!r}")
         self.samples, self.features, self.steps = int(samples), int(features), int(steps)
         self.step = float(step)
-        self.ridge, self.l1 = (penalty(name, given, features) for name, given in (("ridge", ridge), ("l1", l1)))
+        self.ridge, self.l1 = (read_penalty(name, given, features) for name, given in (("ridge", ridge), ("l1", l1)))
         plain = proximal if np.any(self.l1) else gradient_descent
         self.algorithm = plain(self.step * self.ridge, self.dtype) if algorithm is None else algorithm
         self.slope = slope_tables(self.loss, reach, tol, self.dtype)

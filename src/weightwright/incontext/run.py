@@ -29,11 +29,11 @@ from weightwright.runtime import AttentionNetwork
 _TO_ITERATE, _TO_OPTIMUM = "tab:blue", "tab:red"
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 _MARKERS = "os^Dvx"
-#: Dots of the exact algorithm, and bounds to the optimum, are so many at most: bounds take time, and dots room.
+#: The most dots of the exact algorithm and the most bounds to the optimum that are drawn: bounds take time, dots room.
 _DOTS, _BOUNDS = 20, 50
-#: Coefficients that are named in the legend.
+#: The most coefficients that are named in the legend.
 _NAMED = 10
-#: The optimum is approached by so many times the steps of the run, in floats.
+#: The optimum that is measured from is where this many times the steps of the run end, in floats.
 _FURTHER = 20
 
 
@@ -154,8 +154,8 @@ def run_figure(run: Run) -> Any:
 def _title(run: Run) -> str:
     problem, dtype = run.problem, run.net.network.dtype
     name = problem.loss.name if len(problem.loss.name) <= 40 else problem.loss.name[:37] + "..."
-    sizes = (("ridge", problem.ridge), ("l1", problem.l1))
-    penalties = "".join(f", {kind} {penalty_in_words(size)}" for kind, size in sizes if np.any(size))
+    sizes = (("ridge", problem.has_ridge, problem.ridge), ("l1", problem.has_l1, problem.l1))
+    penalties = "".join(f", {kind} {penalty_in_words(size)}" for kind, given, size in sizes if given)
     return (
         f"{run.steps} steps of {run.method.algorithm.name} in context: {name} loss{penalties},"
         f" {problem.n} examples of {problem.d} features, {dtype}"

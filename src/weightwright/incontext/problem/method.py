@@ -1,6 +1,6 @@
 """An algorithm on a problem: its passes, with the examples times the step, and the thresholds.
 
-`constructions.passes` has the coefficients; here they meet the data.
+`networks.passes` has the coefficients; here they meet the data.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
 
 from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks import passes
@@ -20,8 +18,8 @@ from weightwright.numbers import Floats
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """values: the u_i, (n, d), each a sample times the step and its weight. thresholds: tau, (d,). Floats are meant
-    exactly."""
+    """values: the u_i, (n, size), each a row of the problem times the step and its weight. thresholds: tau, (size,).
+    Floats are meant exactly."""
 
     algorithm: Algorithm
     values: Floats
@@ -89,12 +87,11 @@ def method(problem: Problem, algorithm: Algorithm, step: float) -> Method:
 
 
 def scaled_examples(problem: Problem, step: float) -> Floats:
-    """(n, d): every example times the step and its weight, 1/n unless weights are given."""
-    weights = np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
-    return step * weights[:, None] * problem.rows
+    """(n, size): every example times the step and its weight, 1/n unless weights are given."""
+    return step * problem.plain_weights[:, None] * problem.rows
 
 
 def _shrink(problem: Problem, step: float) -> float | Floats:
     if not (math.isfinite(step) and step > 0):
         raise ValueError(f"step={step!r}: a positive finite number is needed")
-    return step * problem.ridge
+    return step * problem.ridges if problem.intercept else step * problem.ridge
