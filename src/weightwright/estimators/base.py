@@ -215,16 +215,16 @@ class InContextModel(BaseEstimator):
         return answers[:, 0] if np.ndim(self.coef_) == 1 else answers
 
     def prediction_bound(self, X: Any) -> Floats:
-        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row, alone and
-        beside others, differ by twice that at most."""
+        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row,
+        alone and beside others, differ by twice that at most."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         bounds = bound_predictions(X, *self._models())
         return bounds[:, 0] if np.ndim(self.coef_) == 1 else bounds
 
     def plot_heads(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib figure, or a
-        file (.png, .svg or .pdf)."""
+        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib
+        figure, or a file (.png, .svg or .pdf)."""
         check_is_fitted(self)
         if self.prompt_ is None:
             raise ValueError(f"{self!r} found its coefficients with several prompts; none of them stands for the run")

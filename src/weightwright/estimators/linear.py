@@ -44,9 +44,9 @@ class _ByEitherMethod(_LeastSquares):
 class LinearRegression(_ByEitherMethod):
     """Ordinary least squares, in context; of minimum norm where the solution is not unique.
 
-    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition number; or
-    "newton-schulz", the normal equations by matrix products, about as many passes as its logarithm, for up to 64
-    coefficients.
+    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition
+    number; or "newton-schulz", the normal equations by matrix products, about as many passes as its
+    logarithm, for up to 64 coefficients.
 
     >>> from weightwright.incontext import LinearRegression
     >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])

@@ -78,8 +78,8 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         return bounds[:, 0] if len(self.classes_) == 2 else bounds
 
     def predict_proba(self, X: Any) -> Floats:
-        """(n, classes): sigmoid(w.x + c); of more than two classes softmax(W x + c), or with "ovr" each against all
-        others, over the sum of all."""
+        """(n, classes): sigmoid(w.x + c); of more than two classes softmax(W x + c), or with "ovr" each
+        against all others, over the sum of all."""
         decision = self.decision_function(X)
         if decision.ndim == 2 and self.multi_class == "multinomial":
             return np.asarray(softmax(decision, axis=1), dtype=np.float64)

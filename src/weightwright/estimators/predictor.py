@@ -67,8 +67,8 @@ def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
 
 
 def _scaled(X: Floats, w: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
-    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and the exponents of the
-    factors, powers of two, that make up for it."""
+    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and the
+    exponents of the factors, powers of two, that make up for it."""
     rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
     _, of_w = np.frexp(w)
     state = np.ldexp(w, -of_w)

@@ -63,8 +63,8 @@ def fitting(
 ) -> Descent:
     """A `Descent` whose step, momentum and ranges suit these data, with room for more of the kind.
 
-    step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused. momentum: from
-    the condition number where mu is proven, else 0.9.
+    step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused.
+    momentum: from the condition number where mu is proven, else 0.9.
     """
     problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
     name = dtype_name(dtype)

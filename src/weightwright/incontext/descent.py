@@ -20,7 +20,7 @@ from weightwright.incontext.networks.descent_network import Ranges, descent_netw
 from weightwright.incontext.networks.passes import Algorithm, gradient_descent, proximal
 from weightwright.incontext.networks.slopes import Slope, spectral_slope, vector_slope
 from weightwright.incontext.problem.loss import Loss, loss
-from weightwright.incontext.problem.loss_forms import separated
+from weightwright.incontext.problem.loss_forms import separate_slope
 from weightwright.incontext.problem.method import Method, method
 from weightwright.incontext.problem.problem import Problem, read_penalty
 from weightwright.incontext.run import Run
@@ -38,9 +38,9 @@ PAIR_TOL = 1e-5
 class Descent:
     """`steps` steps of an algorithm as one network, for at most `samples` examples of `features` numbers.
 
-    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each feature.
-    algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope may get. ranges: how
-    large everything else may.
+    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each
+    feature. algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope
+    may get. ranges: how large everything else may.
     looped: the same weights at every step; else the steps are stacked.
 
     >>> gd = Descent("squared", samples=4, features=1, steps=50, step=0.5)
@@ -174,7 +174,7 @@ def slope_tables(loss: Loss, reach: float | tuple[float, float], tol: float | No
     if loss.form == "margin":
         return spectral_slope(loss.slope, (1.0, 0.0), sizes[0], tol, dtype)
     if loss.form == "separable":
-        of_x, of_y = separated(loss.slope_expression)
+        of_x, of_y = separate_slope(loss.slope_expression)
         slope = spectral_slope(to_text(of_x), (1.0, 0.0), sizes[0], tol, dtype)
         if of_y is None:
             return slope

@@ -1,8 +1,8 @@
 """What a run of an algorithm in context was: every state, and two distances that are never mixed.
 
-To the exact iterate: how far the network is from the plain algorithm without rounding. To the optimum: how far the
-algorithm has come, found afterwards from the weights alone. Below the run are its pictures: the path beside the exact
-one, both errors per step, errors against a size.
+To the exact iterate: how far the network is from the plain algorithm without rounding. To the optimum: how
+far the algorithm has come, found afterwards from the weights alone. Below the run are its pictures: the path
+beside the exact one, both errors per step, errors against a size.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _FURTHER = 20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first token had
-    them. apart: how far those of any other token were from them, at most."""
+    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first
+    token had them. apart: how far those of any other token were from them, at most."""
 
     problem: Problem
     method: Method
@@ -88,8 +88,8 @@ class Run:
 
     @cached_property
     def bounds(self) -> Floats:
-        """(steps + 1,): what the distance to the exact iterate is proven to be at most: by the lemma, from the proven
-        error of one step, where its conditions hold; else the enclosed distance itself."""
+        """(steps + 1,): what the distance to the exact iterate is proven to be at most: by the lemma, from
+        the proven error of one step, where its conditions hold; else the enclosed distance itself."""
         return self.errors if self.lemma.bounds is None else np.array(self.lemma.bounds)
 
     @cached_property
@@ -98,7 +98,7 @@ class Run:
         return to_optimum(self.problem, self.w)
 
     def optimum_bounds(self, every: int = 1) -> Floats:
-        """The same after every so many steps: (steps // every + 1,)."""
+        """The same after steps 0, every, 2 every, ...: (steps // every + 1,)."""
         return np.array([to_optimum(self.problem, w).bound for w in self.path[::every]])
 
     def plot(self, path: str | os.PathLike[str]) -> None:

@@ -145,8 +145,8 @@ def _scale_around(sizes: Floats, weights: Floats, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class HuberFixed:
-    """theta: (B, D + 1), where the networks came to rest. steps: passes in all. network: of the last stage. prompts: on
-    which that starts, (B', samples, inputs) in these units, (B',)."""
+    """theta: (B, D + 1), where the networks came to rest. steps: passes in all. network: of the last stage.
+    prompts: on which that starts, (B', samples, inputs) in these units, (B',)."""
 
     theta: Floats
     steps: int
@@ -184,8 +184,8 @@ def run_stages(
 def _run(
     contexts: HuberContexts, stage: Stage, steps: int, theta: Floats, head_tol: float | None, dtype: str
 ) -> tuple[Floats, AttentionNetwork, torch.Tensor, Floats]:
-    """(B', D + 1): where the stage ends; the network, its prompts and their units. With more room if numbers turn out
-    larger than in the rehearsal."""
+    """(B', D + 1): where the stage ends; the network, its prompts and their units. With more room if numbers
+    turn out larger than in the rehearsal."""
     mine, here = contexts.some(stage.which), theta[stage.which]
     lowest, highest = np.minimum(stage.lowest, here[:, -1]), np.maximum(stage.highest, here[:, -1])
     unit = np.array([power_above(one) for one in (ROOM * highest).tolist()])

@@ -40,8 +40,8 @@ SHORTER = 12
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """which: the contexts that take part. step: (B', D + 1). needed: about how many steps. lowest, highest: (B',), of
-    sigma. reach: (B',), the largest size of a residual."""
+    """which: the contexts that take part. step: (B', D + 1). needed: about how many steps. lowest, highest:
+    (B',), of sigma. reach: (B',), the largest size of a residual."""
 
     which: Indices
     step: Floats
@@ -58,8 +58,8 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class HuberPlan:
-    """settled: the last stage is a long one that may run again. unfinished: more steps than were rehearsed are needed.
-    Otherwise sigma goes to 0."""
+    """settled: the last stage is a long one that may run again. unfinished: more steps than were rehearsed
+    are needed. Otherwise sigma goes to 0."""
 
     stages: tuple[Stage, ...]
     settled: bool
@@ -134,8 +134,8 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
 
 
 def _worth(contexts: HuberContexts, run: HuberRehearsal, trial: HuberRehearsal) -> tuple[int, float]:
-    """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down than the
-    trial, else few steps until it would arrive."""
+    """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down
+    than the trial, else few steps until it would arrive."""
     if run.end == "done":
         return 0, run.needed
     if run.end == "left" and contexts.values(run.theta).sum() < contexts.values(trial.theta).sum():
@@ -179,8 +179,8 @@ def _largest(contexts: HuberContexts, H: Floats, sizes: Floats) -> Floats:
 
 
 def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, float]]:
-    """Condition numbers, and by how many powers of four each is off if these eigenvalues stay, the nearest first. They
-    may not stay, where samples become outliers or cease to be."""
+    """Condition numbers, and by how many powers of four each is off if these eigenvalues stay, the nearest
+    first. They may not stay, where samples become outliers or cease to be."""
     nothing = values[:, -1:] * ROUNDOFF * max(samples, values.shape[1])
     smallest = np.where(values > nothing, values, np.inf).min(axis=1)
     there = float((L / smallest).max())
@@ -189,9 +189,9 @@ def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, fl
 
 @dataclass(frozen=True, eq=False)
 class HuberRehearsal:
-    """end: "done" below the tolerance, "left" where sigma is far from its start, "lost" where it is nearly 0, "limit"
-    after all steps. steps: that were taken. needed: until the tolerance, infinite if there was none. lowest, highest:
-    of sigma. reach: the largest size of a residual."""
+    """end: "done" below the tolerance, "left" where sigma is far from its start, "lost" where it is nearly 0,
+    "limit" after all steps. steps: that were taken. needed: until the tolerance, infinite if there was none.
+    lowest, highest: of sigma. reach: the largest size of a residual."""
 
     theta: Floats
     end: str
@@ -205,8 +205,8 @@ class HuberRehearsal:
 def rehearse_stage(
     contexts: HuberContexts, theta: Floats, step: Floats, condition: float, steps: int, tol: float
 ) -> HuberRehearsal:
-    """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or until sigma
-    is far from where it was."""
+    """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or
+    until sigma is far from where it was."""
     w = p = theta
     first, m, alpha = theta[:, -1], momentum(condition), 1 - step * contexts.penalties
     lowest, highest, reach = first, first, np.zeros(len(theta))

@@ -40,7 +40,7 @@ def solve_multinomial(problems: Sequence[Problem], classes: int, settings: Setti
 
     def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
         shrink = tuple((float(plan.step.max()) * contexts.ridge[: contexts.features]).tolist())
-        net = network_of(contexts.samples, contexts.features, classes, plan.condition, shrink, steps, settings.dtype)
+        net = build_network(contexts.samples, contexts.features, classes, plan.condition, shrink, steps, settings.dtype)
         return last_states(net, _prompts(contexts, plan.step, theta, settings.dtype)), net
 
     fixed = repeat_runs(contexts, in_few_sizes(plan.needed), settings.max_steps, settings.tol, run)
@@ -67,7 +67,7 @@ def solve_multinomial(problems: Sequence[Problem], classes: int, settings: Setti
 
 
 @functools.lru_cache(maxsize=16)
-def network_of(
+def build_network(
     samples: int, features: int, classes: int, condition: float, shrink: tuple[float, ...], steps: int, dtype: str
 ) -> AttentionNetwork:
     return multinomial_network(

@@ -1,7 +1,7 @@
 """The network of a plan, its prompts, and running it to its fixed point.
 
-A network is built for sizes: so many samples and features, a loss, an algorithm and how large numbers get, all rounded
-up. Data sets of about the same size share one; it is kept.
+A network is built for sizes: the numbers of samples and features, a loss, an algorithm and how large numbers
+get, all rounded up. Data sets of about the same size share one; it is kept.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NetworkDesign:
 
 
 @functools.lru_cache(maxsize=16)
-def network_of(design: NetworkDesign) -> AttentionNetwork:
+def build_network(design: NetworkDesign) -> AttentionNetwork:
     slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
     algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
     return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
@@ -176,7 +176,7 @@ def repeat_runs(
 
 def _run(contexts: Contexts, plan: Plan, design: NetworkDesign, theta: Floats) -> tuple[Floats, AttentionNetwork]:
     for _ in range(TRIES):
-        net = network_of(design)
+        net = build_network(design)
         try:
             return last_states(net, write_prompts(net, contexts, plan.step, theta)), net
         except DomainError as error:

@@ -44,14 +44,14 @@ SLOWEST = 0.99
 #: The most targets in one prompt.
 TARGETS = 8
 
-#: Few are kept: with 64 coefficients one holds 134 MB.
-network_of = functools.lru_cache(maxsize=4)(newton_schulz_network)
+#: Only the last 4 networks are kept: with 64 coefficients one holds 134 MB.
+build_network = functools.lru_cache(maxsize=4)(newton_schulz_network)
 
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
-    """What is going to be run. condition: of H, without its eigenvalues of 0. needed: passes of all runs. passes: of
-    one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted."""
+    """What is going to be run. condition: of H, without its eigenvalues of 0. needed: passes of all runs.
+    passes: of one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted."""
 
     condition: float
     needed: int
@@ -113,7 +113,7 @@ def _solve(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str)
         columns = np.zeros((H.shape[1], targets))
         columns[:, : len(places)] = (b[places] / scales[places, None]).T
         prompts.append(newton_schulz_prompt(H[places[0]], columns, dtype))
-    net = network_of(H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
+    net = build_network(H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
     found, answer = answers(net, torch.stack(prompts)), np.empty_like(b)
     for places, columns in zip(together, found, strict=True):
         answer[places] = scales[places, None] * columns[:, : len(places)].T

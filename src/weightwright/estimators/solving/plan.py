@@ -28,15 +28,15 @@ DOUBLINGS = 40
 RETRIES = 4
 #: A rehearsal in which an argument or a state grows beyond this size has diverged.
 DIVERGED = 1e6
-#: Chebyshev steps are counted until the error is this share of the tolerance: their bound is relative to the first
-#: error, which may be larger than the coefficients.
+#: Chebyshev steps are counted until the error is this share of the tolerance: their bound is relative to the
+#: first error, which may be larger than the coefficients.
 SPARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for. argument,
-    state: the largest that occurred."""
+    """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for.
+    argument, state: the largest that occurred."""
 
     kind: str
     condition: float
@@ -86,8 +86,8 @@ def plan_fit(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan
 def _accelerated(
     contexts: Contexts, kind: str, L: Floats, tol: float, max_steps: int, dtype: str
 ) -> tuple[Plan, Floats]:
-    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and where
-    they end."""
+    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and
+    where they end."""
     for _ in range(DOUBLINGS):
         shrink = float((1 / L).max()) * contexts.ridge
         tried = rehearse(contexts, make_algorithm(kind, 16.0, shrink, dtype), 1 / L, min(max_steps, TRIAL), 0.0)
@@ -143,8 +143,8 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """theta: (B, D), where it ended. needed: steps until the tolerance, infinite if there was none. argument, state:
-    the largest that occurred. fine: it did not diverge."""
+    """theta: (B, D), where it ended. needed: steps until the tolerance, infinite if there was none. argument,
+    state: the largest that occurred. fine: it did not diverge."""
 
     theta: Floats
     needed: float

@@ -1,7 +1,7 @@
 """Features and targets brought to unit size, and coefficients brought back.
 
-Scales are powers of two, so scaling is exact. A feature is centred where there is an intercept; the network then sees
-x - mean rounded, which is why the distance to the optimum is proven on the data as they were given.
+Scales are powers of two, so scaling is exact. A feature is centred where there is an intercept; the network
+then sees x - mean rounded, which is why the distance to the optimum is proven on the data as they were given.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Scaling:
         return np.append(units, self.y_scale) if self.intercept else units
 
     def beside(self, X: Floats, weights: Floats, ridge: float) -> Scaling:
-        """With features brought to unit size together with their penalty, ridge beside the mean of squares: the
-        penalty on a feature of small spread does not make steps short then."""
+        """With features brought to unit size together with their penalty, ridge beside the mean of squares:
+        the penalty on a feature of small spread does not make steps short then."""
         sizes = root_mean_squares(X - self.mean, weights / weights.sum())
         return replace(self, scale=near_powers_of_two(np.hypot(sizes, math.sqrt(ridge))))
 

@@ -35,9 +35,9 @@ from weightwright.runtime import AttentionNetwork
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is to run. dtype: "float64" or "float32". method: "gradient" or "newton-schulz". relative: the
-    penalties are stated beside the mean of the losses, so all data sets have the same whatever their weights add up
-    to; else beside their sum."""
+    """How a network is to run. dtype: "float64" or "float32". method: "gradient" or "newton-schulz".
+    relative: the penalties are stated beside the mean of the losses, so all data sets have the same whatever
+    their weights add up to; else beside their sum."""
 
     tol: float
     max_steps: int
@@ -57,8 +57,8 @@ class ShownRun:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """coef: (B, d), intercept: (B,). needed: steps by the plan. remaining: (B,), the estimated relative distance.
-    shown: None where no single prompt stands for the run."""
+    """coef: (B, d), intercept: (B,). needed: steps by the plan. remaining: (B,), the estimated relative
+    distance. shown: None where no single prompt stands for the run."""
 
     coef: Floats
     intercept: Floats

@@ -17,11 +17,11 @@ from weightwright.incontext.problem.loss_kinks import has_jumps
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
-#: Numbers of parts that an interval is cut into, one after the other, until lower and upper bounds of the curvature
-#: differ by at most the share NARROW of the upper one.
+#: Numbers of parts that an interval is cut into, one after the other, until lower and upper bounds of the
+#: curvature differ by at most the share NARROW of the upper one.
 PARTS, NARROW = (1, 16, 128), 0.01
-#: Where the bounds of a sample's curvature differ by more than this share of the upper one, bounds for all samples
-#: together are looked up, which takes longer.
+#: Where the bounds of a sample's curvature differ by more than this share of the upper one, bounds for all
+#: samples together are looked up, which takes longer.
 WIDE = 0.5
 
 

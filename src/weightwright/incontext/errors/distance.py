@@ -46,8 +46,8 @@ from weightwright.numbers import Floats
 def duality_gap(problem: Problem, w: Balls) -> arb:
     """An upper bound of F(w) - min F from the slopes u = phi'(m); infinite where there is none.
 
-    As phi(m) + phi*(phi'(m)) = m phi'(m), any convex loss has one if these slopes will do; if they have to be changed,
-    the conjugate itself is needed, and the loss must be squared.
+    As phi(m) + phi*(phi'(m)) = m phi'(m), any convex loss has one if these slopes will do; if they have to be
+    changed, the conjugate itself is needed, and the loss must be squared.
     """
     loss = problem.loss
     if not loss.convex:
@@ -69,8 +69,8 @@ def _squared(problem: Problem, slopes: Balls, pulls: Balls) -> arb:
     """The gap of the squared loss without Omega(w), from slopes that are made to fit: phi = u^2/2 at m, and
     phi*(v) = v^2/2 + v y.
 
-    A feature without any penalty needs a pull of 0: the slopes' part along such features is taken away. What is left
-    is scaled down until no feature with l1 alone is pulled by more.
+    A feature without any penalty needs a pull of 0: the slopes' part along such features is taken away. What
+    is left is scaled down until no feature with l1 alone is pulled by more.
     """
     free = np.flatnonzero((problem.ridges == 0) & (problem.l1s == 0))
     dual = slopes
@@ -178,8 +178,8 @@ def to_optimum(problem: Problem, w: Floats) -> Distance:
 def _near(problem: Problem, w: Balls) -> tuple[Balls, Balls, arb]:
     """A point, a subgradient of F at it, and its distance from w.
 
-    With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small near the
-    optimum. (w - v)/step - g(w) is in the subdifferential of the l1 penalty at v.
+    With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small
+    near the optimum. (w - v)/step - g(w) is in the subdifferential of the l1 penalty at v.
     """
     slopes = problem.gradient(w)
     if not problem.has_l1:

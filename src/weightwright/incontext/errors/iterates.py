@@ -1,7 +1,7 @@
 """The plain algorithm without rounding: every state in a ball of a radius below 1e-30.
 
-The floats of the problem and of the method are meant exactly. The balls of a long run widen step by step, by a factor
-that depends on the data; so the precision is raised until the last step is sharp.
+The floats of the problem and of the method are meant exactly. The balls of a long run widen step by step, by
+a factor that depends on the data; so the precision is raised until the last step is sharp.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _TooWideError(Exception):
 
 
 def exact_iterates(problem: Problem, method: Method, steps: int, start: Floats | None = None) -> Iterates:
-    """Every state of so many passes from start (zeros), within 1e-30.
+    """The state before the first pass (zeros unless `start` is given) and after each, within 1e-30.
 
     FormulaError where the loss is undefined at a state, ValueError where the states grow beyond all use.
     """

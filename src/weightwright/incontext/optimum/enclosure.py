@@ -17,7 +17,7 @@ from weightwright.numbers import Floats
 NO_WEIGHT = "all weights are zero; give one sample a weight"
 #: Bits of the working precision, tried one after the other until the bound is sharp.
 BITS = (256, 512, 1024, 2048, 4096)
-#: A bound is sharp within this factor of the true distance, or when it is below this share of the coefficients.
+#: A bound is sharp within SHARP times the true distance, or below the share NEGLIGIBLE of the coefficients.
 SHARP, NEGLIGIBLE = 1.01, 2.0**-80
 
 

@@ -101,8 +101,8 @@ def _independent(rows: Floats) -> list[int]:
 
 
 def _shortest(X: list[list[fmpq]], y: list[fmpq], intercept: bool) -> tuple[list[fmpq], list[fmpq]] | None:
-    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i x_i and,
-    with an intercept, sum_i l_i = 0."""
+    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i
+    x_i and, with an intercept, sum_i l_i = 0."""
     n = len(X)
     points = fmpq_mat(X)
     gram = (points * points.transpose()).table()
@@ -135,9 +135,9 @@ class HuberDistance(Distance):
 
 
 def huber_distance(problem: Problem, epsilon: float | Fraction, coef: Floats, c: float, scale: float) -> HuberDistance:
-    """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance; infinite,
-    and why, where none can be proven. The best scale is 0 where all samples can be fitted exactly and the penalty is
-    not strong.
+    """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance;
+    infinite, and why, where none can be proven. The best scale is 0 where all samples can be fitted exactly
+    and the penalty is not strong.
 
     problem: the squared loss of the data, with a ridge of 2 alpha.
 

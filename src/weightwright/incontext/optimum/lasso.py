@@ -17,14 +17,14 @@ from weightwright.enclosures.balls.linear_algebra import Balls, box_around, inve
 from weightwright.incontext.optimum.least_squares import normal_equations
 from weightwright.incontext.problem.problem import Problem, shortest_subgradient
 
-#: The search for the support stops after this many changes: so many for every feature, and at least this number.
+#: The most changes of the support in the search for it: per penalised number, and in any case.
 MOST_CHANGES = (4, 20)
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """v^T G v / 2 - b.v + sum of l1_r |v_r|. Numbers without an l1 penalty, as the intercept, are always in the
-    support."""
+    """v^T G v / 2 - b.v + sum of l1_r |v_r|. Numbers without an l1 penalty, as the intercept, are always in
+    the support."""
 
     G: arb_mat
     b: Balls
@@ -73,8 +73,8 @@ def enclose_sparse(problem: Problem, start: Balls) -> Balls | None:
 
 
 def _active_set(quadratic: Quadratic, start: Balls) -> tuple[dict[int, int], Balls] | None:
-    """Signs of a support and the optimum there, likely that of all. They are decided by midpoints: nothing is proven
-    here. None where the first systems are singular."""
+    """Signs of a support and the optimum there, likely that of all. They are decided by midpoints: nothing is
+    proven here. None where the first systems are singular."""
     at, signs = list(start), {j: _sign(start[j]) for j in quadratic.penalised if start[j] != 0}
     reached, joined = None, None
     for _ in range(max(MOST_CHANGES[0] * len(quadratic.penalised), MOST_CHANGES[1])):

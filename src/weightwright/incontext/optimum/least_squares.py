@@ -29,11 +29,11 @@ def normal_equations(problem: Problem) -> tuple[arb_mat, Balls]:
 
 
 def enclose_least_squares(problem: Problem) -> tuple[Balls | None, int]:
-    """The optimum of the squared loss without l1, as balls, and how many columns are independent (of each other and of
-    a constant, if there is an intercept). None if more bits are needed.
+    """The optimum of the squared loss without l1, as balls, and how many columns are independent (of each
+    other and of a constant, if there is an intercept). None if more bits are needed.
 
-    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. No weight may be
-    0.
+    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. No
+    weight may be 0.
     """
     n, d = problem.n, problem.d
     if problem.has_ridge or n > d:

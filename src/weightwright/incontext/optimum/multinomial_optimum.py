@@ -44,11 +44,11 @@ from weightwright.numbers import Floats
 
 
 def multinomial_distance(problem: Problem, coef: Floats, intercepts: Floats) -> Distance:
-    """An upper bound of |(coef, intercepts) - optimum|_2 over all classes (of coef alone without intercepts); infinite,
-    and why, where none can be proven.
+    """An upper bound of |(coef, intercepts) - optimum|_2 over all classes (of coef alone without intercepts);
+    infinite, and why, where none can be proven.
 
-    problem: the data and the ridge penalty, with the squared loss; its targets are the numbers of the classes,
-    0 .. K - 1. coef: (K, d). intercepts: (K,).
+    problem: the data and the ridge penalty, with the squared loss; its targets are the numbers of the
+    classes, 0 .. K - 1. coef: (K, d). intercepts: (K,).
 
     >>> from weightwright.incontext import Problem, loss
     >>> problem = Problem([[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 1], loss("squared"), [1.0] * 4, ridge=1)

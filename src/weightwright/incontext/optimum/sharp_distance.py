@@ -1,8 +1,8 @@
 """How far coefficients are from the optimum of a problem on exactly the data given: proven, and sharp.
 
-The optimum itself is enclosed in balls, in as many bits as it takes; the bound is the distance to the far side of the
-enclosure. So it does not matter how the coefficients were computed, nor in which coordinates, nor how badly the data
-are scaled, and the bound is hardly above the true distance.
+The optimum itself is enclosed in balls, in as many bits as it takes; the bound is the distance to the far
+side of the enclosure. So it does not matter how the coefficients were computed, nor in which coordinates, nor
+how badly the data are scaled, and the bound is hardly above the true distance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weightwright.numbers import Floats
 
 __all__ = ["HuberDistance", "distance", "huber_distance", "multinomial_distance"]
 
-#: From this condition number on it is said that X has full rank by the rounding of its entries only.
+#: From this condition number on, people are told that the columns of X are independent through rounding only.
 NEARLY_DEPENDENT = 1e13
 
 

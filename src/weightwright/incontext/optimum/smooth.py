@@ -1,9 +1,9 @@
 """A problem with a smooth convex loss, as Newton's method sees it.
 
-Within |v - p|_M <= r the argument of sample i moves by at most r |a_i|_{M^-1}, where a_i is its row; so its curvature
-stays in a known ball. If that is within a factor 1 -+ omega of the curvature k_i in M, the sample's part of the Hessian
-is within omega of its part of M. Where it is not (at a kink of the slope, or where k_i = 0), the sample's whole change
-counts: by at most s_i (change of curvature) |a_i|^2_{M^-1}.
+Within |v - p|_M <= r the argument of sample i moves by at most r |a_i|_{M^-1}, where a_i is its row; so its
+curvature stays in a known ball. If that is within a factor 1 -+ omega of the curvature k_i in M, the sample's
+part of the Hessian is within omega of its part of M. Where it is not (at a kink of the slope, or where k_i =
+0), the sample's whole change counts: by at most s_i (change of curvature) |a_i|^2_{M^-1}.
 """
 
 from __future__ import annotations

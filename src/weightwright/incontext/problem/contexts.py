@@ -19,7 +19,7 @@ from weightwright.incontext.problem.loss import Loss
 from weightwright.numbers import Floats
 
 Indices = NDArray[np.intp]
-#: Below this share of the largest target, rounding decides about residuals.
+#: A scale below this share of the largest target may be rounding: it counts as going to 0.
 ROUNDING = 2.0**-40
 #: Errors are compared with the length of the scaled coefficients, or with this length where they are shorter.
 SMALL = 0.01
@@ -108,8 +108,8 @@ class Contexts:
         return 0.25 * np.swapaxes(self.pulls, 1, 2) @ self.rows + np.diag(self.ridge)
 
     def remaining(self, theta: Floats) -> Floats:
-        """(B,): about how far the optimum is, relative to the coefficients: a Newton step, on the features that a
-        proximal step leaves away from 0."""
+        """(B,): about how far the optimum is, relative to the coefficients: a Newton step, on the features
+        that a proximal step leaves away from 0."""
         with np.errstate(all="ignore"):
             g, H = self.gradient(theta), self.hessian(theta)
             far = np.empty(len(theta))

@@ -18,8 +18,8 @@ from weightwright.numbers import Floats
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """values: the u_i, (n, size), each a row of the problem times the step and its weight. thresholds: tau, (size,).
-    Floats are meant exactly."""
+    """values: the u_i, (n, size), each a row of the problem times the step and its weight. thresholds: tau,
+    (size,). Floats are meant exactly."""
 
     algorithm: Algorithm
     values: Floats
@@ -51,8 +51,8 @@ class Method:
 
 
 def gradient_descent(problem: Problem, step: float, momentum: float = 0.0) -> Method:
-    """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with the soft
-    threshold (ISTA)."""
+    """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with
+    the soft threshold (ISTA)."""
     if problem.has_l1 and momentum:
         raise ValueError(f"momentum={momentum!r}: with l1 use nesterov, which is FISTA there")
     shrink = _shrink(problem, step)
@@ -70,8 +70,8 @@ def nesterov(problem: Problem, step: float, momentum: float) -> Method:
 def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
     """Chebyshev's semi-iteration for a quadratic F whose Hessian has its eigenvalues in [smallest, largest].
 
-    After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest + smallest)/(largest -
-    smallest).
+    After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest +
+    smallest)/(largest - smallest).
     """
     if problem.loss.name != "squared" or problem.has_l1:
         l1 = penalty_in_words(problem.l1)
@@ -83,12 +83,7 @@ def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
 def method(problem: Problem, algorithm: Algorithm, step: float) -> Method:
     """The algorithm on this problem with this step."""
     thresholds = step * problem.l1s if problem.has_l1 else None
-    return Method(algorithm, scaled_examples(problem, step), thresholds)
-
-
-def scaled_examples(problem: Problem, step: float) -> Floats:
-    """(n, size): every example times the step and its weight, 1/n unless weights are given."""
-    return step * problem.plain_weights[:, None] * problem.rows
+    return Method(algorithm, step * problem.plain_weights[:, None] * problem.rows, thresholds)
 
 
 def _shrink(problem: Problem, step: float) -> float | Floats:

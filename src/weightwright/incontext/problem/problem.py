@@ -172,8 +172,8 @@ class Problem:
         return [rational(size) for size in self.exact_l1s()]
 
     def plain_arguments(self, products: Floats) -> tuple[Floats, ...]:
-        """What the loss's formula takes, in floats: residuals or margins, or w.x and y. products: (..., n), of the
-        fitted numbers with the rows."""
+        """What the loss's formula takes, in floats: residuals or margins, or w.x and y. products: (..., n),
+        of the fitted numbers with the rows."""
         if self.loss.form == "residual":
             return (products - self.y,)
         return (products,) if self.loss.form == "margin" else (products, self.y)
@@ -200,8 +200,8 @@ class Problem:
         return sum((slope * entry for slope, entry in zip(self.ridge_slopes(v), v, strict=True)), arb(0)) / 2
 
     def gram(self, factors: Balls) -> arb_mat:
-        """The Hessian of the smooth part where sample i has the curvature factor_i / c_i: the rows' products, weighted
-        by these factors, and the ridge penalties."""
+        """The Hessian of the smooth part where sample i has the curvature factor_i / c_i: the rows' products,
+        weighted by these factors, and the ridge penalties."""
         return self.transposed * weighted_rows(self.matrix, factors) + diagonal(self.ridge_balls())
 
     def _of_each(self, penalty: Penalty) -> list[Fraction]:
