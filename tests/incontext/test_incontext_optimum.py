@@ -17,9 +17,9 @@ from weightwright.enclosures.balls.linear_algebra import balls
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import Problem, loss
 from weightwright.incontext.optimum import least_squares
-from weightwright.incontext.optimum.lasso import Quadratic, box_from_subgradient
+from weightwright.incontext.optimum.lasso import Quadratic, box_from_subgradient, enclose_sparse
 from weightwright.incontext.optimum.least_squares import normal_equations
-from weightwright.incontext.optimum.sharp_distance import distance
+from weightwright.incontext.optimum.sharp_distance import distance, huber_distance, multinomial_distance
 
 SQUARED = loss("squared")
 
@@ -158,6 +158,30 @@ def test_a_feature_that_just_joins_the_support(nudge: Fraction) -> None:
     assert any(optimum[:3]) == (nudge < 0)
     v = perturbed(optimum, 0, 1e-9)
     require_sharp(at(Problem(X, y, SQUARED, s, l1=l1, intercept=True), v), v, optimum)
+
+
+@pytest.mark.parametrize("ridge", [0, 1])
+def test_an_l1_penalty_for_each_feature(ridge: int) -> None:
+    """A feature whose penalty is 0 is always in the support; one with twice the penalty is as one of half the size."""
+    X, y, s = data(24)
+    l1, half = np.array([3.0, 6.0, 0.0]), np.array([1.0, 0.5, 1.0])
+    each = Problem(X, y, SQUARED, s, ridge=ridge * np.array([1.0, 4.0, 1.0]), l1=l1, intercept=True)
+    same = Problem(X * half, y, SQUARED, s, ridge=ridge, l1=[3.0, 3.0, 0.0], intercept=True)
+    apart, scaled = np.array([0.5, 0.25, 1.0, 2.0]), np.array([0.5, 0.5, 1.0, 2.0])
+    found = enclose_sparse(each, balls(apart)), enclose_sparse(same, balls(scaled))
+    assert all(box is not None for box in found)
+    assert all(a.overlaps(b * h) for a, b, h in zip(*found, [*half, 1.0], strict=True))
+    assert found[0][2] != 0
+    assert at(each, apart).bound < math.inf
+
+
+def test_other_problems_than_squares_with_a_ridge_stand_for_nothing_else() -> None:
+    X, y, s = data(28)
+    for wrong in (Problem(X, y, SQUARED, s, l1=1.0), Problem(X, y, loss("huber"), s)):
+        with pytest.raises(ValueError, match="give the squared loss without l1"):
+            huber_distance(wrong, 1.35, np.zeros(3), 0.0, 1.0)
+        with pytest.raises(ValueError, match="give the squared loss without l1"):
+            multinomial_distance(wrong, np.zeros((2, 3)), np.zeros(2))
 
 
 def test_a_subgradient_says_where_the_optimum_is() -> None:
