@@ -23,7 +23,7 @@ from pages import told
 from weightwright.claims.certificate import rounded_up
 from weightwright.errors import WeightwrightError
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
-from weightwright.incontext.choosing import named_algorithm
+from weightwright.incontext.choosing import choose_algorithm
 from weightwright.incontext.errors.iterates import exact_iterates
 from weightwright.incontext.run import StudyPoint, distances_to_optimum, plot_errors_against
 from weightwright.numbers import Floats
@@ -157,7 +157,7 @@ def plain_steps(X: Floats, y: Floats, best: Floats) -> list[str]:
     """The same of the plain algorithms in numpy, first step only."""
     problem, found = Problem(X, y, loss("squared")), []
     for name, most in (("chebyshev", 2_000), ("nesterov", 10_000), ("gradient descent", PLAIN_STEPS)):
-        step, algorithm = named_algorithm(problem, name, None, None, "float64")
+        step, algorithm = choose_algorithm(problem, name, None, None, "float64")
         path = plain_iterates(problem, method(problem, algorithm, step), most)
         found.append(reached(path[:, 1 if algorithm.answer == "p" else 0], best)[0])
     return found

@@ -12,7 +12,6 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.estimators.solving import networks
-from weightwright.estimators.solving.contexts import relative
 from weightwright.incontext import (
     ElasticNet,
     HuberRegressor,
@@ -21,6 +20,7 @@ from weightwright.incontext import (
     PoissonRegressor,
     Ridge,
 )
+from weightwright.incontext.problem.contexts import relative_size
 
 RNG = np.random.default_rng(300)
 N = 40
@@ -63,9 +63,9 @@ def test_huber_beside_a_feature_that_is_constant_but_for_rounding() -> None:
 
 def test_what_is_missing_is_seen_in_either_unit() -> None:
     theta, units = np.array([1.0, 1.0]), np.array([1.0, 1e12])
-    assert relative(np.array([0.5, 0.0]), theta, units) > 0.3  # hidden in the original units
-    assert relative(np.array([0.0, 0.0]), theta, units) == 0
-    assert relative(np.array([0.0, 0.5]), 1e-20 * theta, units) > 10
+    assert relative_size(np.array([0.5, 0.0]), theta, units) > 0.3  # hidden in the original units
+    assert relative_size(np.array([0.0, 0.0]), theta, units) == 0
+    assert relative_size(np.array([0.0, 0.5]), 1e-20 * theta, units) > 10
 
 
 def test_a_wrong_feature_is_told_though_another_has_a_huge_coefficient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor as TheirHuberRegressor
+from support.optima import huber_at, huber_problem
 
-from weightwright.estimators.solving import huber_run
-from weightwright.estimators.solving.huber_plan import planned, rehearsed
-from weightwright.estimators.solving.huber_problem import HuberContexts, huber_contexts
-from weightwright.estimators.solving.solve import Data
+from weightwright.estimators.solving import huber_fit
+from weightwright.estimators.solving.huber_fit import huber_contexts
+from weightwright.estimators.solving.huber_plan import plan_stages, rehearse_stage
 from weightwright.incontext import HuberRegressor
 from weightwright.incontext.networks.huber_network import plain_huber
-from weightwright.incontext.optimum.sharp_distance import huber_distance
+from weightwright.incontext.problem.contexts import HuberContexts
 from weightwright.numbers import Floats
 
 EPSILON, ALPHA = 1.35, 0.0001
@@ -53,8 +53,10 @@ class Known:
 
 
 def contexts(alpha: float = ALPHA, intercept: bool = True) -> HuberContexts:
-    problems = [Data(X, y, np.linspace(0.5, 2.0, len(y))) for X, y in (data(1, 30), data(2, 28))]
-    return huber_contexts(problems, EPSILON, alpha, intercept)[0]
+    problems = [
+        huber_problem(X, y, np.linspace(0.5, 2.0, len(y)), alpha, intercept) for X, y in (data(1, 30), data(2, 28))
+    ]
+    return huber_contexts(problems, EPSILON)[0]
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -78,7 +80,7 @@ def test_the_bound_is_that_of_the_distance_to_the_optimum() -> None:
     X, y = data()
     s = np.random.default_rng(3).uniform(0.5, 3.0, size=len(y))
     model = HuberRegressor().fit(X, y, s)
-    found = huber_distance(X, y, s, EPSILON, ALPHA, True, model.coef_, model.intercept_, model.scale_)
+    found = huber_at(X, y, s, EPSILON, ALPHA, True, model.coef_, model.intercept_, model.scale_)
     assert (model.bound_, model.scale_bound_) == (found.bound, found.scale)
     assert model.bound_ > 0
     assert HuberRegressor(alpha=0.01).fit(X, y, s).bound_ != model.bound_
@@ -196,7 +198,7 @@ def test_float32() -> None:
 def test_networks_are_built_for_larger_numbers_where_they_turn_out_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data()
     model = HuberRegressor().fit(X, y)
-    monkeypatch.setattr(huber_run, "ROOM", 0.25)
+    monkeypatch.setattr(huber_fit, "ROOM", 0.25)
     tight = HuberRegressor().fit(X, y)
     assert tight.network_ is not model.network_
     assert within(tight, model, tight.bound_, model.bound_)
@@ -218,11 +220,11 @@ def test_the_rehearsal_is_the_plain_algorithm() -> None:
     many = contexts()
     theta = many.start
     step = np.full_like(theta, 0.05)
-    run = rehearsed(many, theta, step, 16.0, 8, 0.0)
+    run = rehearse_stage(many, theta, step, 16.0, 8, 0.0)
     assert run.end == "limit"
     for b in range(2):
         used = many.weights[b] > 0
-        given: dict[str, Any] = {"momentum": 0.6, "steps": 8, "shrink": 0.05 * many.penalty[:-1], "epsilon": EPSILON}
+        given: dict[str, Any] = {"momentum": 0.6, "steps": 8, "shrink": 0.05 * many.ridge[:-1], "epsilon": EPSILON}
         path = plain_huber(
             many.rows[b, used, :-1],
             many.targets[b, used],
@@ -243,9 +245,9 @@ def test_slopes_and_second_derivatives(intercept: bool) -> None:
     theta = many.start + rng.normal(size=many.start.shape) * 0.1
     e = 1e-6 * np.eye(theta.shape[1])
     by_differences = np.stack([(many.values(theta + d) - many.values(theta - d)) / 2e-6 for d in e], axis=1)
-    gradient = many.slopes(theta, many.residuals(theta)) + many.penalties * theta
+    gradient = many.gradient(theta)
     assert np.abs(gradient - by_differences).max() < 1e-7
-    slopes = [many.slopes(t, many.residuals(t)) + many.penalties * t for d in e for t in (theta + d, theta - d)]
+    slopes = [many.gradient(t) for d in e for t in (theta + d, theta - d)]
     second = np.stack([(slopes[2 * j] - slopes[2 * j + 1]) / 2e-6 for j in range(len(e))], axis=2)
     assert np.abs(many.hessian(theta) - second).max() < 1e-5
     assert (np.linalg.eigvalsh(many.hessian(theta, everyone=True) - many.hessian(theta))[:, 0] > -1e-12).all()
@@ -255,7 +257,7 @@ def test_plans_follow_the_scale() -> None:
     """From a scale of 1 down to 1e-4 of that in stages, each for half of the scale of the last."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     y = X @ [1.0, 2.0] + 1e-4 * np.random.default_rng(1).normal(size=30)
-    plan = planned(huber_contexts([Data(X, y, np.ones(30))], EPSILON, ALPHA, True)[0], 1e-9, 5000)
+    plan = plan_stages(huber_contexts([huber_problem(X, y, np.ones(30), ALPHA, True)], EPSILON)[0], 1e-9, 5000)
     assert plan.settled
     assert not plan.unfinished
     assert len(plan.stages) > 8

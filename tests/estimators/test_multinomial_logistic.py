@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from support.optima import length, multinomial_gradient, refined
 
 from weightwright.estimators.solving import multinomial_fit as multinomial
-from weightwright.estimators.solving.multinomial_fit import MultinomialContexts
 from weightwright.incontext import LogisticRegression
+from weightwright.incontext.problem.contexts import MultinomialContexts
 from weightwright.incontext.problem.loss import loss
 from weightwright.numbers import Floats
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from weightwright.estimators.heads_picture.table_points import head_weights
-from weightwright.estimators.heads_picture.watched import Watched, watched
+from weightwright.estimators.heads_picture.watching import WatchedRun, watch_run
 from weightwright.incontext import Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
 from weightwright.incontext.networks.multinomial_network import (
@@ -48,8 +48,8 @@ def model(request: pytest.FixtureRequest) -> Any:
     return fitted(request.param)
 
 
-def seen_of(model: Any) -> Watched:
-    return watched(model.network_, model.prompt_, model.n_iter_)
+def seen_of(model: Any) -> WatchedRun:
+    return watch_run(model.network_, model.prompt_, model.n_iter_)
 
 
 def axes_of(figure: Any) -> list[Any]:
@@ -180,7 +180,7 @@ def test_a_huber_network_has_four_tables_and_no_bound() -> None:
     plain = plain_huber(X, Y - 4, **given, **same)
     sigma_range, reach = huber_ranges(plain, X, Y - 4)
     net = huber_network(30, 3, sigma_range=sigma_range, reach=reach, **same)
-    seen = watched(net, huber_prompt(X, Y - 4, **given), 20)
+    seen = watch_run(net, huber_prompt(X, Y - 4, **given), 20)
     assert np.abs(seen.path - plain[:, 1]).max() < 1e-9
     assert [table.bound for table in seen.tables] == [None] * 4
     assert max(table.errors.max() for table in seen.tables) < 1e-9
@@ -189,12 +189,12 @@ def test_a_huber_network_has_four_tables_and_no_bound() -> None:
 
 def test_networks_of_products_and_of_classes() -> None:
     H, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
-    seen = watched(newton_schulz_network(2, steps=10, reach=4.0), newton_schulz_prompt(H, b), 10)
+    seen = watch_run(newton_schulz_network(2, steps=10, reach=4.0), newton_schulz_prompt(H, b), 10)
     assert seen.path.shape == (11, 2)
     assert np.abs(H @ seen.path[-1] - b).max() < 1e-8
     labels, step = np.arange(30) % 3, np.full(3, 0.5)
     net = multinomial_network(30, 3, 3, momentum=0.5, steps=10, shrink=0.01)
-    seen = watched(net, multinomial_prompt(X, labels, 3, step=step), 10)
+    seen = watch_run(net, multinomial_prompt(X, labels, 3, step=step), 10)
     plain = plain_multinomial(X, labels, 3, step=step, momentum=0.5, steps=10, shrink=0.01)
     assert np.abs(seen.path - plain[:, 1].reshape(11, 9)).max() < 1e-12
     assert seen.tables == ()

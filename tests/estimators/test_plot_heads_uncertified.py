@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from weightwright.estimators.heads_picture.watched import watched
+from weightwright.estimators.heads_picture.watching import watch_run
 from weightwright.incontext import HuberRegressor, LogisticRegression, Ridge
 
 RNG = np.random.default_rng(5)
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 def test_the_picture_of_a_network_without_a_certificate(name: str) -> None:
     model, y, tables = CASES[name]
     model.fit(X, y)
-    seen = watched(model.network_, model.prompt_, model.n_iter_)
+    seen = watch_run(model.network_, model.prompt_, model.n_iter_)
     end = np.append(model.coef_.reshape(-1, 3)[0], np.atleast_1d(model.intercept_)[0])
     assert np.linalg.norm(model._read_off(seen.path[-1]) - end) < 1e-5
     assert [table.bound for table in seen.tables] == [None] * tables

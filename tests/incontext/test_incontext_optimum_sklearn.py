@@ -1,6 +1,6 @@
 """scikit-learn's own coefficients are near the optimum of the objective that stands for its estimator.
 
-This holds the table in `Objective` against scikit-learn: with s the sample weights, S their sum,
+This holds the table in `Problem` against scikit-learn: with s the sample weights, S their sum,
 
 | estimator | weights | ridge | l1 |
 |---|---|---|---|
@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 from sklearn import linear_model
 from sklearn.base import BaseEstimator
-from support.optima import data
+from support.optima import data, huber_at, multinomial_at
 
-from weightwright.incontext import loss
-from weightwright.incontext.optimum.sharp_distance import Objective, distance, huber_distance, multinomial_distance
+from weightwright.incontext import Problem, loss
+from weightwright.incontext.optimum.sharp_distance import distance
 
 X, Y, WEIGHTS = data(60, 60, 4)
 X = X * [100.0, 1.0, 0.1, 1.0] + [1000.0, 0.0, 0.0, 3.0]
@@ -66,7 +66,7 @@ CASES = {
 def test_the_objective_is_the_estimators(name: str, intercept: bool) -> None:
     estimator, y, kind, ridge, l1 = CASES[name]
     fitted: BaseEstimator = estimator.set_params(fit_intercept=intercept).fit(X, y, WEIGHTS)
-    objective = Objective(X, y, loss(kind), WEIGHTS, ridge=ridge, l1=l1, intercept=intercept)
+    objective = Problem(X, y, loss(kind), WEIGHTS, ridge=ridge, l1=l1, intercept=intercept)
     coef, c = np.ravel(fitted.coef_), float(np.ravel(fitted.intercept_)[0]) if intercept else 0.0
     assert distance(objective, coef, c).bound <= 1e-9 * np.linalg.norm([*coef, c])
 
@@ -78,7 +78,7 @@ def test_hubers_objective_is_the_estimators(intercept: bool) -> None:
     y = Y + np.where(np.arange(60) % 7 == 3, 20.0, 0.0)
     fitted = linear_model.HuberRegressor(alpha=0.5, fit_intercept=intercept, **EXACT).fit(Z, y, WEIGHTS)
     coef, c = fitted.coef_, fitted.intercept_
-    found = huber_distance(Z, y, WEIGHTS, 1.35, 0.5, intercept, coef, c, fitted.scale_)
+    found = huber_at(Z, y, WEIGHTS, 1.35, 0.5, intercept, coef, c, fitted.scale_)
     assert found.bound <= 1e-4 * np.linalg.norm([*coef, c])
     assert found.scale <= 1e-4 * fitted.scale_
 
@@ -90,14 +90,14 @@ def test_the_multinomial_objective_is_the_estimators(intercept: bool) -> None:
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     fitted = estimator.fit(Z, labels, WEIGHTS)
     b = fitted.intercept_ if intercept else np.zeros(3)
-    found = multinomial_distance(Z, labels, WEIGHTS, Fraction(1, 2), intercept, fitted.coef_, b)
+    found = multinomial_at(Z, labels, WEIGHTS, Fraction(1, 2), intercept, fitted.coef_, b)
     assert found.bound <= 1e-9 * np.linalg.norm(fitted.coef_)
 
 
 def test_the_shortest_optimum_is_the_one_of_linear_regression() -> None:
     for intercept in (True, False):
         fitted = linear_model.LinearRegression(fit_intercept=intercept).fit(X[:3], Y[:3])
-        objective = Objective(X[:3], Y[:3], loss("squared"), np.ones(3), intercept=intercept)
+        objective = Problem(X[:3], Y[:3], loss("squared"), np.ones(3), intercept=intercept)
         found = distance(objective, fitted.coef_, float(fitted.intercept_))
         assert found.bound <= 1e-9 * np.linalg.norm(fitted.coef_)
         assert "smallest |w|" in found.why

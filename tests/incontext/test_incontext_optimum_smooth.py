@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import HuberRegressor
 from support import optima
-from support.optima import AWAY, at, data, perturbed, require_sharp
+from support.optima import AWAY, at, data, huber_at, multinomial_at, perturbed, require_sharp
 
-from weightwright.incontext import loss
-from weightwright.incontext.optimum.sharp_distance import Objective, huber_distance, multinomial_distance
+from weightwright.incontext import Problem, loss
 
 
 def logistic_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction) -> optima.Gradient:
@@ -65,7 +64,7 @@ def test_smooth_losses_to_sixty_digits(name: str, scale: str) -> None:
     if scale == "badly":
         X = X * [1e3, 1.0, 1e-4] + [1e5, 0.0, 1.0]
     y = targets(own.targets, X, 31)
-    objective = Objective(X, y, own, s, ridge=ridge)
+    objective = Problem(X, y, own, s, ridge=ridge, intercept=True)
     optimum = optima.refined(gradient(X, y, s, ridge), [0.0] * 4)
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
@@ -75,10 +74,10 @@ def test_smooth_losses_to_sixty_digits(name: str, scale: str) -> None:
 def test_separable_labels_have_no_optimum() -> None:
     X, _, s = data(32)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    found = at(Objective(X, y, loss("logistic"), s), np.array([30.0, 0.0, 0.0, 0.0]))
+    found = at(Problem(X, y, loss("logistic"), s, intercept=True), np.array([30.0, 0.0, 0.0, 0.0]))
     assert found.bound == math.inf
     assert "plane separates" in found.why
-    assert at(Objective(X, y, loss("logistic"), s, ridge=1e-3), np.array([5.0, 0.0, 0.0, 0.0])).bound < 10
+    assert at(Problem(X, y, loss("logistic"), s, ridge=1e-3, intercept=True), np.array([5.0, 0.0, 0.0, 0.0])).bound < 10
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -91,7 +90,7 @@ def test_huber_with_its_scale(alpha: float, intercept: bool) -> None:
     optimum = optima.refined(optima.huber_gradient(X, y, s, 1.35, alpha, intercept), start)
     for seed, away in enumerate(AWAY[:-1]):
         v = perturbed(optimum, seed, away)
-        found = huber_distance(X, y, s, 1.35, alpha, intercept, v[:3], v[3] if intercept else 0.0, v[-1])
+        found = huber_at(X, y, s, 1.35, alpha, intercept, v[:3], v[3] if intercept else 0.0, v[-1])
         require_sharp(found, v[:-1], optimum[:-1])
         assert optima.length(v[-1:], optimum[-1:]) <= found.scale
 
@@ -104,7 +103,7 @@ def test_huber_where_samples_change_sides() -> None:
     optimum = optima.refined(optima.huber_gradient(X, y, s, 1.35, 0.5, True), start)
     for seed in range(20):
         v = perturbed(optimum, seed, 10.0 ** -(1 + seed % 4))
-        found = huber_distance(X, y, s, 1.35, 0.5, True, v[:3], v[3], v[-1])
+        found = huber_at(X, y, s, 1.35, 0.5, True, v[:3], v[3], v[-1])
         require_sharp(found, v[:-1], optimum[:-1])
         assert optima.length(v[-1:], optimum[-1:]) <= found.scale
 
@@ -112,12 +111,12 @@ def test_huber_where_samples_change_sides() -> None:
 def test_huber_past_a_singular_hessian() -> None:
     """On the way so few samples are inliers that the Hessian is singular."""
     X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0.0, 1.5, 1.75, 3.25, 4.0, 5.0]
-    assert huber_distance(X, y, [1.0] * 6, 1.35, 0.0, True, [1.0], 0.125, 0.25).bound < 0.03
+    assert huber_at(X, y, [1.0] * 6, 1.35, 0.0, True, [1.0], 0.125, 0.25).bound < 0.03
 
 
 def test_huber_without_a_best_scale() -> None:
     X, _, s = data(41)
-    found = huber_distance(X, 2 * X[:, 0], s, 1.35, 0.0, True, [2.0, 0.0, 0.0], 0.0, 1e-9)
+    found = huber_at(X, 2 * X[:, 0], s, 1.35, 0.0, True, [2.0, 0.0, 0.0], 0.0, 1e-9)
     assert found.bound == 0
     assert found.scale == 1e-9
     assert "the best scale is 0" in found.why
@@ -130,7 +129,7 @@ def test_multinomial_to_sixty_digits() -> None:
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
         V = v.reshape(3, 3)
-        found = multinomial_distance(X, labels, s, Fraction(1, 4), True, V[:, :2], V[:, 2])
+        found = multinomial_at(X, labels, s, Fraction(1, 4), True, V[:, :2], V[:, 2])
         require_sharp(found, v, optimum)
 
 
@@ -138,5 +137,5 @@ def test_multinomial_without_ridge_takes_the_shortest() -> None:
     """Without intercept and ridge, a vector added to all classes changes nothing: their sum is zero at the optimum."""
     X, y, s = data(43, 20, 2)
     labels, W = np.digitize(y, [1.5, 2.5]), np.array([[0.25, 0.5], [0.0, -0.5], [-0.25, 0.0]])
-    bounds = [multinomial_distance(X, labels, s, Fraction(0), False, W + shift, [0.0] * 3).bound for shift in (0, 3)]
+    bounds = [multinomial_at(X, labels, s, Fraction(0), False, W + shift, [0.0] * 3).bound for shift in (0, 3)]
     assert bounds[1] ** 2 == pytest.approx(bounds[0] ** 2 + 6 * 3**2, rel=0.03)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb, arb_mat
+from flint import arb, arb_mat, fmpq
 from incontext import single_steps
 from safetensors.numpy import load, save
 from sklearn import linear_model
@@ -23,7 +24,16 @@ import weightwright as ww
 from weightwright.claims.prompt import Pass, PromptClaim, prompt_in_words
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext import Descent, Problem, exact_iterates, fitting, loss, plain_iterates, to_optimum
+from weightwright.incontext import (
+    Descent,
+    Problem,
+    composed_error,
+    exact_iterates,
+    fitting,
+    loss,
+    plain_iterates,
+    to_optimum,
+)
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
 from weightwright.incontext.networks.descent_network import Ranges
@@ -259,6 +269,29 @@ def test_scaled_features_with_scaled_penalties_have_the_same_optimum(l1: Any) ->
 
 def with_ones(X: np.ndarray) -> np.ndarray:
     return np.concatenate([X, np.ones((len(X), 1))], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic", "poisson"])
+@pytest.mark.parametrize("l1", [0.0, 0.05])
+def test_a_problem_with_an_intercept_is_that_with_a_feature_of_ones(kind: str, l1: float) -> None:
+    """Bit for bit, whatever is computed of it; a fraction is the penalty that it is, not a float near it."""
+    X, y = data(9)
+    y = {"squared": y, "logistic": np.sign(y), "poisson": np.round(np.abs(y))}[kind]
+    weights = np.linspace(0.01, 0.05, N)
+    one = Problem(X, y, loss(kind), weights, Fraction(1, 2), l1, intercept=True)
+    each = {"ridge": np.array([0.5] * D + [0.0]), "l1": np.array([l1] * D + [0.0])}
+    other = Problem(with_ones(X), y, loss(kind), weights, **each)
+    assert (one.size, one.d, other.size) == (D + 1, D, D + 1)
+    method = gradient_descent(one, 0.1)
+    assert str(exact_iterates(one, method, 5).w) == str(exact_iterates(other, gradient_descent(other, 0.1), 5).w)
+    assert (plain_iterates(one, method, 5) == plain_iterates(other, gradient_descent(other, 0.1), 5)).all()
+    w = plain_iterates(one, method, 50)[-1, 0]
+    assert to_optimum(one, w) == to_optimum(other, w)
+    assert composed_error(one, method, 0.1, 1e-9, 5, w) == composed_error(other, method, 0.1, 1e-9, 5, w)
+    third = replace(one, ridge=Fraction(1, 3))
+    assert third.ridge_balls()[0].contains(arb(fmpq(1, 3)))
+    assert not arb(1 / 3).contains(third.ridge_balls()[0])
+    assert third.ridge_balls()[-1] == 0
 
 
 def test_an_intercept_is_a_feature_without_penalty() -> None:

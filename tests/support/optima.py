@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import mpmath
 import numpy as np
 
+from weightwright.incontext import Problem, loss
 from weightwright.incontext.errors.distance import Distance
-from weightwright.incontext.optimum.sharp_distance import Objective, distance
+from weightwright.incontext.optimum.sharp_distance import (
+    HuberDistance,
+    distance,
+    huber_distance,
+    multinomial_distance,
+)
 
 DIGITS = 60
 Fractions = list[Fraction]
@@ -208,5 +215,21 @@ def require_sharp(found: Distance, given: np.ndarray, optimum: list, factor: flo
     assert found.bound <= factor * true + NEGLIGIBLE * (1 + np.linalg.norm(given)), found.why
 
 
-def at(objective: Objective, v: np.ndarray) -> Distance:
-    return distance(objective, v[: objective.d], v[-1] if objective.intercept else 0.0)
+def at(problem: Problem, v: np.ndarray) -> Distance:
+    return distance(problem, v[: problem.d], v[-1] if problem.intercept else 0.0)
+
+
+def huber_problem(X: Any, y: Any, s: Any, alpha: float | Fraction, intercept: bool) -> Problem:
+    return Problem(X, y, loss("squared"), s, ridge=2 * Fraction(alpha), intercept=intercept)
+
+
+def huber_at(
+    X: Any, y: Any, s: Any, epsilon: Any, alpha: Any, intercept: bool, coef: Any, c: float, scale: float
+) -> HuberDistance:
+    """Of scikit-learn's HuberRegressor with this alpha."""
+    return huber_distance(huber_problem(X, y, s, alpha, intercept), epsilon, coef, c, scale)
+
+
+def multinomial_at(X: Any, labels: Any, s: Any, ridge: Any, intercept: bool, coef: Any, b: Any) -> Distance:
+    problem = Problem(X, labels, loss("squared"), s, ridge=ridge, intercept=intercept)
+    return multinomial_distance(problem, coef, b)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 from test_in_context_theorems import PROBLEMS, made, pairs
 
-from weightwright.theorems.descent.regression import LeastSquares
+from weightwright.theorems.descent.regression import (
+    curvature_is_between,
+    exact_optimum,
+    fraction_iterates,
+    least_squares,
+)
 from weightwright.theorems.descent.steps import descended, spectral_identity
 from weightwright.theorems.kit.measure import outputs
 
@@ -22,11 +27,11 @@ def test_the_average_of_the_gradients_forgets_the_state() -> None:
 def test_states_may_leave_the_ball_of_the_lemma() -> None:
     """AE-4, Lemma D.4: |w_L| <= R/2 + L e for R = 2 |w*| and steps of up to 2/L_f. For (w - 1)^2 / 2 the first step of
     2/L_f = 2 leads to 2 = 2 |w*| = R, with no error at all."""
-    problem = LeastSquares(np.ones((1, 1)), np.ones(1))
-    assert problem.optimum == [1]
-    assert problem.curvature_is_between(0.5, 2 / 1.9)
-    first = problem.iterates(1.9, 1)[1][0]
-    R = 2 * abs(problem.optimum[0])
+    problem = least_squares(np.ones((1, 1)), np.ones(1))
+    assert exact_optimum(problem) == [1]
+    assert curvature_is_between(problem, 0.5, 2 / 1.9)
+    first = fraction_iterates(problem, 1.9, 1)[1][0]
+    R = 2 * abs(exact_optimum(problem)[0])
     assert R / 2 < first <= R
 
 

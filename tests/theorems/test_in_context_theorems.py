@@ -31,7 +31,12 @@ from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import cost
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.descent.regression import LeastSquares
+from weightwright.theorems.descent.regression import (
+    curvature_is_between,
+    exact_optimum,
+    fraction_iterates,
+    least_squares,
+)
 from weightwright.theorems.descent.steps import anchored_identity, descended, spectral_identity
 from weightwright.theorems.exhibits.counts import PromptShape, counts_prompted
 from weightwright.theorems.exhibits.gradient_instances import gradients_studies
@@ -200,10 +205,10 @@ def data() -> tuple[Floats, Floats]:
 
 
 PROBLEMS = {
-    "least squares": LeastSquares(*data()),
-    "ridge": LeastSquares(*data(), ridge=0.25),
-    "lasso": LeastSquares(*data(), l1=0.0625),
-    "both": LeastSquares(*data(), ridge=0.125, l1=0.03125),
+    "least squares": least_squares(*data()),
+    "ridge": least_squares(*data(), ridge=0.25),
+    "lasso": least_squares(*data(), l1=0.0625),
+    "both": least_squares(*data(), ridge=0.125, l1=0.03125),
 }
 
 
@@ -212,19 +217,19 @@ def test_exact_iterates_and_optima_are_those_of_numpy(name: str) -> None:
     problem = PROBLEMS[name]
     X, y = problem.X, problem.y
     A, b, w = X.T @ X / 8 + problem.ridge * np.eye(3), X.T @ y / 8, np.zeros(3)
-    exact_path = problem.iterates(0.5, 20)
+    exact_path = fraction_iterates(problem, 0.5, 20)
     for t in range(5001):
         if t <= 20:
             assert np.abs(w - [float(v) for v in exact_path[t]]).max() < 1e-14
         z = w - 0.5 * (A @ w - b)
         w = np.sign(z) * np.maximum(np.abs(z) - 0.5 * problem.l1, 0)
-    assert np.abs(w - [float(v) for v in problem.optimum]).max() < 1e-12
+    assert np.abs(w - [float(v) for v in exact_optimum(problem)]).max() < 1e-12
     if name == "least squares":
         assert np.abs(w - np.linalg.lstsq(X, y, rcond=None)[0]).max() < 1e-12
     least, most = np.linalg.eigvalsh(A)[[0, -1]]
-    assert problem.curvature_is_between(least * (1 - 1e-9), most * (1 + 1e-9))
-    assert not problem.curvature_is_between(least * (1 + 1e-9), most * (1 + 1e-9))
-    assert not problem.curvature_is_between(least * (1 - 1e-9), most * (1 - 1e-9))
+    assert curvature_is_between(problem, least * (1 - 1e-9), most * (1 + 1e-9))
+    assert not curvature_is_between(problem, least * (1 + 1e-9), most * (1 + 1e-9))
+    assert not curvature_is_between(problem, least * (1 - 1e-9), most * (1 - 1e-9))
 
 
 @pytest.mark.parametrize(("name", "looped"), [("ridge", True), ("both", False)])
@@ -249,10 +254,10 @@ def test_other_targets_in_the_prompt_lead_where_refitting_would() -> None:
     X, y = data()
     changed = y.copy()
     changed[[3, 5]] = y[[5, 3]]
-    run = descended(LeastSquares(X, y, ridge=0.25), 1.0, 48, spectral_identity(1e-9))
+    run = descended(least_squares(X, y, ridge=0.25), 1.0, 48, spectral_identity(1e-9))
     prompt = np.concatenate([X, X / 8, changed[:, None], 0 * X], axis=1)
     before, after = run.states[-1], outputs(run.net, prompt)[0]
-    refit = [float(v) for v in LeastSquares(X, changed, ridge=0.25).optimum]
+    refit = [float(v) for v in exact_optimum(least_squares(X, changed, ridge=0.25))]
     assert np.abs(before - refit).max() > 0.01
     assert np.abs(after - refit).max() < 1e-6
 
@@ -265,7 +270,7 @@ def test_conditions_of_the_lemma_are_checked() -> None:
         descended(problem, 1.0, 100, anchored_identity(64))
     with pytest.raises(ValueError, match=r"powers of two.*step=0\.75, n=8"):
         descended(problem, 0.75, 2, spectral_identity(1e-9))
-    doubled = LeastSquares(np.repeat(data()[0][:, :1], 2, axis=1), data()[1])
+    doubled = least_squares(np.repeat(data()[0][:, :1], 2, axis=1), data()[1])
     with pytest.raises(ww.WeightwrightError, match="columns of X depend on each other"):
         descended(doubled, 1.0, 2, spectral_identity(1e-9))
 

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,19 +22,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from weightwright.enclosures.balls.linear_algebra import float_above, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.estimators.heads_picture.picture import heads_picture
-from weightwright.estimators.predictor import predicted, prediction_bounds
-from weightwright.estimators.solving.contexts import SMALL
-from weightwright.estimators.solving.solve import Data, Penalties, Settings, Solved, plan_of, solved
+from weightwright.estimators.predictor import bound_predictions, predict
+from weightwright.estimators.solving.solve import Settings, Solution, plan_problems, solve_problems
 from weightwright.incontext.descent import dtype_name
 from weightwright.incontext.errors.distance import Distance
-from weightwright.incontext.optimum.sharp_distance import Objective, distance
+from weightwright.incontext.optimum.sharp_distance import distance
+from weightwright.incontext.problem.contexts import SMALL
 from weightwright.incontext.problem.loss import loss
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
-#: A proven distance above this share of the coefficients is worth a warning.
+#: A warning is given where the proven distance to the optimum is above this share of the coefficients' length.
 FAR = {"float64": 1e-5, "float32": 1e-2}
 
-#: Sizes of features and targets that can be scaled back and forth.
+#: The least and the largest size of a feature or target that is accepted: squares of others are no floats.
 LEAST, MOST = 1e-100, 1e100
 
 
@@ -46,16 +48,12 @@ class ReadData:
     weights: Floats
     one: bool
 
-    def problems(self) -> list[Data]:
-        """Samples of weight 0 are left out."""
-        used = self.weights > 0
-        return [Data(self.X[used], y[used], self.weights[used]) for y in self.Y.T]
-
 
 class InContextModel(BaseEstimator):
     """A linear model whose coefficients a network finds in its prompt."""
 
     _loss: ClassVar[str]
+    _relative: ClassVar[bool] = False  # the penalties are beside the mean of the losses, not beside their sum
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -87,7 +85,7 @@ class InContextModel(BaseEstimator):
         """
         self._validate_params()
         data = self._read(X, y, sample_weight)
-        self._accept(data, self._solved([data]), 0)
+        self._accept(data, self._solve([data]), 0)
         return self
 
     def fit_many(self, Xs: Sequence[Any], ys: Sequence[Any], sample_weights: Sequence[Any] | None = None) -> list[Self]:
@@ -106,7 +104,7 @@ class InContextModel(BaseEstimator):
         widths = sorted({one.X.shape[1] for one in data})
         if len(widths) > 1:
             raise ValueError(f"Xs: all data sets need the same number of features, not {widths}")
-        answer, first = self._solved(data), 0
+        answer, first = self._solve(data), 0
         for model, one in zip(models, data, strict=True):
             model._accept(one, answer, first)
             first += one.Y.shape[1]
@@ -115,10 +113,10 @@ class InContextModel(BaseEstimator):
     def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
         """About how many steps a fit on these data takes; nothing is fitted."""
         self._validate_params()
-        return self._needed(clone(self)._read(X, y, sample_weight).problems())
+        return self._steps_for(self._problems(clone(self)._read(X, y, sample_weight)))
 
-    def _needed(self, problems: list[Data]) -> int:
-        return plan_of(problems, self._loss, self._penalties(), self._settings())[2].needed
+    def _steps_for(self, problems: list[Problem]) -> int:
+        return plan_problems(problems, self._settings())[2].needed
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ReadData:
         X, y = self._validated(X, y)
@@ -145,18 +143,26 @@ class InContextModel(BaseEstimator):
     def _weighted(self, y: Any, weights: Floats) -> Floats:
         return weights
 
-    def _penalties(self) -> Penalties:
-        return Penalties()
+    def _penalties(self) -> tuple[Fraction, Fraction]:
+        """ridge/2 |w|^2 and l1 |w|_1, beside the sum of the weighted losses or (`_relative`) beside their mean."""
+        return Fraction(0), Fraction(0)
+
+    def _problems(self, data: ReadData) -> list[Problem]:
+        """scikit-learn's objective, up to a factor, for every column of Y; samples of weight 0 are left out."""
+        used = data.weights > 0
+        weights, (ridge, l1) = data.weights[used], self._penalties()
+        total = sum(map(Fraction, weights.tolist()), Fraction(0)) if self._relative else 1
+        penalties = (ridge * total, l1 * total, bool(self.fit_intercept))
+        return [Problem(data.X[used], y[used], loss(self._loss), weights, *penalties) for y in data.Y.T]
 
     def _settings(self) -> Settings:
         dtype = self.dtype if isinstance(self.dtype, str) else dtype_name(self.dtype)
-        return Settings(self.fit_intercept, float(self.tol), int(self.max_steps), self.head_tol, dtype)
+        return Settings(float(self.tol), int(self.max_steps), self.head_tol, dtype, relative=self._relative)
 
-    def _solved(self, data: Sequence[ReadData]) -> Solved:
-        problems = [problem for one in data for problem in one.problems()]
-        return solved(problems, self._loss, self._penalties(), self._settings())
+    def _solve(self, data: Sequence[ReadData]) -> Solution:
+        return solve_problems([problem for one in data for problem in self._problems(one)], self._settings())
 
-    def _accept(self, data: ReadData, answer: Solved, first: int) -> None:
+    def _accept(self, data: ReadData, answer: Solution, first: int) -> None:
         """Set the fitted attributes from the problems of this data set, which start at `first`."""
         mine = slice(first, first + data.Y.shape[1])
         coef, intercept = answer.coef[mine], answer.intercept[mine]
@@ -168,7 +174,7 @@ class InContextModel(BaseEstimator):
         self.prompt_: Any = None if shown is None else shown.prompts[first].clone()
         self.scaling_: Any = None if shown is None else shown.scalings[first]
         self._accept_more(data, answer, mine)
-        found = self._distances(data.problems(), answer, mine)
+        found = self._distances(self._problems(data), answer, mine)
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
@@ -179,13 +185,13 @@ class InContextModel(BaseEstimator):
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why, left)
 
-    def _accept_more(self, data: ReadData, answer: Solved, mine: slice) -> None:
+    def _accept_more(self, data: ReadData, answer: Solution, mine: slice) -> None:
         """Set what an estimator has beside coefficients."""
 
-    def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
+    def _distances(self, problems: list[Problem], answer: Solution, mine: slice) -> Sequence[Distance]:
         """What is proven about each of these problems, whose answers stand there."""
         return [
-            distance(self._objective(problem), w, float(c))
+            distance(problem, w, float(c))
             for problem, w, c in zip(problems, answer.coef[mine], answer.intercept[mine], strict=True)
         ]
 
@@ -201,29 +207,24 @@ class InContextModel(BaseEstimator):
             stacklevel=4,
         )
 
-    def _objective(self, problem: Data) -> Objective:
-        """scikit-learn's objective, times what makes the weights of the samples theirs."""
-        ridge, l1 = self._penalties().exact(problem.weights)
-        return Objective(problem.X, problem.y, loss(self._loss), problem.weights, ridge, l1, self.fit_intercept)
-
     def _linear_predictor(self, X: Any) -> Floats:
         """w.x + c for every row, by a forward pass: (n,) or (n, outputs)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        answers = predicted(X, *self._models())
+        answers = predict(X, *self._models())
         return answers[:, 0] if np.ndim(self.coef_) == 1 else answers
 
     def prediction_bound(self, X: Any) -> Floats:
-        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row, alone and
-        beside others, differ by twice that at most."""
+        """For every row, what its w.x + c is off by at most, rounding included. Two predictions of a row,
+        alone and beside others, differ by twice that at most."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        bounds = prediction_bounds(X, *self._models())
+        bounds = bound_predictions(X, *self._models())
         return bounds[:, 0] if np.ndim(self.coef_) == 1 else bounds
 
     def plot_heads(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib figure, or a
-        file (.png, .svg or .pdf)."""
+        """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib
+        figure, or a file (.png, .svg or .pdf)."""
         check_is_fitted(self)
         if self.prompt_ is None:
             raise ValueError(f"{self!r} found its coefficients with several prompts; none of them stands for the run")

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from weightwright.estimators.base import InContextModel
-from weightwright.estimators.solving.solve import Penalties, Settings
+from weightwright.estimators.solving.solve import Settings
 from weightwright.numbers import Floats
 
 ALPHA = [Interval(Real, 0, None, closed="left")]
@@ -44,9 +44,9 @@ class _ByEitherMethod(_LeastSquares):
 class LinearRegression(_ByEitherMethod):
     """Ordinary least squares, in context; of minimum norm where the solution is not unique.
 
-    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition number; or
-    "newton-schulz", the normal equations by matrix products, about as many passes as its logarithm, for up to 64
-    coefficients.
+    method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition
+    number; or "newton-schulz", the normal equations by matrix products, about as many passes as its
+    logarithm, for up to 64 coefficients.
 
     >>> from weightwright.incontext import LinearRegression
     >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
@@ -91,13 +91,14 @@ class Ridge(_ByEitherMethod):
         self.alpha = alpha
         self.method = method
 
-    def _penalties(self) -> Penalties:
-        return Penalties(ridge=Fraction(self.alpha))
+    def _penalties(self) -> tuple[Fraction, Fraction]:
+        return Fraction(self.alpha), Fraction(0)
 
 
 class Lasso(_LeastSquares):
     """Least squares with an l1 penalty, as scikit-learn's Lasso: |y - X w|^2 / (2 n) + alpha |w|_1."""
 
+    _relative = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
 
     def __init__(
@@ -113,13 +114,14 @@ class Lasso(_LeastSquares):
         super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
         self.alpha = alpha
 
-    def _penalties(self) -> Penalties:
-        return Penalties(l1=Fraction(self.alpha), relative=True)
+    def _penalties(self) -> tuple[Fraction, Fraction]:
+        return Fraction(0), Fraction(self.alpha)
 
 
 class ElasticNet(_LeastSquares):
     """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2."""
 
+    _relative = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **InContextModel._parameter_constraints,
         "alpha": ALPHA,
@@ -141,9 +143,9 @@ class ElasticNet(_LeastSquares):
         self.alpha = alpha
         self.l1_ratio = l1_ratio
 
-    def _penalties(self) -> Penalties:
+    def _penalties(self) -> tuple[Fraction, Fraction]:
         share = Fraction(self.l1_ratio)
-        return Penalties(Fraction(self.alpha) * (1 - share), Fraction(self.alpha) * share, relative=True)
+        return Fraction(self.alpha) * (1 - share), Fraction(self.alpha) * share
 
 
 class PoissonRegressor(RegressorMixin, InContextModel):
@@ -153,6 +155,7 @@ class PoissonRegressor(RegressorMixin, InContextModel):
     """
 
     _loss = "poisson"
+    _relative = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
 
     def __init__(
@@ -186,8 +189,8 @@ class PoissonRegressor(RegressorMixin, InContextModel):
             )
         return X, y
 
-    def _penalties(self) -> Penalties:
-        return Penalties(ridge=Fraction(self.alpha), relative=True)
+    def _penalties(self) -> tuple[Fraction, Fraction]:
+        return Fraction(self.alpha), Fraction(0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

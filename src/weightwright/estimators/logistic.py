@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,10 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from weightwright.estimators.base import InContextModel, ReadData
-from weightwright.estimators.solving.multinomial_fit import multinomial_plan, multinomial_solved
-from weightwright.estimators.solving.solve import Data, Penalties, Solved
+from weightwright.estimators.solving.multinomial_fit import plan_multinomial, solve_multinomial
+from weightwright.estimators.solving.solve import Solution
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import multinomial_distance
+from weightwright.incontext.problem.loss import loss
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
 
@@ -75,8 +78,8 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         return bounds[:, 0] if len(self.classes_) == 2 else bounds
 
     def predict_proba(self, X: Any) -> Floats:
-        """(n, classes): sigmoid(w.x + c); of more than two classes softmax(W x + c), or with "ovr" each against all
-        others, over the sum of all."""
+        """(n, classes): sigmoid(w.x + c); of more than two classes softmax(W x + c), or with "ovr" each
+        against all others, over the sum of all."""
         decision = self.decision_function(X)
         if decision.ndim == 2 and self.multi_class == "multinomial":
             return np.asarray(softmax(decision, axis=1), dtype=np.float64)
@@ -111,30 +114,27 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         which = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return np.where(y[:, None] == which, 1.0, -1.0)
 
-    def _needed(self, problems: list[Data]) -> int:
+    def _steps_for(self, problems: list[Problem]) -> int:
         if not self._in_one_model(len(problems)):
-            return super()._needed(problems)
-        return multinomial_plan([_as_one(problems)], len(problems), self._penalties(), self._settings())[2].needed
+            return super()._steps_for(problems)
+        return plan_multinomial([_as_one(problems)], len(problems), self._settings())[2].needed
 
-    def _solved(self, data: Sequence[ReadData]) -> Solved:
+    def _solve(self, data: Sequence[ReadData]) -> Solution:
         columns = sorted({one.Y.shape[1] for one in data})
         if not self._in_one_model(columns[-1]):
-            return super()._solved(data)
+            return super()._solve(data)
         if len(columns) > 1:
             counts = [max(count, 2) for count in columns]
             raise ValueError(
                 f"ys: with multi_class='multinomial' all data sets need the same number of classes, not {counts};"
                 " take multi_class='ovr', or fit them one by one"
             )
-        problems = [_as_one(one.problems()) for one in data]
-        return multinomial_solved(problems, columns[0], self._penalties(), self._settings())
+        return solve_multinomial([_as_one(self._problems(one)) for one in data], columns[0], self._settings())
 
-    def _distances(self, problems: list[Data], answer: Solved, mine: slice) -> Sequence[Distance]:
+    def _distances(self, problems: list[Problem], answer: Solution, mine: slice) -> Sequence[Distance]:
         if not self._in_one_model(len(problems)):
             return super()._distances(problems, answer, mine)
-        data, (ridge, _) = _as_one(problems), self._penalties().exact(problems[0].weights)
-        coef, intercept = answer.coef[mine], answer.intercept[mine]
-        return [multinomial_distance(data.X, data.y, data.weights, ridge, self.fit_intercept, coef, intercept)]
+        return [multinomial_distance(_as_one(problems), answer.coef[mine], answer.intercept[mine])]
 
     def _in_one_model(self, columns: int) -> bool:
         """Two classes have one column, and one model anyway."""
@@ -146,11 +146,11 @@ class LogisticRegression(ClassifierMixin, InContextModel):
     def _weighted(self, y: Any, weights: Floats) -> Floats:
         return weights if self.class_weight is None else weights * compute_sample_weight(self.class_weight, y)
 
-    def _penalties(self) -> Penalties:
-        return Penalties(ridge=1 / Fraction(self.C) if np.isfinite(self.C) else Fraction(0))
+    def _penalties(self) -> tuple[Fraction, Fraction]:
+        return (1 / Fraction(self.C) if np.isfinite(self.C) else Fraction(0)), Fraction(0)
 
 
-def _as_one(problems: Sequence[Data]) -> Data:
+def _as_one(problems: Sequence[Problem]) -> Problem:
     """Each class against all others, as one problem whose targets are the numbers of the classes."""
     labels = np.argmax([problem.y for problem in problems], axis=0)
-    return Data(problems[0].X, labels.astype(np.float64), problems[0].weights)
+    return replace(problems[0], y=labels.astype(np.float64), loss=loss("squared"))

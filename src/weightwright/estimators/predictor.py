@@ -1,7 +1,8 @@
 """Predictions as a forward pass: the rows stand in a prompt beside the coefficients, and attention multiplies them.
 
 Each row is a token with keys of its own, so no row is computed from another. Rows and coefficients are scaled by powers
-of two, exactly, such that every product that occurs lies in [-1, 1]: one network serves all models of so many features.
+of two, exactly, such that every product that occurs lies in [-1, 1]: one network serves all models with as
+many features.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from weightwright.incontext.networks.slopes import spectral_slope
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
-#: Rows in one prompt.
+#: The number of rows in one prompt.
 ROWS = 32
-#: Prompts that run together.
+#: The number of prompts in one call, which bounds the memory.
 TOGETHER = 64
-#: The error of the table, for products up to 1.
+#: The error that is asked of the table of products, which are 1 at most.
 TABLE_TOL = 1e-13
 
 
@@ -34,13 +35,13 @@ def predictor_network(features: int) -> AttentionNetwork:
     return gradients_network(slope, ROWS, features, Ranges(x=1.0, y=1.0, w=1.0, value=1.0), own_values=True)
 
 
-def predicted(X: Floats, coef: Floats, intercept: Floats) -> Floats:
+def predict(X: Floats, coef: Floats, intercept: Floats) -> Floats:
     """(n, outputs): w.x + c by the network. X: (n, d), coef: (outputs, d), intercept: (outputs,)."""
     return np.stack([_one(X, w, c)[0] for w, c in zip(coef, intercept, strict=True)], axis=1)
 
 
-def prediction_bounds(X: Floats, coef: Floats, intercept: Floats) -> Floats:
-    """(n, outputs): what `predicted` can be off by at most, rounding included."""
+def bound_predictions(X: Floats, coef: Floats, intercept: Floats) -> Floats:
+    """(n, outputs): what `predict` can be off by at most, rounding included."""
     return np.stack([_one(X, w, c)[1] for w, c in zip(coef, intercept, strict=True)], axis=1)
 
 
@@ -66,8 +67,8 @@ def _one(X: Floats, w: Floats, c: float) -> tuple[Floats, Floats]:
 
 
 def _scaled(X: Floats, w: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
-    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and the exponents of the
-    factors, powers of two, that make up for it."""
+    """The coefficients with entries up to 1, the rows such that products add up to 1 at most, and the
+    exponents of the factors, powers of two, that make up for it."""
     rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
     _, of_w = np.frexp(w)
     state = np.ldexp(w, -of_w)

@@ -36,9 +36,9 @@ from weightwright.numbers import Floats
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
 NAMES = ("gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista")
-#: Ranges are so many times what the plain algorithm reached: another data set of the same kind fits too.
+#: Ranges are this many times what the plain algorithm reached: another data set of the same kind fits too.
 ROOM = 1.5
-#: Sizes of states to choose a step for, and how much larger than at 0 the curvature may be there.
+#: Lengths of w to choose a step for, the first on which the curvature is at most STEEPER times that at 0.
 RADII, STEEPER = (USUAL_RADIUS, 64.0, 8.0, 1.0, 0.125), 16.0
 #: The momentum where nothing is known of the smallest curvature.
 USUAL_MOMENTUM = 0.9
@@ -63,14 +63,14 @@ def fitting(
 ) -> Descent:
     """A `Descent` whose step, momentum and ranges suit these data, with room for more of the kind.
 
-    step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused. momentum: from
-    the condition number where mu is proven, else 0.9.
+    step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused.
+    momentum: from the condition number where mu is proven, else 0.9.
     """
     problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
     name = dtype_name(dtype)
     _require_defined(problem)
     if not isinstance(algorithm, Algorithm):
-        step, algorithm = named_algorithm(problem, algorithm, step, momentum, name)
+        step, algorithm = choose_algorithm(problem, algorithm, step, momentum, name)
     elif step is None:
         raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
     plain = method(problem, algorithm, step)
@@ -92,8 +92,8 @@ def fitting(
         features=problem.d,
         steps=steps,
         step=step,
-        ridge=problem.ridge,
-        l1=problem.l1,
+        ridge=ridge,
+        l1=l1,
         algorithm=algorithm,
         reach=(reach[0], reach[-1]),
         ranges=ranges,
@@ -127,7 +127,7 @@ def _require_convergent(problem: Problem, step: float, reached: Floats) -> None:
         require_stable(problem, step, size if math.isfinite(size) else _radius(problem))
 
 
-def named_algorithm(
+def choose_algorithm(
     problem: Problem, name: str, step: float | None, momentum: float | None, dtype: str
 ) -> tuple[float, Algorithm]:
     """The step and the algorithm of this name for the problem."""
@@ -175,12 +175,9 @@ def _radius(problem: Problem) -> float:
     return RADII[-1]
 
 
-def arguments_along(problem: Problem, path: Floats) -> list[Floats]:
+def arguments_along(problem: Problem, path: Floats) -> tuple[Floats, ...]:
     """The arguments of the slope for all states of a path: the residuals or margins, or w.x and y apart."""
-    x = np.einsum("nd,tsd->tsn", problem.rows, path)
-    if problem.loss.form == "residual":
-        return [x - problem.y]
-    return [x] if problem.loss.form == "margin" else [x, problem.y]
+    return problem.plain_arguments(np.einsum("nd,tsd->tsn", problem.rows, path))
 
 
 def _in_few_bits(size: float) -> float:

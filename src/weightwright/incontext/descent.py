@@ -20,27 +20,27 @@ from weightwright.incontext.networks.descent_network import Ranges, descent_netw
 from weightwright.incontext.networks.passes import Algorithm, gradient_descent, proximal
 from weightwright.incontext.networks.slopes import Slope, spectral_slope, vector_slope
 from weightwright.incontext.problem.loss import Loss, loss
-from weightwright.incontext.problem.loss_forms import separated
+from weightwright.incontext.problem.loss_forms import separate_slope
 from weightwright.incontext.problem.method import Method, method
-from weightwright.incontext.problem.problem import Problem, penalty
+from weightwright.incontext.problem.problem import Problem, read_penalty
 from weightwright.incontext.run import Run
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import all_states, largest_distance
 
-#: Prompts of so many times fewer samples fit too: each then counts so many times more.
+#: A prompt may have this many times fewer samples than the network was built for: each then counts that much more.
 FEWER = 2.0
-#: The error that is asked of anchors of two dimensions, which cost more.
+#: The error that is asked of a table of w.x and y together, unless told: its anchors fill a plane, and cost more.
 PAIR_TOL = 1e-5
 
 
 class Descent:
     """`steps` steps of an algorithm as one network, for at most `samples` examples of `features` numbers.
 
-    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each feature.
-    algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope may get. ranges: how
-    large everything else may.
+    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each
+    feature. algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope
+    may get. ranges: how large everything else may.
     looped: the same weights at every step; else the steps are stacked.
 
     >>> gd = Descent("squared", samples=4, features=1, steps=50, step=0.5)
@@ -75,7 +75,7 @@ class Descent:
             raise ValueError(f"step must be a finite number above 0, not {step!r}")
         self.samples, self.features, self.steps = int(samples), int(features), int(steps)
         self.step = float(step)
-        self.ridge, self.l1 = (penalty(name, given, features) for name, given in (("ridge", ridge), ("l1", l1)))
+        self.ridge, self.l1 = (read_penalty(name, given, features) for name, given in (("ridge", ridge), ("l1", l1)))
         plain = proximal if np.any(self.l1) else gradient_descent
         self.algorithm = plain(self.step * self.ridge, self.dtype) if algorithm is None else algorithm
         self.slope = slope_tables(self.loss, reach, tol, self.dtype)
@@ -174,7 +174,7 @@ def slope_tables(loss: Loss, reach: float | tuple[float, float], tol: float | No
     if loss.form == "margin":
         return spectral_slope(loss.slope, (1.0, 0.0), sizes[0], tol, dtype)
     if loss.form == "separable":
-        of_x, of_y = separated(loss.slope_expression)
+        of_x, of_y = separate_slope(loss.slope_expression)
         slope = spectral_slope(to_text(of_x), (1.0, 0.0), sizes[0], tol, dtype)
         if of_y is None:
             return slope

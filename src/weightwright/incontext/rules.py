@@ -33,8 +33,8 @@ from weightwright.tracing.repeated import graphs_differ
 
 @dataclass(frozen=True, eq=False)
 class AlgorithmRun:
-    """states, plain: (steps + 1, s), the network's and those of the rule in float64, from the same first state.
-    stepped: (steps, s), what the plain rule makes of each of the network's own states."""
+    """states, plain: (steps + 1, s), the network's and those of the rule in float64, from the same first
+    state. stepped: (steps, s), what the plain rule makes of each of the network's own states."""
 
     name: str
     states: Floats
@@ -60,8 +60,8 @@ class AlgorithmRun:
 
     @property
     def errors(self) -> Floats:
-        """(steps,): each pass against the plain rule from the same state, the largest of any number. At most `bound`
-        (with proof="measured", at most tol), but for what the plain rule itself rounds in float64."""
+        """(steps,): each pass against the plain rule from the same state, the largest of any number. At most
+        `bound` (with proof="measured", at most tol), but for what the plain rule itself rounds in float64."""
         return np.abs(self.states[1:] - self.stepped).max(axis=1)
 
     @property
@@ -178,13 +178,13 @@ class Rule:
     ) -> AlgorithmRun:
         """Run the network on these examples, beside the plain rule.
 
-        Boxes that are not given are found by a rehearsal of the plain rule: all that it meets, and `room` times the
-        width on either side. Networks are kept, so that the same boxes are compiled once.
+        Boxes that are not given are found by a rehearsal of the plain rule: all that it meets, and `room`
+        times the width on either side. Networks are kept, so that the same boxes are compiled once.
 
-        proof="measured" is for rules that ranges over whole boxes cannot show to be defined, such as u / u.norm(): the
-        rehearsal also finds where all columns lie, and the network is made for these examples and for states near those
-        that were met. Its status is MEASURED, `bound` is infinite; a pass that is off by more than tol is a
-        ToleranceError.
+        proof="measured" is for rules that ranges over whole boxes cannot show to be defined, such as u /
+        u.norm(): the rehearsal also finds where all columns lie, and the network is made for these examples
+        and for states near those that were met. Its status is MEASURED, `bound` is infinite; a pass that is
+        off by more than tol is a ToleranceError.
         """
         _known_proof(proof)
         if not (isinstance(room, int | float) and np.isfinite(room) and room > 0):
@@ -284,7 +284,7 @@ def _within(rows: Floats, box: Box) -> Bools:
 
 
 def _tensor(name: str, given: Any, ndim: int) -> torch.Tensor:
-    """A float64 tensor of so many axes, none of them empty, with finite numbers only."""
+    """A float64 tensor with ndim axes, none of them empty, with finite numbers only."""
     try:
         x = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.array(given, order="C"))
         if x.is_complex() or x.dtype == torch.bool:

@@ -1,8 +1,8 @@
 """What a run of an algorithm in context was: every state, and two distances that are never mixed.
 
-To the exact iterate: how far the network is from the plain algorithm without rounding. To the optimum: how far the
-algorithm has come, found afterwards from the weights alone. Below the run are its pictures: the path beside the exact
-one, both errors per step, errors against a size.
+To the exact iterate: how far the network is from the plain algorithm without rounding. To the optimum: how
+far the algorithm has come, found afterwards from the weights alone. Below the run are its pictures: the path
+beside the exact one, both errors per step, errors against a size.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from weightwright.runtime import AttentionNetwork
 _TO_ITERATE, _TO_OPTIMUM = "tab:blue", "tab:red"
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 _MARKERS = "os^Dvx"
-#: Dots of the exact algorithm, and bounds to the optimum, are so many at most: bounds take time, and dots room.
+#: The most dots of the exact algorithm and the most bounds to the optimum that are drawn: bounds take time, dots room.
 _DOTS, _BOUNDS = 20, 50
-#: Coefficients that are named in the legend.
+#: The most coefficients that are named in the legend.
 _NAMED = 10
-#: The optimum is approached by so many times the steps of the run, in floats.
+#: The optimum that is measured from is where this many times the steps of the run end, in floats.
 _FURTHER = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first token had
-    them. apart: how far those of any other token were from them, at most."""
+    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first
+    token had them. apart: how far those of any other token were from them, at most."""
 
     problem: Problem
     method: Method
@@ -88,8 +88,8 @@ class Run:
 
     @cached_property
     def bounds(self) -> Floats:
-        """(steps + 1,): what the distance to the exact iterate is proven to be at most: by the lemma, from the proven
-        error of one step, where its conditions hold; else the enclosed distance itself."""
+        """(steps + 1,): what the distance to the exact iterate is proven to be at most: by the lemma, from
+        the proven error of one step, where its conditions hold; else the enclosed distance itself."""
         return self.errors if self.lemma.bounds is None else np.array(self.lemma.bounds)
 
     @cached_property
@@ -98,7 +98,7 @@ class Run:
         return to_optimum(self.problem, self.w)
 
     def optimum_bounds(self, every: int = 1) -> Floats:
-        """The same after every so many steps: (steps // every + 1,)."""
+        """The same after steps 0, every, 2 every, ...: (steps // every + 1,)."""
         return np.array([to_optimum(self.problem, w).bound for w in self.path[::every]])
 
     def plot(self, path: str | os.PathLike[str]) -> None:
@@ -154,8 +154,8 @@ def run_figure(run: Run) -> Any:
 def _title(run: Run) -> str:
     problem, dtype = run.problem, run.net.network.dtype
     name = problem.loss.name if len(problem.loss.name) <= 40 else problem.loss.name[:37] + "..."
-    sizes = (("ridge", problem.ridge), ("l1", problem.l1))
-    penalties = "".join(f", {kind} {penalty_in_words(size)}" for kind, size in sizes if np.any(size))
+    sizes = (("ridge", problem.has_ridge, problem.ridge), ("l1", problem.has_l1, problem.l1))
+    penalties = "".join(f", {kind} {penalty_in_words(size)}" for kind, given, size in sizes if given)
     return (
         f"{run.steps} steps of {run.method.algorithm.name} in context: {name} loss{penalties},"
         f" {problem.n} examples of {problem.d} features, {dtype}"

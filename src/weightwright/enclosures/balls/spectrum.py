@@ -12,21 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.enclosures.balls.linear_algebra import Balls, float_above, matrix
+from weightwright.enclosures.balls.linear_algebra import float_above
 from weightwright.numbers import Floats
 
 #: A first guess is moved by this share, so that the proof has room.
 ROOM = 2.0**-20
 #: The smallest eigenvalue is looked for down to this share of the largest entry.
 LEAST_SHARE = 2.0**-200
-
-
-def weighted_gram(rows: Floats, weights: Balls, diagonal: Floats) -> arb_mat:
-    """sum_i weights_i a_i a_i^T, and these numbers on the diagonal."""
-    scaled = arb_mat(
-        [[weight * entry for entry in row] for weight, row in zip(weights, matrix(rows).table(), strict=True)]
-    )
-    return matrix(rows.T) * scaled + matrix(np.diag(diagonal))
 
 
 def smallest_eigenvalue(H: arb_mat) -> float:

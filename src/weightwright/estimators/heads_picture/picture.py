@@ -10,7 +10,7 @@ import numpy as np
 
 from weightwright.claims.certificate import rounded_up
 from weightwright.estimators.heads_picture.table_points import DrawnTable
-from weightwright.estimators.heads_picture.watched import Pattern, Watched, is_example, some_tokens, watched
+from weightwright.estimators.heads_picture.watching import Pattern, WatchedRun, is_example, some_tokens, watch_run
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -28,9 +28,9 @@ COLUMNS = {
     "h": "a row of the\nGram matrix",
     "b0": "the right side",
 }
-#: Features up to which columns and lines are named.
+#: The most features whose columns and lines are named.
 _NAMED = 12
-#: Weights of a panel up to which they are written as numbers.
+#: The most weights of a panel that are written as numbers.
 _WRITTEN = 36
 _NETWORK, _EXACT, _BOUND = "tab:blue", "0.55", "tab:red"
 
@@ -63,7 +63,7 @@ def heads_figure(model: FittedModel) -> Any:
     """A matplotlib figure of three rows: (a) the prompt; (b) tables and (c) attention; (d) the coefficients."""
     from matplotlib.figure import Figure
 
-    seen = watched(model.network_, model.prompt_, model.n_iter_)
+    seen = watch_run(model.network_, model.prompt_, model.n_iter_)
     beside = len(seen.tables) == 1  # else tables and attention have a row each
     heights = (3.4, 7.2, 4.2) if beside else (3.4, 6.6, 3.8, 4.2) if seen.tables else (3.4, 4.2, 4.2)
     width = 14 if beside else max(14, 3.6 * len(seen.patterns))
@@ -247,7 +247,7 @@ def _written(axes: Any, weights: Floats) -> None:
         axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=9, color=colour)
 
 
-def _way(part: Any, model: FittedModel, seen: Watched, letter: str) -> None:
+def _way(part: Any, model: FittedModel, seen: WatchedRun, letter: str) -> None:
     """Every coefficient over the passes, and the distance to where they end under the proven bound."""
     from matplotlib import colormaps
 
@@ -273,7 +273,7 @@ def _way(part: Any, model: FittedModel, seen: Watched, letter: str) -> None:
     part.suptitle(f"{letter} The same layers again and again: {seen.passes} passes", fontsize=13)
 
 
-def _distances(axes: Any, model: FittedModel, seen: Watched) -> None:
+def _distances(axes: Any, model: FittedModel, seen: WatchedRun) -> None:
     """From every state to the end, and from there to the optimum."""
     end = np.append(np.atleast_2d(model.coef_)[0], np.atleast_1d(model.intercept_)[0])
     found = np.linalg.norm([model._read_off(state) - end for state in seen.path], axis=1)
@@ -292,7 +292,7 @@ def _distances(axes: Any, model: FittedModel, seen: Watched) -> None:
 
 
 def _moving(path: Floats) -> int:
-    """So many states until all later ones look the same, and a few more."""
+    """The number of states until all later ones look the same, and a few more."""
     far = np.abs(path - path[-1]).max(axis=1) > 0.004 * np.ptp(path)
     last = int(np.flatnonzero(far)[-1]) if far.any() else 0
     return max(int(1.3 * last), 10) + 2

@@ -22,17 +22,17 @@ from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import Guard, flat, guards_of
 
-#: Points along the argument of a table.
+#: The number of points along the argument of a table.
 POINTS = 241
-#: Rounding may not carry an argument beyond the end of its table.
+#: Points fill this share of a table, so that rounding does not carry an argument beyond its end.
 INSIDE = 1 - 2.0**-15
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnTable:
-    """A function that a head looks up, along its argument. weights, values: (points, keys) and (keys,), of the table's
-    first head. exact: the function itself. bound: what is proven of the error, None where nothing is. first, last: the
-    arguments of the examples before the first pass and after the last."""
+    """A function that a head looks up, along its argument. weights, values: (points, keys) and (keys,), of
+    the table's first head. exact: the function itself. bound: what is proven of the error, None where nothing
+    is. first, last: the arguments of the examples before the first pass and after the last."""
 
     formula: str
     argument: str
@@ -102,8 +102,8 @@ def _points(net: AttentionNetwork, lo: float, hi: float) -> Floats:
 def guarded_tables(
     net: AttentionNetwork, first: Mapping[int, Floats], last: Mapping[int, Floats]
 ) -> Iterator[DrawnTable]:
-    """Of a network whose tables are guarded, and nothing is proven. first, last: by the identity of a layer what went
-    into it, one row for each example."""
+    """Of a network whose tables are guarded, and nothing is proven. first, last: by the identity of a layer
+    what went into it, one row for each example."""
     for layer, guard in guards_of(net):
         if id(layer) not in first:
             continue
@@ -180,8 +180,8 @@ def _looked_up(
 
 
 def head_weights(head: Head, X: Floats, registers: Floats) -> Floats:
-    """(tokens that ask, keys): registers first, then those of the data tokens that each of them sees. X: the stream,
-    (n, d); tokens see themselves, their own block or no data token."""
+    """(tokens that ask, keys): registers first, then those of the data tokens that each of them sees. X: the
+    stream, (n, d); tokens see themselves, their own block or no data token."""
     size = {"none": 0, "self": 1, "block": head.sees.block}[head.sees.data]
     blocks = X.reshape(-1, max(size, 1), X.shape[-1])  # (n / size, size, d)
     asking = blocks[:, :1] if head.sees.asks == "first" else blocks

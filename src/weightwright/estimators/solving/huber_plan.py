@@ -14,35 +14,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.estimators.solving.contexts import SMALL
-from weightwright.estimators.solving.huber_problem import HuberContexts, Indices
-from weightwright.estimators.solving.plan import CONDITIONS, ROUNDOFF
+from weightwright.estimators.solving.plan import CONDITIONS, ROUNDOFF, TRIAL, extrapolate_steps, momentum
+from weightwright.incontext.problem.contexts import SMALL, HuberContexts, Indices
 from weightwright.numbers import Floats
 
-#: A short stage has at most so many steps, and momentum for this condition number.
+#: The most steps of a short stage, and the condition number that its momentum is for.
 SHORT, EASY = 10, 16.0
-#: A stage ends where sigma is so many times smaller or larger.
+#: A stage ends where sigma is this many times smaller or larger than at its start.
 NEAR = 2.0
-#: Stages at most: sigma halves in each.
+#: The most stages: sigma halves in each.
 STAGES = 120
-#: Where most samples are outliers, the step is at most so many times as long as if none were.
+#: Where most samples are outliers, a step is at most this many times as long as if none were.
 OUTSIDE = 4.0
-#: Once one momentum arrives, those for a condition number so many powers of four away are not tried.
+#: Once one momentum arrives, none is tried for a condition number that is more powers of four away than this.
 FAR_OFF = 2.0
-#: Where sigma leaves, arriving may take so many times as long.
+#: Where sigma leaves after some steps, another momentum may take this many times as many to arrive.
 SLOWER = 8
-#: Changes fall to so much of the tolerance, since what remains is more than the last change.
+#: A stage goes on until changes are this share of the tolerance: what remains is more than the last change.
 SPARE = 0.1
-#: So many steps are rehearsed at least.
+#: The number of steps that are rehearsed even where max_steps is smaller.
 ENOUGH = 1000
-#: So many steps show whether a step size is stable; so often a shorter one is tried.
-TRIAL, SHORTER = 200, 12
+#: The most times that a shorter step is tried until one is stable.
+SHORTER = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """which: the contexts that take part. step: (B', D + 1). needed: about how many steps. lowest, highest: (B',), of
-    sigma. reach: (B',), the largest size of a residual."""
+    """which: the contexts that take part. step: (B', D + 1). needed: about how many steps. lowest, highest:
+    (B',), of sigma. reach: (B',), the largest size of a residual."""
 
     which: Indices
     step: Floats
@@ -59,8 +58,8 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class HuberPlan:
-    """settled: the last stage is a long one that may run again. unfinished: more steps than were rehearsed are needed.
-    Otherwise sigma goes to 0."""
+    """settled: the last stage is a long one that may run again. unfinished: more steps than were rehearsed
+    are needed. Otherwise sigma goes to 0."""
 
     stages: tuple[Stage, ...]
     settled: bool
@@ -76,15 +75,10 @@ class HuberPlan:
         return self.stages[-1].condition
 
 
-def momentum(condition: float) -> float:
-    root = 1 / math.sqrt(condition)
-    return (1 - root) / (1 + root)
-
-
-def planned(contexts: HuberContexts, tol: float, max_steps: int) -> HuberPlan:
+def plan_stages(contexts: HuberContexts, tol: float, max_steps: int) -> HuberPlan:
     """The stages for these contexts, whether or not there may be as many steps."""
     max_steps = max(max_steps, ENOUGH)
-    theta, floor = contexts.start, contexts.floor(tol)
+    theta, floor = contexts.start.copy(), contexts.floor(tol)
     which: Indices = np.arange(len(theta))
     stages: list[Stage] = []
     used, settled, stayed = 0, False, False
@@ -106,7 +100,7 @@ def _short(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) -
     sizes = _sizes(contexts, theta)
     L = NEAR * _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
     for _ in range(SHORTER):
-        run = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(SHORT, max_steps), 0.0)
+        run = rehearse_stage(contexts, theta, _steps(L, sizes), EASY, min(SHORT, max_steps), 0.0)
         if run.end != "lost":
             break
         L = 2 * L
@@ -119,7 +113,7 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
     everyone = _largest(contexts, contexts.hessian(theta, everyone=True), sizes)
     L = np.maximum(_largest(contexts, contexts.hessian(theta), sizes), everyone / OUTSIDE)
     for _ in range(SHORTER):
-        trial = rehearsed(contexts, theta, _steps(L, sizes), EASY, min(TRIAL, max_steps), 0.0)
+        trial = rehearse_stage(contexts, theta, _steps(L, sizes), EASY, min(TRIAL, max_steps), 0.0)
         steepest = 2 * L if trial.end == "lost" else _largest(contexts, contexts.hessian(trial.theta), sizes)
         if trial.end == "left" or (steepest <= L * (1 + 1e-9)).all():
             break
@@ -133,15 +127,15 @@ def _long(contexts: HuberContexts, theta: Floats, tol: float, max_steps: int) ->
         if best.end == "done" and distance > FAR_OFF:
             break
         most = min({"done": best.steps, "left": SLOWER * best.steps}.get(best.end, max_steps), max_steps)
-        run = rehearsed(contexts, theta, step, condition, most, SPARE * tol / math.sqrt(condition))
+        run = rehearse_stage(contexts, theta, step, condition, most, SPARE * tol / math.sqrt(condition))
         if _worth(contexts, run, trial) < worth:
             best, chosen, worth = run, condition, _worth(contexts, run, trial)
     return step, chosen, best
 
 
 def _worth(contexts: HuberContexts, run: HuberRehearsal, trial: HuberRehearsal) -> tuple[int, float]:
-    """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down than the
-    trial, else few steps until it would arrive."""
+    """The smaller the better: first of all to arrive, else that sigma leaves after few steps and further down
+    than the trial, else few steps until it would arrive."""
     if run.end == "done":
         return 0, run.needed
     if run.end == "left" and contexts.values(run.theta).sum() < contexts.values(trial.theta).sum():
@@ -162,12 +156,12 @@ def _steps(L: Floats, sizes: Floats) -> Floats:
 def _sizes(contexts: HuberContexts, theta: Floats) -> Floats:
     """(B, D + 1): the mean square of each feature, and what its penalty adds to the second derivative; of sigma, 1."""
     squares = (contexts.weights[:, None] @ contexts.rows**2)[:, 0] / contexts.weights.sum(axis=1, keepdims=True)
-    squares = squares + contexts.penalty * (theta[:, -1:] / 2)
+    squares = squares + contexts.ridge * (theta[:, -1:] / 2)
     squares = np.where(squares > 0, squares, 1.0)
     if contexts.uniform:
         features = squares.shape[1] - contexts.intercept
         squares[:, :features] = squares[:, :features].mean(axis=1, keepdims=True)
-    if contexts.shared:
+    if contexts.shares_step:
         squares = np.broadcast_to(squares.mean(axis=0), squares.shape)
     return np.hstack([squares, np.ones((len(squares), 1))])
 
@@ -181,12 +175,12 @@ def _relative(H: Floats, sizes: Floats) -> Floats:
 def _largest(contexts: HuberContexts, H: Floats, sizes: Floats) -> Floats:
     """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
     L = _relative(H, sizes)[:, -1] * (1 + 2.0**-20)
-    return np.asarray(np.full(len(L), L.max()) if contexts.shared else L, dtype=np.float64)
+    return np.asarray(np.full(len(L), L.max()) if contexts.shares_step else L, dtype=np.float64)
 
 
 def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, float]]:
-    """Condition numbers, and by how many powers of four each is off if these eigenvalues stay, the nearest first. They
-    may not stay, where samples become outliers or cease to be."""
+    """Condition numbers, and by how many powers of four each is off if these eigenvalues stay, the nearest
+    first. They may not stay, where samples become outliers or cease to be."""
     nothing = values[:, -1:] * ROUNDOFF * max(samples, values.shape[1])
     smallest = np.where(values > nothing, values, np.inf).min(axis=1)
     there = float((L / smallest).max())
@@ -195,8 +189,9 @@ def _conditions(L: Floats, values: Floats, samples: int) -> list[tuple[float, fl
 
 @dataclass(frozen=True, eq=False)
 class HuberRehearsal:
-    """end: "done" below the tolerance, "left" where sigma is far from its start, "lost" where it is nearly 0, "limit"
-    after so many steps. steps: that were taken. needed: until the tolerance, infinite if there was none."""
+    """end: "done" below the tolerance, "left" where sigma is far from its start, "lost" where it is nearly 0,
+    "limit" after all steps. steps: that were taken. needed: until the tolerance, infinite if there was none.
+    lowest, highest: of sigma. reach: the largest size of a residual."""
 
     theta: Floats
     end: str
@@ -207,11 +202,11 @@ class HuberRehearsal:
     reach: Floats
 
 
-def rehearsed(
+def rehearse_stage(
     contexts: HuberContexts, theta: Floats, step: Floats, condition: float, steps: int, tol: float
 ) -> HuberRehearsal:
-    """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or until sigma
-    is far from where it was."""
+    """The plain algorithm in floats, until a step changes the states by less than tol, relative to them, or
+    until sigma is far from where it was."""
     w = p = theta
     first, m, alpha = theta[:, -1], momentum(condition), 1 - step * contexts.penalties
     lowest, highest, reach = first, first, np.zeros(len(theta))
@@ -220,7 +215,7 @@ def rehearsed(
         for k in range(1, steps + 1):
             residuals = contexts.residuals(w)
             reach = np.maximum(reach, np.abs(residuals).max(axis=1))
-            z = alpha * w - step * contexts.slopes(w, residuals)
+            z = alpha * w - step * contexts.loss_gradient(w, residuals)
             w, p, before = z + m * (z - p), z, p
             if not (p[:, -1] > first / (2 * NEAR)).all():
                 end = "lost"
@@ -240,18 +235,10 @@ def rehearsed(
                     end, needed = "done", k
                     break
     if tol and end == "limit":
-        needed = _extrapolated(steps, halfway, change, tol)
+        needed = extrapolate_steps(steps, halfway, change, tol)
     return HuberRehearsal(p, end, k, needed, lowest, highest, reach)
 
 
 def _change(new: Floats, old: Floats) -> float:
     off, size = np.abs(new - old), np.maximum(np.abs(new[:, :-1]).max(axis=1), SMALL)
     return float(max((off[:, :-1].max(axis=1) / size).max(), (off[:, -1] / new[:, -1]).max()))
-
-
-def _extrapolated(steps: int, halfway: float, change: float, tol: float) -> float:
-    """When the changes get below tol if they go on falling as over the last half of the steps."""
-    if change <= tol:
-        return steps
-    fall = math.log(halfway / change) if 0 < change < halfway < math.inf else 0.0
-    return steps * (1 + 0.5 * math.log(change / tol) / max(fall, 1e-3))

@@ -1,7 +1,7 @@
 """The network of a plan, its prompts, and running it to its fixed point.
 
-A network is built for sizes: so many samples and features, a loss, an algorithm and how large numbers get, all rounded
-up. Data sets of about the same size share one; it is kept.
+A network is built for sizes: the numbers of samples and features, a loss, an algorithm and how large numbers
+get, all rounded up. Data sets of about the same size share one; it is kept.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import numpy as np
 import torch
 
 from weightwright.errors import DomainError
-from weightwright.estimators.solving.contexts import Contexts
-from weightwright.estimators.solving.plan import Plan, named
+from weightwright.estimators.solving.plan import Plan, make_algorithm
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.descent import slope_tables
 from weightwright.incontext.networks.descent_network import Ranges, descent_network
+from weightwright.incontext.problem.contexts import Contexts
 from weightwright.incontext.problem.loss import Loss
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
-#: The error of a table, relative to the largest slope, unless asked for otherwise.
+#: The error of a table, as a share of the largest slope, unless head_tol is given.
 HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
-#: Numbers may get so many times as large as in the rehearsal.
+#: Ranges are this many times the largest numbers of the rehearsal.
 ROOM = 1.25
-#: How often a network is built for larger numbers if they turn out larger than in the rehearsal.
+#: The most networks that are built, each for numbers twice as large, where numbers turn out larger than rehearsed.
 TRIES = 4
-#: Numbers of the stream that are held at once, about: more contexts run one part after the other, in the same memory.
+#: The most numbers of the stream that are held at once, about: further contexts run afterwards, in the same memory.
 MOST_NUMBERS = 2**22
-#: Examples in a prompt.
+#: The most examples in a prompt: the map that adds up its tokens grows with their square.
 MOST_SAMPLES = 2**13
 
 
@@ -55,9 +55,9 @@ class NetworkDesign:
 
 
 @functools.lru_cache(maxsize=16)
-def network_of(design: NetworkDesign) -> AttentionNetwork:
+def build_network(design: NetworkDesign) -> AttentionNetwork:
     slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
-    algorithm = named(design.kind, design.condition, np.array(design.shrink), design.dtype)
+    algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
     return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
 
 
@@ -68,7 +68,7 @@ def _steepest(design: NetworkDesign) -> float:
     return math.exp(design.reach[0]) if design.loss.name == "poisson" else 1.0
 
 
-def designed(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> NetworkDesign:
+def design_network(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> NetworkDesign:
     """The design for these contexts; sizes are rounded up to powers of two."""
     values = plan.step[:, None, None] * contexts.pulls
     largest = ROOM * float(np.abs(contexts.targets).max())
@@ -110,7 +110,7 @@ def prompt_size(samples: int) -> int:
     return in_few_sizes(samples)
 
 
-def prompts(net: AttentionNetwork, contexts: Contexts, step: Floats, theta: Floats) -> torch.Tensor:
+def write_prompts(net: AttentionNetwork, contexts: Contexts, step: Floats, theta: Floats) -> torch.Tensor:
     """(B, samples, inputs): the examples, the same times the step, and the state to start from."""
     B, n, D = contexts.rows.shape
     everyone = {
@@ -144,12 +144,12 @@ def run_to_fixed_point(
     """The network of the plan, until no step is missing or no more is gained."""
 
     def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
-        return _run(contexts, plan, designed(contexts, plan, steps, head_tol, dtype), theta)
+        return _run(contexts, plan, design_network(contexts, plan, steps, head_tol, dtype), theta)
 
-    return repeated(contexts, in_few_sizes(plan.needed), max_steps, tol, run)
+    return repeat_runs(contexts, in_few_sizes(plan.needed), max_steps, tol, run)
 
 
-def repeated(
+def repeat_runs(
     contexts: Contexts,
     passes: int,
     max_steps: int,
@@ -157,8 +157,8 @@ def repeated(
     run: Callable[[int, Floats], tuple[Floats, AttentionNetwork]],
     worth: float = 0.5,
 ) -> Fixed:
-    """A network of so many passes again and again on its own answer. run: the passes and where they start, to where
-    they end. worth: a run that leaves more than this share of the distance is the last."""
+    """A network again and again on its own answer. passes: of one run. run: from a number of passes and where they
+    start to where they end. worth: a run that leaves more than this share of the distance is the last."""
     theta, total = contexts.start, 0
     remaining = np.full(len(theta), np.inf)
     while True:
@@ -176,9 +176,9 @@ def repeated(
 
 def _run(contexts: Contexts, plan: Plan, design: NetworkDesign, theta: Floats) -> tuple[Floats, AttentionNetwork]:
     for _ in range(TRIES):
-        net = network_of(design)
+        net = build_network(design)
         try:
-            return last_states(net, prompts(net, contexts, plan.step, theta)), net
+            return last_states(net, write_prompts(net, contexts, plan.step, theta)), net
         except DomainError as error:
             last = error
         ranges = replace(design.ranges, w=2 * design.ranges.w)

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from weightwright.estimators.solving.contexts import Contexts
-from weightwright.estimators.solving.networks import Fixed, answers, repeated
+from weightwright.estimators.solving.networks import Fixed, answers, repeat_runs
 from weightwright.estimators.solving.plan import ROUNDOFF
 from weightwright.estimators.solving.scaling import Scaling, power_above
 from weightwright.incontext.networks.newton_schulz_network import (
@@ -32,6 +31,7 @@ from weightwright.incontext.networks.newton_schulz_network import (
     plain_newton_schulz,
 )
 from weightwright.incontext.networks.slopes import DEFAULT_TOL
+from weightwright.incontext.problem.contexts import Contexts
 from weightwright.numbers import UNIT, Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -39,19 +39,19 @@ from weightwright.runtime import AttentionNetwork
 WORST = {"float64": 2.0**38, "float32": 2.0**14}
 #: The shift of a singular H, as a share of its smallest eigenvalue that is not 0.
 SHIFT = 2.0**-12
-#: A run that leaves more than that of an error is the last.
+#: A run that leaves more than this share of the error is the last.
 SLOWEST = 0.99
-#: Targets that one prompt has, at most.
+#: The most targets in one prompt.
 TARGETS = 8
 
-#: Few are kept: with 64 coefficients one holds 134 MB.
-network_of = functools.lru_cache(maxsize=4)(newton_schulz_network)
+#: Only the last 4 networks are kept: with 64 coefficients one holds 134 MB.
+build_network = functools.lru_cache(maxsize=4)(newton_schulz_network)
 
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
-    """What is going to be run. condition: of H, without its eigenvalues of 0. needed: passes of all runs. passes: of
-    one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted."""
+    """What is going to be run. condition: of H, without its eigenvalues of 0. needed: passes of all runs.
+    passes: of one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted."""
 
     condition: float
     needed: int
@@ -65,7 +65,7 @@ class Inversion:
         return f" (condition number about {self.condition:.3g})"
 
 
-def inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype: str, intercept: bool) -> Inversion:
+def plan_inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype: str, intercept: bool) -> Inversion:
     """The plan for these contexts, from the eigenvalues of H."""
     D = contexts.features
     if D > MOST:
@@ -98,13 +98,13 @@ def run_newton_schulz(
     """Runs until none is missing or no more is gained."""
 
     def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
-        found, net = _solved(plan.H, -contexts.gradient(theta), steps, head_tol, dtype)
+        found, net = _solve(plan.H, -contexts.gradient(theta), steps, head_tol, dtype)
         return theta + found, net
 
-    return repeated(contexts, plan.passes, max_steps, tol, run, worth=min((1 + plan.left) / 2, SLOWEST))
+    return repeat_runs(contexts, plan.passes, max_steps, tol, run, worth=min((1 + plan.left) / 2, SLOWEST))
 
 
-def _solved(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str) -> tuple[Floats, AttentionNetwork]:
+def _solve(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str) -> tuple[Floats, AttentionNetwork]:
     """H^-1 b by the network, (B, D). It is rehearsed in floats; only sizes are taken from that."""
     together, scales = _scales(H, b, steps)
     targets = max(map(len, together))
@@ -113,7 +113,7 @@ def _solved(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str
         columns = np.zeros((H.shape[1], targets))
         columns[:, : len(places)] = (b[places] / scales[places, None]).T
         prompts.append(newton_schulz_prompt(H[places[0]], columns, dtype))
-    net = network_of(H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
+    net = build_network(H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
     found, answer = answers(net, torch.stack(prompts)), np.empty_like(b)
     for places, columns in zip(together, found, strict=True):
         answer[places] = scales[places, None] * columns[:, : len(places)].T

@@ -10,32 +10,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.estimators.solving.contexts import SMALL, Contexts
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.networks import passes
 from weightwright.incontext.networks.passes import Algorithm
+from weightwright.incontext.problem.contexts import SMALL, Contexts
 from weightwright.numbers import Floats
 
-#: Eigenvalues below so many units roundoff of the largest, for each row or column, count as 0.
+#: An eigenvalue counts as 0 below this share of the largest, times the number of rows or columns.
 ROUNDOFF = 2.0**-52
-#: Condition numbers that momentum is tried for.
+#: The condition numbers that momentum is tried for.
 CONDITIONS = tuple(4.0**k for k in range(1, 15))
-#: So many steps show whether a step size is stable.
+#: The number of rehearsed steps that shows whether a step size is stable.
 TRIAL = 200
-#: How often the curvature may be doubled until a step is stable.
+#: The most times that the step is halved until it is stable.
 DOUBLINGS = 40
-#: How often it is doubled again where the steps then do not arrive.
+#: The most times that it is halved again where the steps then do not arrive (counts only).
 RETRIES = 4
-#: A rehearsal whose arguments or states grow beyond that has diverged.
+#: A rehearsal in which an argument or a state grows beyond this size has diverged.
 DIVERGED = 1e6
-#: Where the Chebyshev steps start from, the error has to fall by a little more than what is asked for.
+#: Chebyshev steps are counted until the error is this share of the tolerance: their bound is relative to the
+#: first error, which may be larger than the coefficients.
 SPARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for. argument,
-    state: the largest that occurred."""
+    """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for.
+    argument, state: the largest that occurred."""
 
     kind: str
     condition: float
@@ -46,15 +47,16 @@ class Plan:
 
     @property
     def reason(self) -> str:
-        """Why it takes so many steps, if that is known."""
+        """Why it takes as many steps as it does, where that is known."""
         return f" (condition number about {self.condition:.3g})" if self.kind == "Chebyshev" else ""
 
     def algorithm(self, ridge: Floats, dtype: str) -> Algorithm:
         """Its passes; with a ridge all contexts have one step."""
-        return named(self.kind, self.condition, float(self.step.max()) * ridge, dtype)
+        return make_algorithm(self.kind, self.condition, float(self.step.max()) * ridge, dtype)
 
 
-def named(kind: str, condition: float, shrink: Floats, dtype: str) -> Algorithm:
+def make_algorithm(kind: str, condition: float, shrink: Floats, dtype: str) -> Algorithm:
+    """The algorithm with the momentum for this condition number."""
     if kind == "Chebyshev":
         return passes.chebyshev(1.0, condition, shrink, dtype)
     make = passes.proximal_nesterov if kind == "proximal Nesterov" else passes.nesterov
@@ -67,7 +69,7 @@ def momentum(condition: float) -> float:
     return (1 - root) / (1 + root)
 
 
-def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
+def plan_fit(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
     """The plan for these contexts."""
     if contexts.loss.name == "squared" and not contexts.has_l1:
         return _quadratic(contexts, tol, max_steps, dtype)
@@ -84,11 +86,11 @@ def planned(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
 def _accelerated(
     contexts: Contexts, kind: str, L: Floats, tol: float, max_steps: int, dtype: str
 ) -> tuple[Plan, Floats]:
-    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and where
-    they end."""
+    """Nesterov's steps of 1/L, or less where that is not stable, with the momentum that needs the fewest; and
+    where they end."""
     for _ in range(DOUBLINGS):
         shrink = float((1 / L).max()) * contexts.ridge
-        tried = rehearsed(contexts, named(kind, 16.0, shrink, dtype), 1 / L, min(max_steps, TRIAL), 0.0)
+        tried = rehearse(contexts, make_algorithm(kind, 16.0, shrink, dtype), 1 / L, min(max_steps, TRIAL), 0.0)
         if tried.fine and (_largest(contexts.hessian(tried.theta), contexts) <= L * (1 + 1e-9)).all():
             break
         L, shrink = 2 * L, shrink / 2
@@ -111,9 +113,9 @@ def _with_momentum(
     while best is None or (best.needed > budget and budget < max_steps):  # most momentums need far more than the best
         budget, best, chosen = min(max(4 * budget, 2 * TRIAL), max_steps), None, 1.0
         for condition in CONDITIONS:
-            algorithm, quiet = named(kind, condition, shrink, dtype), tol / math.sqrt(condition)
+            algorithm, quiet = make_algorithm(kind, condition, shrink, dtype), tol / math.sqrt(condition)
             most = budget if best is None else min(budget, _whole(2 * best.needed))
-            run = rehearsed(contexts, algorithm, 1 / L, most, quiet)
+            run = rehearse(contexts, algorithm, 1 / L, most, quiet)
             if best is None or (run.fine and run.needed < best.needed):
                 best, chosen = run, condition
             elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
@@ -126,7 +128,7 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     values = np.linalg.eigvalsh(contexts.hessian(contexts.start))  # (B, D)
     L = values[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
-    if contexts.ridge.any():
+    if contexts.shares_step:
         L = np.full_like(L, L.max())
     nothing = values[:, -1:] * ROUNDOFF * max(contexts.samples, contexts.features)
     smallest = np.where(values > nothing, values, np.inf).min(axis=1)
@@ -134,13 +136,16 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     step = 2 / (L * (1 + 1 / condition))
     t = 2 * math.atanh(1 / math.sqrt(condition))  # acosh((condition + 1) / (condition - 1))
     needed = math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
-    algorithm = named("Chebyshev", condition, step.max() * contexts.ridge, dtype)
-    run = rehearsed(contexts, algorithm, step, min(needed, max_steps), 0.0)
+    algorithm = make_algorithm("Chebyshev", condition, step.max() * contexts.ridge, dtype)
+    run = rehearse(contexts, algorithm, step, min(needed, max_steps), 0.0)
     return Plan("Chebyshev", condition, step, needed, run.argument, run.state)
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
+    """theta: (B, D), where it ended. needed: steps until the tolerance, infinite if there was none. argument,
+    state: the largest that occurred. fine: it did not diverge."""
+
     theta: Floats
     needed: float
     argument: float
@@ -148,7 +153,7 @@ class Rehearsal:
     fine: bool
 
 
-def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int, tol: float) -> Rehearsal:
+def rehearse(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int, tol: float) -> Rehearsal:
     """The plain algorithm in floats, until a step changes the states by less than tol, relative to the largest."""
     w = p = contexts.start
     pulls, clock = step[:, None, None] * contexts.pulls, algorithm.clock
@@ -161,7 +166,7 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
             arguments = contexts.arguments(w)
             size = np.abs(arguments - contexts.targets if contexts.loss.form == "residual" else arguments).max()
             largest_argument = max(largest_argument, float(size))
-            z = now.alpha * w - contexts.pulled(contexts.slopes(arguments), pulls)
+            z = now.alpha * w - contexts.pull(contexts.slopes(arguments), pulls)
             q = np.zeros_like(z)
             if now.middle == "threshold":
                 q = np.sign(z) * np.maximum(np.abs(z) - tau, 0)
@@ -185,11 +190,11 @@ def rehearsed(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int
                     needed = k + 1
                     break
     if tol and math.isinf(needed):
-        needed = _extrapolated(steps, halfway, change, tol)
+        needed = extrapolate_steps(steps, halfway, change, tol)
     return Rehearsal(p if algorithm.answer == "p" else w, needed, largest_argument, largest_state, True)
 
 
-def _extrapolated(steps: int, halfway: float, change: float, tol: float) -> float:
+def extrapolate_steps(steps: int, halfway: float, change: float, tol: float) -> float:
     """When the changes get below tol if they go on falling as over the last half of the steps."""
     if change <= tol:
         return steps
@@ -201,7 +206,7 @@ def _largest(H: Floats, contexts: Contexts) -> Floats:
     """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
     L = np.linalg.eigvalsh(H)[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
-    return np.asarray(np.full(len(L), L.max()) if contexts.ridge.any() else L, dtype=np.float64)
+    return np.asarray(np.full(len(L), L.max()) if contexts.shares_step else L, dtype=np.float64)
 
 
 def _whole(needed: float) -> int:

@@ -1,17 +1,20 @@
 """Features and targets brought to unit size, and coefficients brought back.
 
-Scales are powers of two, so scaling is exact. A feature is centred where there is an intercept; the network then sees
-x - mean rounded, which is why the distance to the optimum is proven on the data as they were given.
+Scales are powers of two, so scaling is exact. A feature is centred where there is an intercept; the network
+then sees x - mean rounded, which is why the distance to the optimum is proven on the data as they were given.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from weightwright.incontext.problem.contexts import pad
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
 
@@ -44,8 +47,8 @@ class Scaling:
         return np.append(units, self.y_scale) if self.intercept else units
 
     def beside(self, X: Floats, weights: Floats, ridge: float) -> Scaling:
-        """With features brought to unit size together with their penalty, ridge beside the mean of squares: the
-        penalty on a feature of small spread does not make steps short then."""
+        """With features brought to unit size together with their penalty, ridge beside the mean of squares:
+        the penalty on a feature of small spread does not make steps short then."""
         sizes = root_mean_squares(X - self.mean, weights / weights.sum())
         return replace(self, scale=near_powers_of_two(np.hypot(sizes, math.sqrt(ridge))))
 
@@ -60,7 +63,27 @@ class Scaling:
         return coef, float(first + Fraction(float(state[-1])) * Fraction(self.y_scale) - moved)
 
 
-def scaling_of(X: Floats, weights: Floats, intercept: bool, uniform: bool = False) -> Scaling:
+def scale_examples(
+    problems: Sequence[Problem], scalings: Sequence[Scaling], wholes: Sequence[float] | Floats, samples: int
+) -> dict[str, Floats]:
+    """The fields of contexts that hold the examples: rows, targets, weights divided by each problem's whole, units."""
+    pairs = list(zip(problems, scalings, strict=True))
+    weights = [s.rate * one.plain_weights / whole for (one, s), whole in zip(pairs, wholes, strict=True)]
+    return {
+        "rows": pad([s.rows(one.X) for one, s in pairs], samples),
+        "targets": pad([s.targets(one.y) for one, s in pairs], samples),
+        "weights": pad(weights, samples),
+        "units": np.stack([s.units for s in scalings]),
+    }
+
+
+def scale_alike(scalings: list[Scaling]) -> list[Scaling]:
+    """A penalty in scaled coordinates is part of the weights of the network, so problems with one are scaled alike."""
+    common = near_powers_of_two(np.exp2(np.mean([np.log2(scaling.scale) for scaling in scalings], axis=0)))
+    return [replace(scaling, scale=common) for scaling in scalings]
+
+
+def choose_scaling(X: Floats, weights: Floats, intercept: bool, uniform: bool = False) -> Scaling:
     """The scaling of the features; targets are left as they are. weights add up to 1.
 
     uniform: one scale for all features, so that short vectors stay short in the original coordinates.

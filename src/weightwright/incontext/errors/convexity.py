@@ -8,7 +8,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.enclosures.balls.linear_algebra import Balls, float_above, float_below
-from weightwright.enclosures.balls.spectrum import largest_eigenvalue, smallest_eigenvalue, weighted_gram
+from weightwright.enclosures.balls.spectrum import largest_eigenvalue, smallest_eigenvalue
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval
 from weightwright.enclosures.intervals.jets import Jet, jet_along
 from weightwright.errors import FormulaError
@@ -17,9 +17,11 @@ from weightwright.incontext.problem.loss_kinks import has_jumps
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
-#: An interval is cut into so many parts until lower and upper bounds agree to NARROW.
+#: Numbers of parts that an interval is cut into, one after the other, until lower and upper bounds of the
+#: curvature differ by at most the share NARROW of the upper one.
 PARTS, NARROW = (1, 16, 128), 0.01
-#: Bounds of a sample that differ by so much of the upper one can be improved.
+#: Where the bounds of a sample's curvature differ by more than this share of the upper one, bounds for all
+#: samples together are looked up, which takes longer.
 WIDE = 0.5
 
 
@@ -96,7 +98,7 @@ def strong_convexity(problem: Problem, w: Balls, radius: float) -> float:
     least, _ = curvatures(problem, w, radius)
     if not np.isfinite(least).all():
         return 0.0
-    return smallest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, least), problem.ridges))
+    return smallest_eigenvalue(problem.gram(_weighted(problem, least)))
 
 
 def smoothness(problem: Problem, w: Balls, radius: float) -> float:
@@ -105,7 +107,7 @@ def smoothness(problem: Problem, w: Balls, radius: float) -> float:
     sizes = np.maximum(np.abs(least), np.abs(most))
     if not np.isfinite(sizes).all():
         return float("inf")
-    return largest_eigenvalue(weighted_gram(problem.rows, _weighted(problem, sizes), problem.ridges))
+    return largest_eigenvalue(problem.gram(_weighted(problem, sizes)))
 
 
 def _weighted(problem: Problem, curvature: Floats) -> Balls:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb
 
 from weightwright.enclosures.balls.linear_algebra import (
     Balls,
@@ -34,28 +34,29 @@ from weightwright.enclosures.balls.linear_algebra import (
     matrix,
     norm,
     product,
+    solved,
+    weighted_rows,
 )
 from weightwright.enclosures.balls.series import largest, working_precision
-from weightwright.enclosures.balls.spectrum import weighted_gram
 from weightwright.incontext.errors.convexity import curvatures, smoothness, strong_convexity
-from weightwright.incontext.problem.problem import Problem
+from weightwright.incontext.problem.problem import Problem, soft_threshold
 from weightwright.numbers import Floats
 
 
 def duality_gap(problem: Problem, w: Balls) -> arb:
     """An upper bound of F(w) - min F from the slopes u = phi'(m); infinite where there is none.
 
-    As phi(m) + phi*(phi'(m)) = m phi'(m), any convex loss has one if these slopes will do; if they have to be changed,
-    the conjugate itself is needed, and the loss must be squared.
+    As phi(m) + phi*(phi'(m)) = m phi'(m), any convex loss has one if these slopes will do; if they have to be
+    changed, the conjugate itself is needed, and the loss must be squared.
     """
     loss = problem.loss
     if not loss.convex:
         return arb.pos_inf()
     arguments, weights = problem.arguments(w), problem.sample_weights()
     slopes = evaluate(loss.slope_expression, arguments)
-    penalties = list(zip(w, balls(problem.ridges), balls(problem.l1s), strict=True))
-    own = sum((ridge / 2 * w_r * w_r + l1 * abs(w_r) for w_r, ridge, l1 in penalties), arb(0))
-    pulls = [g_r - ridge * w_r for g_r, (w_r, ridge, _) in zip(problem.gradient(w), penalties, strict=True)]
+    ridges, l1s = problem.ridge_balls(), problem.l1_balls()
+    own = sum((r / 2 * w_r * w_r + l1 * abs(w_r) for w_r, r, l1 in zip(w, ridges, l1s, strict=True)), arb(0))
+    pulls = [g - ridge for g, ridge in zip(problem.gradient(w), problem.ridge_slopes(w), strict=True)]
     at_these = _conjugate(problem, pulls)
     if at_these.is_finite():
         offset = balls(problem.y) if loss.form == "residual" else [arb(0)] * problem.n
@@ -68,8 +69,8 @@ def _squared(problem: Problem, slopes: Balls, pulls: Balls) -> arb:
     """The gap of the squared loss without Omega(w), from slopes that are made to fit: phi = u^2/2 at m, and
     phi*(v) = v^2/2 + v y.
 
-    A feature without any penalty needs a pull of 0: the slopes' part along such features is taken away. What is left
-    is scaled down until no feature with l1 alone is pulled by more.
+    A feature without any penalty needs a pull of 0: the slopes' part along such features is taken away. What
+    is left is scaled down until no feature with l1 alone is pulled by more.
     """
     free = np.flatnonzero((problem.ridges == 0) & (problem.l1s == 0))
     dual = slopes
@@ -78,11 +79,10 @@ def _squared(problem: Problem, slopes: Balls, pulls: Balls) -> arb:
         if projected is None:
             return arb.pos_inf()
         dual, pulls = projected
-    scale = 1.0
+    scale, l1s = 1.0, problem.l1_balls()
     for r in np.flatnonzero((problem.ridges == 0) & (problem.l1s > 0)):
-        l1 = arb(float(problem.l1s[r]))
-        if not abs(pulls[r]) <= l1:
-            scale = min(scale, float_below(l1 / abs(pulls[r])))
+        if not abs(pulls[r]) <= l1s[r]:
+            scale = min(scale, float_below(l1s[r] / abs(pulls[r])))
     met = zip(problem.sample_weights(), slopes, dual, balls(problem.y), strict=True)
     total = sum((c * (u * u / 2 + scale * v * (scale * v / 2 + y)) for c, u, v, y in met), arb(0))
     return total + _conjugate(problem, [scale * pull for pull in pulls])
@@ -93,21 +93,19 @@ def _without(problem: Problem, slopes: Balls, pulls: Balls, free: np.ndarray) ->
 
     The part is X_f a with (X_f^T C X_f) a = X_f^T C u, the pulls of the features.
     """
-    weights, columns = problem.sample_weights(), problem.rows[:, free]
-    gram = weighted_gram(columns, weights, np.zeros(len(free)))
-    try:
-        part = gram.solve(arb_mat([[pulls[r]] for r in free])).entries()
-    except ZeroDivisionError:
+    weights, columns = problem.sample_weights(), matrix(problem.rows[:, free])
+    part = solved(columns.transpose() * weighted_rows(columns, weights), [pulls[r] for r in free])
+    if part is None:
         return None
-    dual = [u - along for u, along in zip(slopes, product(matrix(columns), part), strict=True)]
-    moved = product(matrix(problem.rows.T), [c * v for c, v in zip(weights, dual, strict=True)])
+    dual = [u - along for u, along in zip(slopes, product(columns, part), strict=True)]
+    moved = product(problem.transposed, [c * v for c, v in zip(weights, dual, strict=True)])
     return dual, [arb(0) if r in free else pull for r, pull in enumerate(moved)]
 
 
 def _conjugate(problem: Problem, pulls: Balls) -> arb:
     """Omega*(-pulls); infinite where a feature without ridge may be pulled by more than its l1."""
     total = arb(0)
-    ridges, l1s = balls(problem.ridges), balls(problem.l1s)
+    ridges, l1s = problem.ridge_balls(), problem.l1_balls()
     for ridge, l1, pull, excess in zip(ridges, l1s, pulls, soft_threshold(pulls, l1s), strict=True):
         if ridge > 0:
             total += excess * excess / (2 * ridge)
@@ -116,11 +114,7 @@ def _conjugate(problem: Problem, pulls: Balls) -> arb:
     return total
 
 
-def soft_threshold(z: Balls, taus: Balls) -> Balls:
-    nothing = arb(0)
-    return [(z_r - tau).max(nothing) - (-z_r - tau).max(nothing) for z_r, tau in zip(z, taus, strict=True)]
-
-
+#: Bits of the working precision.
 BITS = 256
 #: The radius of the ball on which strong convexity is proven, in multiples of |g|/mu at its centre.
 TRIALS = (1.01, 1.5, 3.0, 10.0, 100.0)
@@ -164,8 +158,8 @@ def to_optimum(problem: Problem, w: Floats) -> Distance:
     Where the loss is not known to be convex (`Loss.convex`), w* is the local minimum near w; `why` says so.
     """
     w = np.asarray(w, dtype=np.float64)
-    if w.shape != (problem.d,):
-        raise ValueError(f"w has shape {w.shape}; the problem has {problem.d} features")
+    if w.shape != (problem.size,):
+        raise ValueError(f"w has shape {w.shape}; the problem has {problem.size} features")
     if not np.isfinite(w).all():
         return Distance(math.inf, 0.0, 0.0, math.inf, math.inf, "the weights are not finite")
     with working_precision(BITS):
@@ -184,15 +178,15 @@ def to_optimum(problem: Problem, w: Floats) -> Distance:
 def _near(problem: Problem, w: Balls) -> tuple[Balls, Balls, arb]:
     """A point, a subgradient of F at it, and its distance from w.
 
-    With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small near the
-    optimum. (w - v)/step - g(w) is in the subdifferential of the l1 penalty at v.
+    With l1 the point is one proximal step on: there the zeros are exactly zero, so the subgradient is small
+    near the optimum. (w - v)/step - g(w) is in the subdifferential of the l1 penalty at v.
     """
     slopes = problem.gradient(w)
     if not problem.has_l1:
         return w, slopes, arb(0)
     bound = smoothness(problem, w, 0.0)
     step = arb(1 / bound if 0 < bound < math.inf else 1.0)
-    taus = [step * l1 for l1 in balls(problem.l1s)]
+    taus = [step * l1 for l1 in problem.l1_balls()]
     v = soft_threshold([w_r - step * g_r for w_r, g_r in zip(w, slopes, strict=True)], taus)
     off = [w_r - v_r for w_r, v_r in zip(w, v, strict=True)]
     subgradient = [o / step - a + b for o, a, b in zip(off, slopes, problem.gradient(v), strict=True)]
@@ -223,7 +217,7 @@ def _certified(problem: Problem, centre: Balls, size: arb) -> tuple[float, float
 
 def _why_flat(problem: Problem, centre: Balls) -> str:
     least, _ = curvatures(problem, centre, 0.0)
-    curved, n, d = int((least > 0).sum()), problem.n, problem.d
+    curved, n, d = int((least > 0).sum()), problem.n, problem.size
     if curved < min(n, d):
         seen = (
             f"the loss {problem.loss.name} is proven to curve upwards at {curved} of {n} samples only, for {d} features"

@@ -1,7 +1,7 @@
 """The plain algorithm without rounding: every state in a ball of a radius below 1e-30.
 
-The floats of the problem and of the method are meant exactly. The balls of a long run widen step by step, by a factor
-that depends on the data; so the precision is raised until the last step is sharp.
+The floats of the problem and of the method are meant exactly. The balls of a long run widen step by step, by
+a factor that depends on the data; so the precision is raised until the last step is sharp.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb
 
 from weightwright.claims.prompt import Pass
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, float_above, matrix, product
 from weightwright.enclosures.balls.series import largest, working_precision
-from weightwright.enclosures.intervals.jets import values, values_at
+from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError
 from weightwright.incontext.problem.method import Method
-from weightwright.incontext.problem.problem import Problem
+from weightwright.incontext.problem.problem import Problem, soft_threshold
 from weightwright.numbers import Floats
 
+#: The largest radius of a ball that a state may have.
 RADIUS = 1e-30
+#: Bits of the working precision: at first, and the most that are tried before the run is given up.
 FIRST_BITS, MOST_BITS = 256, 2**16
-#: States beyond that have diverged.
+#: A state of which a number is larger in size has diverged.
 HUGE = 1e150
 
 
@@ -47,7 +49,7 @@ class _TooWideError(Exception):
 
 
 def exact_iterates(problem: Problem, method: Method, steps: int, start: Floats | None = None) -> Iterates:
-    """Every state of so many passes from start (zeros), within 1e-30.
+    """The state before the first pass (zeros unless `start` is given) and after each, within 1e-30.
 
     FormulaError where the loss is undefined at a state, ValueError where the states grow beyond all use.
     """
@@ -68,15 +70,15 @@ def exact_iterates(problem: Problem, method: Method, steps: int, start: Floats |
 
 
 def _run(problem: Problem, method: Method, steps: int, first: Floats, bits: int) -> Iterates:
-    rows, pulls = matrix(problem.rows), matrix(method.values.T)
+    pulls = matrix(method.values.T)
     w, p = balls(first), (balls(first) if method.states == 2 else None)
     clock = arb(method.clock)
     all_w, all_p = [w], [p] if p is not None else []
     for step in range(steps):
         now = method.at(step)
-        slopes = _slopes(problem, w, rows, step)
+        slopes = _slopes(problem, w, step)
         moved = product(pulls, slopes)
-        alphas = balls(np.broadcast_to(now.alpha, (problem.d,)))
+        alphas = balls(np.broadcast_to(now.alpha, (problem.size,)))
         z = [alpha * w_r - g_r for alpha, w_r, g_r in zip(alphas, w, moved, strict=True)]
         q = _middle(now, method, z, p, clock)
         w, p = _mixed(now, z, q, p, w)
@@ -88,8 +90,8 @@ def _run(problem: Problem, method: Method, steps: int, first: Floats, bits: int)
     return Iterates(all_w, all_p or None, bits)
 
 
-def _slopes(problem: Problem, w: Balls, rows: arb_mat, step: int) -> Balls:
-    arguments = problem.arguments(w, rows)
+def _slopes(problem: Problem, w: Balls, step: int) -> Balls:
+    arguments = problem.arguments(w)
     slopes = evaluate(problem.loss.slope_expression, arguments)
     unknown = [i for i, slope in enumerate(slopes) if not slope.is_finite()]
     if unknown:
@@ -103,11 +105,7 @@ def _slopes(problem: Problem, w: Balls, rows: arb_mat, step: int) -> Balls:
 
 def _middle(now: Pass, method: Method, z: Balls, p: Balls | None, clock: arb) -> Balls:
     if now.middle == "threshold" and method.thresholds is not None:
-        nothing = arb(0)
-        return [
-            (z_r - tau).max(nothing) - (-z_r - tau).max(nothing)
-            for z_r, tau in zip(z, balls(method.thresholds), strict=True)
-        ]
+        return soft_threshold(z, balls(method.thresholds))
     if now.middle == "clock" and p is not None:
         share = 1 / (1 + (-clock).exp())
         return [share * (z_r - p_r) for z_r, p_r in zip(z, p, strict=True)]
@@ -135,14 +133,14 @@ def _require_sharp(states: Balls, steps_left: int, bits: int, step: int) -> None
 
 
 def _start(problem: Problem, method: Method, start: Floats | None) -> Floats:
-    if method.values.shape != problem.X.shape:
-        raise ValueError(f"method.values has shape {method.values.shape}, but X has shape {problem.X.shape}")
+    if method.values.shape != problem.rows.shape:
+        raise ValueError(f"method.values has shape {method.values.shape}, but X has shape {problem.rows.shape}")
     for one in method.passes:
-        if one.alpha.shape not in ((), (problem.d,)):
-            raise ValueError(f"alpha of the method has shape {one.alpha.shape}, but X has {problem.d} features")
-    first = np.zeros(problem.d) if start is None else np.array(start, dtype=np.float64)
-    if first.shape != (problem.d,) or not np.isfinite(first).all():
-        raise ValueError(f"start must be {problem.d} finite numbers, not {start!r}")
+        if one.alpha.shape not in ((), (problem.size,)):
+            raise ValueError(f"alpha of the method has shape {one.alpha.shape}, but X has {problem.size} features")
+    first = np.zeros(problem.size) if start is None else np.array(start, dtype=np.float64)
+    if first.shape != (problem.size,) or not np.isfinite(first).all():
+        raise ValueError(f"start must be {problem.size} finite numbers, not {start!r}")
     return first
 
 
@@ -166,10 +164,5 @@ def plain_iterates(problem: Problem, method: Method, steps: int, start: Floats |
 
 
 def _plain_slopes(problem: Problem, w: Floats) -> Floats:
-    x = problem.rows @ w
-    loss = problem.loss
-    if loss.form == "residual":
-        return values(loss.slope_expression, x - problem.y)
-    if loss.form == "margin":
-        return values(loss.slope_expression, x)
-    return values_at(loss.slope_expression, ("x", "y"), np.stack([x, problem.y], axis=1))
+    places = np.stack(problem.plain_arguments(problem.rows @ w), axis=1)
+    return values_at(problem.loss.slope_expression, problem.loss.variables, places)

@@ -27,16 +27,16 @@ from weightwright.incontext.problem.method import Method
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
-#: Where the largest stable step is asked for without a radius.
+#: The length of w up to which a step is stable, unless another radius is asked for.
 USUAL_RADIUS = 1024.0
-#: R has room for a little more error than was counted when it was chosen.
+#: R has room for this many times the error that was counted when it was chosen.
 ROOM = 1.25
 
 
 @dataclass(frozen=True)
 class Composed:
-    """bounds: after t = 0..steps steps, in the Euclidean norm; None where a condition failed, which `failed` names.
-    step_error: eps, with everything that counts. radius: R."""
+    """bounds: after t = 0..steps steps, in the Euclidean norm; None where a condition failed, which `failed`
+    names. step_error: eps, with everything that counts. radius: R."""
 
     bounds: tuple[float, ...] | None
     failed: str | None
@@ -47,21 +47,21 @@ class Composed:
 def composed_error(
     problem: Problem, method: Method, step: float, step_bound: float, steps: int, near: Floats, apart: float = 0.0
 ) -> Composed:
-    """Bounds of the distance to exact gradient descent (or proximal descent, with l1) with this step from w_0 = 0, and
-    of that to the same steps with the method's floats.
+    """Bounds of the distance to exact gradient descent (or proximal descent, with l1) with this step from w_0
+    = 0, and of that to the same steps with the method's floats.
 
-    step_bound: what is proven of one pass, in the largest norm, against the exact pass with the method's floats. Those
-    floats (step times weight times x, rounded) are not exactly a gradient's; what that makes is added. (It is linear
-    in how far w can be, so it covers what they do to a distance of two sequences, too.) near: weights near the optimum,
-    from which |w*| is bounded. apart: how far the weights of other tokens are from those that the bounds are about, at
-    most, at any step.
+    step_bound: what is proven of one pass, in the largest norm, against the exact pass with the method's
+    floats. Those floats (step times weight times x, rounded) are not exactly a gradient's; what that makes is
+    added. (It is linear in how far w can be, so it covers what they do to a distance of two sequences, too.)
+    near: weights near the optimum, from which |w*| is bounded. apart: how far the weights of other tokens are
+    from those that the bounds are about, at most, at any step.
     """
     step = float(step)
     for name, number in (("step_bound", step_bound), ("apart", apart)):
         if not (math.isfinite(number) and number >= 0):
             raise ValueError(f"{name}={number!r}: a finite number that is not negative is needed")
     with working_precision(BITS):
-        zero = [arb(0)] * problem.d
+        zero = [arb(0)] * problem.size
         refused = _other_method(problem, method)
         optimum = to_optimum(problem, near)
         if refused is None and math.isinf(optimum.bound):
@@ -69,7 +69,7 @@ def composed_error(
         if refused is not None:
             return Composed(None, refused, math.inf, math.inf)
         size = norm(balls(near)) + arb(optimum.bound)
-        eps = arb(problem.d).sqrt() * arb(step_bound)
+        eps = arb(problem.size).sqrt() * arb(step_bound)
         R, total = 2 * float_above(size), eps
         for _ in range(2):  # the floats' part depends on R, and R on the error of T steps
             R = float_above(2 * size + 2 * ROOM * steps * total + arb(apart))
@@ -108,16 +108,16 @@ def _data_rounding(problem: Problem, method: Method, step: float, zero: Balls, R
     eta = arb(step)
     slopes = evaluate(problem.loss.slope_expression, problem.arguments(zero))
     steepest = _steepest(problem, zero, R)
-    alphas = balls(np.broadcast_to(method.passes[0].alpha, (problem.d,)))
+    alphas = balls(np.broadcast_to(method.passes[0].alpha, (problem.size,)))
     # what has a factor for every feature moves no point by more than its length times the largest of them
-    factors = (alpha - (1 - eta * ridge) for alpha, ridge in zip(alphas, balls(problem.ridges), strict=True))
+    factors = (alpha - (1 - eta * ridge) for alpha, ridge in zip(alphas, problem.ridge_balls(), strict=True))
     moved = arb(R) * largest(abs(factor) for factor in factors)
     for i, (c, slope) in enumerate(zip(problem.sample_weights(), slopes, strict=True)):
         row = balls(problem.rows[i])
         off = norm(u - eta * c * a for u, a in zip(balls(method.values[i]), row, strict=True))
         moved += off * (abs(slope) + steepest[i] * arb(R) * problem.row_lengths[i])
     if method.thresholds is not None:
-        both = zip(balls(method.thresholds), balls(problem.l1s), strict=True)
+        both = zip(balls(method.thresholds), problem.l1_balls(), strict=True)
         moved += norm(tau - eta * l1 for tau, l1 in both)
     return moved
 
@@ -141,7 +141,7 @@ def _steepest(problem: Problem, zero: Balls, R: float) -> Balls:
 def largest_stable_step(problem: Problem, radius: float = USUAL_RADIUS) -> float:
     """2/L_f on |w| <= radius, rounded down: with smaller steps gradient descent cannot diverge there."""
     with working_precision(BITS):
-        L = smoothness(problem, [arb(0)] * problem.d, radius)
+        L = smoothness(problem, [arb(0)] * problem.size, radius)
     if math.isinf(L):
         raise ValueError(
             f"radius={radius!r}: the curvature of {problem.loss.name} has no bound for |w| <= {radius:.6g}; give a"

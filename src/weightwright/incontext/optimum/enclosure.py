@@ -11,11 +11,13 @@ import numpy as np
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_above, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
-#: Bits that are tried one after the other until the bound is sharp.
+NO_WEIGHT = "all weights are zero; give one sample a weight"
+#: Bits of the working precision, tried one after the other until the bound is sharp.
 BITS = (256, 512, 1024, 2048, 4096)
-#: A bound is sharp within this factor of the true distance, or when it is below this share of the coefficients.
+#: A bound is sharp within SHARP times the true distance, or below the share NEGLIGIBLE of the coefficients.
 SHARP, NEGLIGIBLE = 1.01, 2.0**-80
 
 
@@ -28,11 +30,11 @@ class Enclosure:
     hopeless: bool = False
 
 
-#: From where to start, and whether a box is sharp enough; in the bits that are set.
+#: Takes where to start, and what says whether a box is sharp enough; computes in the bits that are set.
 Method = Callable[[Balls, Callable[[Balls], bool]], Enclosure]
 
 
-def sharpest(method: Method, given: Floats, measured: int) -> Enclosure:
+def enclose_sharply(method: Method, given: Floats, measured: int) -> Enclosure:
     """The enclosure with the fewest bits that makes the distance to the first numbers sharp, or the last one."""
     start, result = balls(given), Enclosure(None, "")
 
@@ -48,12 +50,18 @@ def sharpest(method: Method, given: Floats, measured: int) -> Enclosure:
     return result
 
 
-def fitted_numbers(name: str, given: Floats | float, shape: tuple[int, ...]) -> Floats:
+def read_numbers(name: str, given: Floats | float, shape: tuple[int, ...]) -> Floats:
     """As an array; ValueError that names it if it has another shape."""
     array = np.asarray(given, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}; the data need {shape}")
     return array.reshape(-1)
+
+
+def require_squares_with_ridge(problem: Problem) -> None:
+    """ValueError for a problem that does not stand for the data and a ridge penalty alone."""
+    if problem.has_l1 or not problem.loss.is_quadratic:
+        raise ValueError(f"problem: give the squared loss without l1, not {problem.loss.name} with l1={problem.l1}")
 
 
 def far_side(given: Floats, box: Balls) -> float:

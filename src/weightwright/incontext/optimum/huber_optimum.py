@@ -46,42 +46,50 @@ from weightwright.enclosures.balls.linear_algebra import (
 )
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import Distance
-from weightwright.incontext.optimum.enclosure import BITS, far_side, fitted_numbers, nowhere, sharpest
-from weightwright.incontext.optimum.least_squares import enclosed_least_squares
-from weightwright.incontext.optimum.newton import Place, enclosed_minimum
-from weightwright.incontext.optimum.objective import Objective, exact_penalty, rational
-from weightwright.incontext.problem.loss import loss
+from weightwright.incontext.optimum.enclosure import (
+    BITS,
+    NO_WEIGHT,
+    enclose_sharply,
+    far_side,
+    nowhere,
+    read_numbers,
+    require_squares_with_ridge,
+)
+from weightwright.incontext.optimum.least_squares import enclose_least_squares
+from weightwright.incontext.optimum.newton import Place, enclose_minimum
+from weightwright.incontext.problem.problem import Problem, rational
 from weightwright.numbers import Floats
 
 
-def exact_fit(
-    X: Floats, y: Floats, weights: Floats, epsilon: Fraction, alpha: Fraction, intercept: bool
-) -> list[fmpq] | None:
-    """(w, c) of the only minimum, w alone without an intercept, if it is proven to be at scale 0. weights: positive.
+def exact_fit(problem: Problem, epsilon: Fraction) -> list[fmpq] | None:
+    """(w, c) of the only minimum, w alone without an intercept, if it is proven to be at scale 0. No weight may be 0.
 
-    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0])
-    >>> exact_fit(X, y, np.ones(3), Fraction(2), Fraction(0), intercept=True)
+    >>> from weightwright.incontext import Problem, loss
+    >>> line = Problem([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], loss("squared"), [1.0] * 3, intercept=True)
+    >>> exact_fit(line, Fraction(2))
     [2, 1]
     """
-    rows = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
-    chosen = _independent(rows)
-    if not alpha and len(chosen) < rows.shape[1]:
+    if isinstance(problem.ridge, np.ndarray):  # what follows is about one alpha
         return None
-    fit, multipliers = [fmpq(0)] * rows.shape[1], list[fmpq]()
+    rows, y, weights = problem.rows, problem.y, [fmpq(s.numerator, s.denominator) for s in problem.exact_weights()]
+    chosen = _independent(rows)
+    if not problem.has_ridge and len(chosen) < problem.size:
+        return None
+    fit, multipliers = [fmpq(0)] * problem.size, list[fmpq]()
     if chosen:
-        found = _shortest(_exact(X[chosen]), [_fraction(t) for t in y[chosen].tolist()], intercept)
+        X = _exact(problem.X[chosen])
+        found = _shortest(X, [_fraction(t) for t in y[chosen].tolist()], problem.intercept)
         if found is None:
             return None
         fit, multipliers = found
     if not all(_fits(row, target, fit) for row, target in zip(rows.tolist(), y.tolist(), strict=True)):
         return None
-    penalty = fmpq(alpha.numerator, alpha.denominator)
-    total = sum(map(_fraction, weights.tolist()), fmpq(0))
-    for s, multiplier in zip(weights[chosen].tolist(), multipliers, strict=True):
-        pull = penalty * multiplier  # -s psi
-        if abs(pull) > _fraction(s) * fmpq(epsilon.numerator, epsilon.denominator):
+    ridge, total = Fraction(problem.ridge), sum(weights, fmpq(0))
+    for s, multiplier in zip([weights[i] for i in chosen], multipliers, strict=True):
+        pull = fmpq(ridge.numerator, 2 * ridge.denominator) * multiplier  # alpha l = -s psi
+        if abs(pull) > s * fmpq(epsilon.numerator, epsilon.denominator):
             return None
-        total -= pull * pull / _fraction(s)
+        total -= pull * pull / s
     return fit if total >= 0 else None
 
 
@@ -93,8 +101,8 @@ def _independent(rows: Floats) -> list[int]:
 
 
 def _shortest(X: list[list[fmpq]], y: list[fmpq], intercept: bool) -> tuple[list[fmpq], list[fmpq]] | None:
-    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i x_i and,
-    with an intercept, sum_i l_i = 0."""
+    """(w, c) with the shortest w that fits these samples exactly, and the multipliers l with w = sum_i l_i
+    x_i and, with an intercept, sum_i l_i = 0."""
     n = len(X)
     points = fmpq_mat(X)
     gram = (points * points.transpose()).table()
@@ -126,44 +134,38 @@ class HuberDistance(Distance):
     scale: float = math.inf
 
 
-def huber_distance(
-    X: Floats,
-    y: Floats,
-    weights: Floats,
-    epsilon: float | Fraction,
-    alpha: float | Fraction,
-    intercept: bool,
-    coef: Floats,
-    c: float,
-    scale: float,
-) -> HuberDistance:
-    """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance; infinite,
-    and why, where none can be proven. All numbers are meant exactly. The best scale is 0 where all samples can be
-    fitted exactly and the penalty is not strong.
+def huber_distance(problem: Problem, epsilon: float | Fraction, coef: Floats, c: float, scale: float) -> HuberDistance:
+    """Upper bounds of |(coef, c) - optimum|_2 (coef alone without an intercept) and of the scale's distance;
+    infinite, and why, where none can be proven. The best scale is 0 where all samples can be fitted exactly
+    and the penalty is not strong.
 
+    problem: the squared loss of the data, with a ridge of 2 alpha.
+
+    >>> from weightwright.incontext import Problem, loss
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.5, 1.75, 3.25, 40.0]
-    >>> found = huber_distance(X, y, [1.0] * 5, 1.35, 0.0, True, [1.5], -0.5, 0.75)
+    >>> line = Problem(X, y, loss("squared"), [1.0] * 5, intercept=True)
+    >>> found = huber_distance(line, 1.35, [1.5], -0.5, 0.75)
     >>> round(found.bound, 4), round(found.scale, 4)
     (0.0886, 0.0892)
     """
-    objective = Objective(X, y, loss("squared"), weights, 2 * exact_penalty("alpha", alpha), intercept=intercept)
-    kink = _epsilon(epsilon)
-    w, sigma = fitted_numbers("coef", coef, (objective.d,)), fitted_numbers("scale", scale, ())
-    given = np.concatenate([w, fitted_numbers("c", c, ()), sigma] if intercept else [w, sigma])
+    require_squares_with_ridge(problem)
+    kink = _read_epsilon(epsilon)
+    w, sigma = read_numbers("coef", coef, (problem.d,)), read_numbers("scale", scale, ())
+    given = np.concatenate([w, read_numbers("c", c, ()), sigma] if problem.intercept else [w, sigma])
     if not np.isfinite(given).all():
         return _unknown("the coefficients are not finite")
-    if not len(objective.counted):
-        return _unknown("all weights are zero; give one sample a weight")
-    used = objective.counted
-    fit = exact_fit(objective.X[used], objective.y[used], objective.weights[used], kink, objective.ridge / 2, intercept)
+    if not problem.plain_weights.any():
+        return _unknown(NO_WEIGHT)
+    problem = problem.without_idle_samples()
+    fit = exact_fit(problem, kink)
     if fit is not None:
         why = "all samples can be fitted exactly, so the best scale is 0"
         return HuberDistance(_to_fit(given[:-1], fit), 0.0, 0.0, math.inf, math.inf, why, abs(float(sigma[0])))
-    landscape = HuberLandscape(objective, kink)
-    found = sharpest(
-        lambda start, is_sharp: enclosed_minimum(landscape, _starts(landscape, start), is_sharp),
+    landscape = HuberLandscape(problem, kink)
+    found = enclose_sharply(
+        lambda start, is_sharp: enclose_minimum(landscape, _starts(landscape, start), is_sharp),
         given,
-        objective.size,
+        problem.size,
     )
     if found.box is None:
         return _unknown(f"{found.why}. The best scale may be zero, where most samples can be fitted exactly")
@@ -179,11 +181,10 @@ def _to_fit(given: Floats, fit: list[fmpq]) -> float:
         return far_side(given, [arb(entry) for entry in fit])
 
 
-def _epsilon(given: float | Fraction) -> Fraction:
-    epsilon = exact_penalty("epsilon", given)
-    if epsilon < 1:
+def _read_epsilon(given: float | Fraction) -> Fraction:
+    if not 1 <= given < math.inf:
         raise ValueError(f"epsilon={given!r}: samples within epsilon scales are inliers; it must be at least 1")
-    return epsilon
+    return Fraction(given)
 
 
 def _unknown(why: str) -> HuberDistance:
@@ -194,32 +195,32 @@ def _unknown(why: str) -> HuberDistance:
 def _starts(landscape: HuberLandscape, given: Balls) -> Iterator[Balls]:
     """The given numbers; and least squares with a scale at which every sample is an inlier."""
     yield given
-    squares, _ = enclosed_least_squares(landscape.objective)
+    squares, _ = enclose_least_squares(landscape.problem)
     if squares is not None:
         middle = [entry.mid() for entry in squares]
-        widest = max((abs(r) for r in landscape.objective.arguments(middle)["x"]), key=float)
+        widest = max((abs(r) for r in landscape.problem.arguments(middle)["x"]), key=float)
         yield [*middle, widest / rational(landscape.epsilon)]
 
 
 @dataclass(frozen=True)
 class HuberLandscape:
-    """What is minimised over (w, c, sigma). objective: the squared loss of the same data, with ridge 2 alpha."""
+    """What is minimised over (w, c, sigma). problem: the squared loss of the same data, with ridge 2 alpha."""
 
-    objective: Objective
+    problem: Problem
     epsilon: Fraction
 
     def at(self, v: Balls) -> Place | None:
         if not v[-1] > 0:
             return None
-        z = [r / v[-1] for r in self.objective.arguments(v[:-1])["x"]]
+        z = [r / v[-1] for r in self.problem.arguments(v[:-1])["x"]]
         return _HuberPlace(self, v, z) if all(entry.is_finite() for entry in z) else None
 
     def value(self, v: Balls) -> arb:
         sigma, epsilon = v[-1], rational(self.epsilon)
         if not sigma > 0:
             return arb.nan()
-        total = sum((r * w * w for r, w in zip(self.objective.penalties(), v[:-1], strict=True)), arb(0)) / 2
-        for s, r in zip(self.objective.sample_weights, self.objective.arguments(v[:-1])["x"], strict=True):
+        total = self.problem.ridge_value(v[:-1])
+        for s, r in zip(self.problem.sample_weights(), self.problem.arguments(v[:-1])["x"], strict=True):
             z = r / sigma
             clipped = z.max(-epsilon).min(epsilon)
             total += s * sigma * (1 + clipped * (2 * z - clipped))
@@ -230,7 +231,7 @@ class HuberLandscape:
 class _HuberPlace:
     landscape: HuberLandscape
     v: Balls
-    z: Balls  # of every counted sample
+    z: Balls
 
     @cached_property
     def is_inlier(self) -> list[bool]:
@@ -241,33 +242,32 @@ class _HuberPlace:
     @cached_property
     def directions(self) -> arb_mat:
         """u = (x_i, 1, -z_i), with the exact middle of z_i."""
-        rows = self.landscape.objective.matrix.table()
+        rows = self.landscape.problem.matrix.table()
         return arb_mat([[*row, -entry.mid()] for row, entry in zip(rows, self.z, strict=True)])
 
     @cached_property
     def gradient(self) -> Balls:
-        objective, epsilon = self.landscape.objective, rational(self.landscape.epsilon)
+        problem, epsilon = self.landscape.problem, rational(self.landscape.epsilon)
         clipped = [entry.max(-epsilon).min(epsilon) for entry in self.z]
-        pulls = [2 * s * psi for s, psi in zip(objective.sample_weights, clipped, strict=True)]
-        pulled = product(objective.transposed, pulls)
-        ridges = [r * w for r, w in zip(objective.penalties(), self.v[:-1], strict=True)]
-        scale = sum((s * (1 - psi * psi) for s, psi in zip(objective.sample_weights, clipped, strict=True)), arb(0))
-        return [*(a + b for a, b in zip(pulled, ridges, strict=True)), scale]
+        weights = problem.sample_weights()
+        pulled = product(problem.transposed, [2 * s * psi for s, psi in zip(weights, clipped, strict=True)])
+        scale = sum((s * (1 - psi * psi) for s, psi in zip(weights, clipped, strict=True)), arb(0))
+        return [*(a + b for a, b in zip(pulled, problem.ridge_slopes(self.v[:-1]), strict=True)), scale]
 
     @property
     def factors(self) -> Balls:
         """2 s_i / sigma."""
-        return [2 * s / self.v[-1] for s in self.landscape.objective.sample_weights]
+        return [2 * s / self.v[-1] for s in self.landscape.problem.sample_weights()]
 
     @property
     def model(self) -> arb_mat:
         counted = [f if inside else arb(0) for f, inside in zip(self.factors, self.is_inlier, strict=True)]
-        ridges = diagonal([*self.landscape.objective.penalties(), arb(0)])
+        ridges = diagonal([*self.landscape.problem.ridge_balls(), arb(0)])
         return self.directions.transpose() * weighted_rows(self.directions, counted) + ridges
 
     def change(self, inverse: arb_mat, radius: arb) -> arb:
         epsilon, around = rational(self.landscape.epsilon), arb(0, 1) * radius.upper()
-        rows = self.landscape.objective.matrix.table()
+        rows = self.landscape.problem.matrix.table()
         arguments = row_lengths(arb_mat([[*row, arb(0)] for row in rows]), inverse)
         lengths = row_lengths(self.directions, inverse)
         unit = root(inverse.table()[-1][-1])  # |(0, 0, 1)|_{M^-1}

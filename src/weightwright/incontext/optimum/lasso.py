@@ -9,37 +9,46 @@ end alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from flint import arb, arb_mat
 
 from weightwright.enclosures.balls.linear_algebra import Balls, box_around, inverse, length, product, solved
 from weightwright.incontext.optimum.least_squares import normal_equations
-from weightwright.incontext.optimum.objective import Objective, rational, shortest
+from weightwright.incontext.problem.problem import Problem, shortest_subgradient
 
-#: Changes of the support, for every feature and at least.
+#: The most changes of the support in the search for it: per penalised number, and in any case.
 MOST_CHANGES = (4, 20)
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """v^T G v / 2 - b.v + l1 sum of |v_r| over the first d."""
+    """v^T G v / 2 - b.v + sum of l1_r |v_r|. Numbers without an l1 penalty, as the intercept, are always in
+    the support."""
 
     G: arb_mat
     b: Balls
-    l1: arb
-    d: int
+    l1: Balls
+
+    @cached_property
+    def penalised(self) -> list[int]:
+        return [j for j, size in enumerate(self.l1) if size != 0]
+
+    @cached_property
+    def free(self) -> list[int]:
+        return [j for j, size in enumerate(self.l1) if size == 0]
 
     def slopes(self, v: Balls) -> Balls:
         return [g - b for g, b in zip(product(self.G, v), self.b, strict=True)]
 
     def on(self, signs: dict[int, int]) -> Balls | None:
-        """The optimum among those with this support, if the signs are kept. The intercept is always in the support."""
-        used = [*sorted(signs), *range(self.d, len(self.b))]
+        """The optimum among those with this support, if the signs are kept."""
+        used = [*sorted(signs), *self.free]
         if not used:
             return [arb(0)] * len(self.b)
         rows = self.G.table()
         reduced = arb_mat([[rows[i][j] for j in used] for i in used])
-        found = solved(reduced, [self.b[j] - self.l1 * signs.get(j, 0) for j in used])
+        found = solved(reduced, [self.b[j] - self.l1[j] * signs.get(j, 0) for j in used])
         if found is None:
             return None
         whole = [arb(0)] * len(self.b)
@@ -48,10 +57,10 @@ class Quadratic:
         return whole
 
 
-def enclosed_sparse(objective: Objective, start: Balls) -> Balls | None:
-    """The optimum of the squared loss with l1 > 0; None if it cannot be proven with these bits."""
-    quadratic = Quadratic(*normal_equations(objective), rational(objective.l1), objective.d)
-    nowhere = [arb(0)] * objective.size
+def enclose_sparse(problem: Problem, start: Balls) -> Balls | None:
+    """The optimum of the squared loss with an l1 penalty; None if it cannot be proven with these bits."""
+    quadratic = Quadratic(*normal_equations(problem), problem.l1_balls())
+    nowhere = [arb(0)] * problem.size
     for first in (start, nowhere):
         reached = _active_set(quadratic, first)
         if reached is None:
@@ -64,12 +73,11 @@ def enclosed_sparse(objective: Objective, start: Balls) -> Balls | None:
 
 
 def _active_set(quadratic: Quadratic, start: Balls) -> tuple[dict[int, int], Balls] | None:
-    """Signs of a support and the optimum there, likely that of all. They are decided by midpoints: nothing is proven
-    here. None where the first systems are singular."""
-    d = quadratic.d
-    at, signs = list(start), {j: _sign(w) for j, w in enumerate(start[:d]) if w != 0}
+    """Signs of a support and the optimum there, likely that of all. They are decided by midpoints: nothing is
+    proven here. None where the first systems are singular."""
+    at, signs = list(start), {j: _sign(start[j]) for j in quadratic.penalised if start[j] != 0}
     reached, joined = None, None
-    for _ in range(max(MOST_CHANGES[0] * d, MOST_CHANGES[1])):
+    for _ in range(max(MOST_CHANGES[0] * len(quadratic.penalised), MOST_CHANGES[1])):
         aim = quadratic.on(signs)
         if aim is None:
             return reached
@@ -85,7 +93,7 @@ def _active_set(quadratic: Quadratic, start: Balls) -> tuple[dict[int, int], Bal
             continue
         reached, at = (dict(signs), aim), [entry.mid() for entry in aim]
         slopes = quadratic.slopes(at)
-        excess = {j: abs(slopes[j]).mid() - quadratic.l1 for j in range(d) if j not in signs}
+        excess = {j: abs(slopes[j]).mid() - quadratic.l1[j] for j in quadratic.penalised if j not in signs}
         joined = max(excess, key=lambda j: float(excess[j]), default=None)
         if joined is None or not excess[joined] > 0:
             break
@@ -99,7 +107,7 @@ def _is_optimal(quadratic: Quadratic, signs: dict[int, int], found: Balls) -> bo
     (Any optimum has the same slopes, so the same support or less, where G is nonsingular.)
     """
     slopes = quadratic.slopes(found)
-    return all(signs[j] * found[j] > 0 if j in signs else abs(slopes[j]) < quadratic.l1 for j in range(quadratic.d))
+    return all(signs[j] * found[j] > 0 if j in signs else abs(slopes[j]) < quadratic.l1[j] for j in quadratic.penalised)
 
 
 def box_from_subgradient(quadratic: Quadratic, found: Balls) -> Balls | None:
@@ -109,8 +117,7 @@ def box_from_subgradient(quadratic: Quadratic, found: Balls) -> Balls | None:
     if inverted is None:
         return None
     v = [entry.mid() for entry in found]
-    slopes = quadratic.slopes(v)
-    r = [shortest(g, w, quadratic.l1) for g, w in zip(slopes, v[: quadratic.d], strict=False)] + slopes[quadratic.d :]
+    r = shortest_subgradient(quadratic.slopes(v), v, quadratic.l1)
     return box_around(v, inverted, length(r, inverted))
 
 

@@ -12,70 +12,66 @@ from flint import arb, arb_mat, fmpz_mat
 from weightwright.enclosures.balls.linear_algebra import (
     Balls,
     balls,
-    diagonal,
     dot,
     matrix,
     product,
     solved,
     weighted_rows,
 )
-from weightwright.incontext.optimum.objective import Objective
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
 
-def normal_equations(objective: Objective) -> tuple[arb_mat, Balls]:
+def normal_equations(problem: Problem) -> tuple[arb_mat, Balls]:
     """G and b: the gradient of the smooth part at v is G v - b."""
-    scaled = weighted_rows(objective.matrix, objective.sample_weights)
-    return (
-        objective.transposed * scaled + diagonal(objective.penalties()),
-        product(scaled.transpose(), _targets(objective)),
-    )
+    weights, y = problem.sample_weights(), balls(problem.y)
+    return problem.gram(weights), product(weighted_rows(problem.matrix, weights).transpose(), y)
 
 
-def enclosed_least_squares(objective: Objective) -> tuple[Balls | None, int]:
-    """The optimum of the squared loss without l1, as balls, and how many columns are independent (of each other and of
-    a constant, if there is an intercept). None if more bits are needed.
+def enclose_least_squares(problem: Problem) -> tuple[Balls | None, int]:
+    """The optimum of the squared loss without l1, as balls, and how many columns are independent (of each
+    other and of a constant, if there is an intercept). None if more bits are needed.
 
-    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. There must be a
-    counted sample.
+    Where there are fewer independent columns than features, it is the optimum with the smallest |w|. No
+    weight may be 0.
     """
-    n, d = len(objective.counted), objective.d
-    if objective.ridge or n > d:
-        found = solved(*normal_equations(objective))
-        if found is not None or objective.ridge:
+    n, d = problem.n, problem.d
+    if problem.has_ridge or n > d:
+        found = solved(*normal_equations(problem))
+        if found is not None or problem.has_ridge:
             return found, d
     else:
-        found = _interpolating(objective)
+        found = _interpolating(problem)
         if found is not None:
-            return found, n - objective.intercept
-    return _of_minimum_norm(objective)
+            return found, n - problem.intercept
+    return _of_minimum_norm(problem)
 
 
-def _interpolating(objective: Objective) -> Balls | None:
+def _interpolating(problem: Problem) -> Balls | None:
     """The shortest w with w.x_i + c = y_i for all i: w = X^T m with X X^T m + c 1 = y and, if c is free, sum m = 0."""
-    X, n = objective.X[objective.counted], len(objective.counted)
+    X, n = problem.X, problem.n
     inner = (matrix(X) * matrix(X.T)).table()
-    if objective.intercept:
+    if problem.intercept:
         inner = [[*row, arb(1)] for row in inner] + [[arb(1)] * n + [arb(0)]]
-    found = solved(arb_mat(inner), _targets(objective) + [arb(0)] * objective.intercept)
+    found = solved(arb_mat(inner), balls(problem.y) + [arb(0)] * problem.intercept)
     return None if found is None else product(matrix(X.T), found[:n]) + found[n:]
 
 
-def _of_minimum_norm(objective: Objective) -> tuple[Balls | None, int]:
+def _of_minimum_norm(problem: Problem) -> tuple[Balls | None, int]:
     """Through a basis of the columns: x_j = sum_p B_pj x_p + offset_j, exactly. And how many columns it has.
 
     In the basis least squares is unique: u, e. Then w is the shortest one with B w = u, and c = e - offset.w.
     """
-    free = int(objective.intercept)
-    columns = np.roll(objective.rows, free, axis=1)  # ones first, so that they are in the basis
+    free = int(problem.intercept)
+    columns = np.roll(problem.rows, free, axis=1)  # ones first, so that they are in the basis
     pivots, relations = _column_relations(columns)
     rank = len(pivots) - free
     if not pivots:
-        return [arb(0)] * objective.d, rank
+        return [arb(0)] * problem.d, rank
     basis = matrix(columns[:, pivots])
-    scaled = weighted_rows(basis, objective.sample_weights)
-    u = solved(basis.transpose() * scaled, product(scaled.transpose(), _targets(objective)))
-    w = None if u is None else _shortest([row[free:] for row in relations[free:]], u[free:], objective.d)
+    scaled = weighted_rows(basis, problem.sample_weights())
+    u = solved(basis.transpose() * scaled, product(scaled.transpose(), balls(problem.y)))
+    w = None if u is None else _shortest([row[free:] for row in relations[free:]], u[free:], problem.d)
     if u is None or w is None:
         return None, rank
     return ([*w, u[0] - dot(relations[0][1:], w)] if free else w), rank
@@ -88,10 +84,6 @@ def _shortest(B: list[Balls], u: Balls, d: int) -> Balls | None:
     rows = arb_mat(B)
     m = solved(rows * rows.transpose(), u)
     return None if m is None else product(rows.transpose(), m)
-
-
-def _targets(objective: Objective) -> Balls:
-    return balls(objective.y[objective.counted])
 
 
 def _column_relations(columns: Floats) -> tuple[list[int], list[Balls]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -30,49 +29,50 @@ from weightwright.enclosures.balls.linear_algebra import (
 )
 from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.incontext.errors.distance import Distance
-from weightwright.incontext.optimum.enclosure import BITS, far_side, fitted_numbers, nowhere, sharpest
-from weightwright.incontext.optimum.newton import enclosed_minimum
-from weightwright.incontext.optimum.objective import Objective
-from weightwright.incontext.problem.loss import loss
+from weightwright.incontext.optimum.enclosure import (
+    BITS,
+    NO_WEIGHT,
+    enclose_sharply,
+    far_side,
+    nowhere,
+    read_numbers,
+    require_squares_with_ridge,
+)
+from weightwright.incontext.optimum.newton import enclose_minimum
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 
 
-def multinomial_distance(
-    X: Floats,
-    labels: Floats,
-    weights: Floats,
-    ridge: Fraction,
-    intercept: bool,
-    coef: Floats,
-    intercepts: Floats,
-) -> Distance:
-    """An upper bound of |(coef, intercepts) - optimum|_2 over all classes (of coef alone without intercepts); infinite,
-    and why, where none can be proven. X: (n, d). labels: (n,) of 0 .. K - 1. coef: (K, d). intercepts: (K,).
+def multinomial_distance(problem: Problem, coef: Floats, intercepts: Floats) -> Distance:
+    """An upper bound of |(coef, intercepts) - optimum|_2 over all classes (of coef alone without intercepts);
+    infinite, and why, where none can be proven.
 
-    >>> from fractions import Fraction
-    >>> X, labels = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 1]
-    >>> found = multinomial_distance(X, labels, [1.0] * 4, Fraction(1), False, [[-0.25], [0.25], [0.0]], [0.0] * 3)
-    >>> round(found.bound, 3)
+    problem: the data and the ridge penalty, with the squared loss; its targets are the numbers of the
+    classes, 0 .. K - 1. coef: (K, d). intercepts: (K,).
+
+    >>> from weightwright.incontext import Problem, loss
+    >>> problem = Problem([[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 1], loss("squared"), [1.0] * 4, ridge=1)
+    >>> round(multinomial_distance(problem, [[-0.25], [0.25], [0.0]], [0.0] * 3).bound, 3)
     0.319
     """
+    require_squares_with_ridge(problem)
     classes = np.shape(coef)[0] if np.ndim(coef) == 2 else 0
     if classes < 2:
         raise ValueError(f"coef has shape {np.shape(coef)}; an array of shape (classes, features) is needed")
-    objective = Objective(X, labels, loss("squared"), weights, ridge, intercept=intercept)
-    for i in np.flatnonzero(~np.isin(objective.y, np.arange(classes)))[:1]:
-        raise ValueError(
-            f"labels[{i}] is {float(objective.y[i])!r}; for {classes} rows of coef take 0 to {classes - 1}"
-        )
-    W = fitted_numbers("coef", coef, (classes, objective.d)).reshape(classes, -1)
-    b = fitted_numbers("intercepts", intercepts, (classes,)).reshape(classes, 1)
-    given = (np.hstack([W, b]) if intercept else W).reshape(-1)
+    for i in np.flatnonzero(~np.isin(problem.y, np.arange(classes)))[:1]:
+        raise ValueError(f"labels[{i}] is {float(problem.y[i])!r}; for {classes} rows of coef take 0 to {classes - 1}")
+    W = read_numbers("coef", coef, (classes, problem.d)).reshape(classes, -1)
+    b = read_numbers("intercepts", intercepts, (classes,)).reshape(classes, 1)
+    given = (np.hstack([W, b]) if problem.intercept else W).reshape(-1)
     if not np.isfinite(given).all():
         return nowhere("the coefficients are not finite")
-    if not len(objective.counted):
-        return nowhere("all weights are zero; give one sample a weight")
-    landscape = MultinomialLandscape(objective, classes)
+    if not problem.plain_weights.any():
+        return nowhere(NO_WEIGHT)
+    landscape = MultinomialLandscape(problem.without_idle_samples(), classes)
     zero = [arb(0)] * len(given)
-    found = sharpest(lambda start, is_sharp: enclosed_minimum(landscape, (start, zero), is_sharp), given, len(given))
+    found = enclose_sharply(
+        lambda start, is_sharp: enclose_minimum(landscape, (start, zero), is_sharp), given, len(given)
+    )
     if found.box is None:
         return nowhere(found.why)
     with working_precision(BITS[0]):
@@ -82,24 +82,24 @@ def multinomial_distance(
 
 @dataclass(frozen=True)
 class MultinomialLandscape:
-    """What is minimised over V, class by class. objective: the same data and ridge; its targets are the labels."""
+    """What is minimised over V, class by class. problem: the data and the ridge; its targets are the labels."""
 
-    objective: Objective
+    problem: Problem
     classes: int
 
     @cached_property
     def ties(self) -> Balls:
         """tau_j: of the size of the Hessian, so that the model is no worse conditioned by it."""
-        sizes = (self.objective.weights[self.objective.counted, None] * self.objective.rows**2).sum(axis=0)
+        sizes = (self.problem.plain_weights[:, None] * self.problem.rows**2).sum(axis=0)
         return balls(np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0))
 
     @cached_property
     def labels(self) -> list[int]:
-        return [int(label) for label in self.objective.y[self.objective.counted]]
+        return [int(label) for label in self.problem.y]
 
     def blocks(self, v: Balls) -> list[Balls]:
         """What belongs to every class."""
-        size = self.objective.size
+        size = self.problem.size
         return [v[k * size : (k + 1) * size] for k in range(self.classes)]
 
     def at(self, v: Balls) -> _MultinomialPlace | None:
@@ -119,10 +119,10 @@ class MultinomialLandscape:
 
     def value(self, v: Balls) -> arb:
         total = arb(0)
-        for s, label, scores in zip(self.objective.sample_weights, self.labels, self._scores(v), strict=True):
+        for s, label, scores in zip(self.problem.sample_weights(), self.labels, self._scores(v), strict=True):
             total += s * sum(((z - scores[label]).exp() for z in scores), arb(0)).log()
         for block in self.blocks(v):
-            total += sum((r * w * w for r, w in zip(self.objective.penalties(), block, strict=True)), arb(0)) / 2
+            total += self.problem.ridge_value(block)
         sums = self.sums(v)
         return total + sum((tau * x * x for tau, x in zip(self.ties, sums, strict=True)), arb(0)) / 2
 
@@ -132,7 +132,7 @@ class MultinomialLandscape:
 
     def _scores(self, v: Balls) -> list[tuple[arb, ...]]:
         """z_ik, sample by sample."""
-        return list(zip(*(product(self.objective.matrix, block) for block in self.blocks(v)), strict=True))
+        return list(zip(*(product(self.problem.matrix, block) for block in self.blocks(v)), strict=True))
 
 
 @dataclass(frozen=True)
@@ -149,19 +149,18 @@ class _MultinomialPlace:
     @cached_property
     def pull(self) -> Balls:
         """The gradient without the ties."""
-        landscape, objective = self.landscape, self.landscape.objective
+        landscape, problem = self.landscape, self.landscape.problem
         found: Balls = []
         for k, block in enumerate(landscape.blocks(self.v)):
             off = [p[k] - (label == k) for p, label in zip(self.shares, landscape.labels, strict=True)]
-            pulls = product(objective.transposed, [s * o for s, o in zip(objective.sample_weights, off, strict=True)])
-            ridges = [r * w for r, w in zip(objective.penalties(), block, strict=True)]
-            found += [a + b for a, b in zip(pulls, ridges, strict=True)]
+            pulls = product(problem.transposed, [s * o for s, o in zip(problem.sample_weights(), off, strict=True)])
+            found += [a + b for a, b in zip(pulls, problem.ridge_slopes(block), strict=True)]
         return found
 
     @property
     def model(self) -> arb_mat:
         """The Hessian itself."""
-        classes, size = self.landscape.classes, self.landscape.objective.size
+        classes, size = self.landscape.classes, self.landscape.problem.size
         whole = [[arb(0)] * (classes * size) for _ in range(classes * size)]
         for k in range(classes):
             for m in range(k, classes):
@@ -171,18 +170,18 @@ class _MultinomialPlace:
         return arb_mat(whole)
 
     def _block(self, k: int, m: int) -> list[Balls]:
-        objective = self.landscape.objective
-        factors = [s * p[k] * ((k == m) - p[m]) for s, p in zip(objective.sample_weights, self.shares, strict=True)]
-        block: list[Balls] = (objective.transposed * weighted_rows(objective.matrix, factors)).table()
-        for j, (tau, ridge) in enumerate(zip(self.landscape.ties, objective.penalties(), strict=True)):
+        problem = self.landscape.problem
+        factors = [s * p[k] * ((k == m) - p[m]) for s, p in zip(problem.sample_weights(), self.shares, strict=True)]
+        block: list[Balls] = (problem.transposed * weighted_rows(problem.matrix, factors)).table()
+        for j, (tau, ridge) in enumerate(zip(self.landscape.ties, problem.ridge_balls(), strict=True)):
             block[j][j] = block[j][j] + tau + (ridge if k == m else 0)
         return block
 
     def change(self, inverse: arb_mat, radius: arb) -> arb:
-        size, table = self.landscape.objective.size, inverse.table()
+        size, table = self.landscape.problem.size, inverse.table()
         longest = arb(0)
         for k in range(self.landscape.classes):
             own = range(k * size, (k + 1) * size)
             block = arb_mat([[table[i][j] for j in own] for i in own])
-            longest = longest.max(largest(row_lengths(self.landscape.objective.matrix, block)))
+            longest = longest.max(largest(row_lengths(self.landscape.problem.matrix, block)))
         return (2 * radius.upper() * longest).exp() - 1

@@ -18,12 +18,13 @@ from flint import arb, arb_mat, ctx
 from weightwright.enclosures.balls.linear_algebra import Balls, box_around, diagonal, dot, inverse, length, product
 from weightwright.incontext.optimum.enclosure import Enclosure
 
-MOST_STEPS, LEAST_STEPS, MOST_HALVINGS = 40, 8, 40
-#: With p numbers a step takes about p^3 operations; there are as many steps as take so many, within those limits.
-OPERATIONS = 2**24
-#: A step must reach this share of the decrease that its slope promises.
+#: With p numbers a Newton step takes about p^3 operations. There are OPERATIONS / p^3 steps, within these limits.
+OPERATIONS, LEAST_STEPS, MOST_STEPS = 2**24, 8, 40
+#: A step that does not go down far enough is halved at most this many times.
+MOST_HALVINGS = 40
+#: A step goes down far enough if it reaches this share of the decrease that its slope promises.
 DECREASE = 0.1
-#: What is added to the diagonal of a singular model, relative to it.
+#: A singular model gets this share of its diagonal added to it.
 SOFT = 2.0**-10
 #: Below this omega, more steps do not make the enclosure sharper: more bits would.
 FINEST = 2.0**-64
@@ -65,7 +66,7 @@ class Landscape(Protocol):
         """NaN outside the domain."""
 
 
-def enclosed_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Callable[[Balls], bool]) -> Enclosure:
+def enclose_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Callable[[Balls], bool]) -> Enclosure:
     """The minimum as balls, sharp if these bits suffice."""
     result = Enclosure(None, "")
     for start in starts:

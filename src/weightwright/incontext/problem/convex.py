@@ -1,5 +1,5 @@
-"""Convexity by composition rules: sums, maxima and increasing convex functions of convex parts, and logarithms of sums
-of exponentials. Where the rules say nothing, the function may still be convex."""
+"""Convexity by composition rules: sums, maxima and increasing convex functions of convex parts, and
+logarithms of sums of exponentials. Where the rules say nothing, the function may still be convex."""
 
 from __future__ import annotations
 

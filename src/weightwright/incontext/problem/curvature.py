@@ -18,10 +18,11 @@ from weightwright.enclosures.balls.linear_algebra import float_above, float_belo
 from weightwright.enclosures.balls.series import apply, largest, smallest, working_precision
 from weightwright.expressions import Expression, Number, Variable, fold
 
-#: A bound is sharp when it is within this share of a value that is taken.
+#: A bound is sharp when it is above a value that is taken by at most this share of it.
 SHARP = 2.0**-7
+#: The most pieces that an interval is cut into for a sharp bound.
 MOST_PIECES = 512
-#: More branches than that in one ball: nothing is said.
+#: The most branches of a function in one ball; with more nothing is known of it.
 MOST_BRANCHES = 64
 _KINKED = ("abs", "relu", "sign", "step", "max", "min", "clip")
 

@@ -19,7 +19,7 @@ from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.incontext.problem.convex import is_convex
 from weightwright.incontext.problem.curvature import curvature_bounds, is_defined
-from weightwright.incontext.problem.loss_forms import Form, recognised
+from weightwright.incontext.problem.loss_forms import Form, recognise_form
 
 Targets = Literal["real", "signs", "counts"]
 
@@ -99,8 +99,8 @@ def loss(
 ) -> Loss:
     """A loss of the catalogue by its name and parameters, or the caller's own.
 
-    formula: in x (the residual w.x - y, or the margin with form="margin"), or in x and y with x = w.x. fn: a torch
-    function of one tensor or of two (w.x, y), elementwise.
+    formula: in x (the residual w.x - y, or the margin with form="margin"), or in x and y with x = w.x. fn: a
+    torch function of one tensor or of two (w.x, y), elementwise.
 
     >>> loss("huber", delta=1.35).slope
     'clip(x, -1.35, 1.35)'
@@ -119,7 +119,7 @@ def loss(
     if form is not None and form not in get_args(Form):
         raise ValueError(f"form must be one of {', '.join(get_args(Form))}, not {form!r}")
     written = _traced(fn) if fn is not None else _parsed(formula or "")
-    expression, slope, found = recognised(written, form)
+    expression, slope, found = recognise_form(written, form)
     text = to_text(expression)
     return Loss(text, text, to_text(slope), found, "signs" if found == "margin" else "real", is_convex(expression))
 
@@ -168,8 +168,8 @@ def _pseudo_huber(delta: float) -> Loss:
 
 
 def _quantile(q: float, width: float) -> Loss:
-    """The check loss max(-q s, (1 - q) s), s = w.x - y, with a parabola for |s| <= width: above it by width/4 at
-    most."""
+    """The check loss max(-q s, (1 - q) s), s = w.x - y, with a parabola for |s| <= width: above it by width/4
+    at most."""
     if q >= 1:
         raise ValueError(f"q={q!r}: a quantile lies between 0 and 1")
     tilt = f"(0.5 - {q!r})"

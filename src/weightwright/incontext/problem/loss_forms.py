@@ -14,7 +14,7 @@ from weightwright.incontext.problem.loss_kinks import has_jumps, slope_of
 Form = Literal["residual", "margin", "separable", "pair"]
 
 
-def recognised(expression: Expression, form: Form | None = None) -> tuple[Expression, Expression, Form]:
+def recognise_form(expression: Expression, form: Form | None = None) -> tuple[Expression, Expression, Form]:
     """The loss as an expression of its form, its slope in x, and the form: the simplest one, or the one asked for."""
     if form in (None, "residual", "margin") and _names(expression) == {"x", "y"}:
         one = _of_one_number(expression)
@@ -79,7 +79,7 @@ def _names(expression: Expression) -> set[str]:
     )
 
 
-def separated(slope: Expression) -> tuple[Expression, Expression | None]:
+def separate_slope(slope: Expression) -> tuple[Expression, Expression | None]:
     """A separable slope as a function of x and one of y; None if y does not occur. Constants go with x."""
     of_x: Expression = Number(Fraction(0))
     of_y: Expression | None = None

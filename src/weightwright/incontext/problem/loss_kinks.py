@@ -19,14 +19,18 @@ from weightwright.expressions import Apply, Expression, Number, Variable, differ
 from weightwright.expressions.derivative import ZERO, minus, negative, over, plus, power, times
 from weightwright.incontext.problem.curvature import branches, is_smooth
 
+#: Bits of the working precision.
 BITS = 256
-#: Kinks are looked for at |x| <= REACH, and their places are known to NEAR.
+#: Kinks are looked for at |x| <= REACH, and each is known to lie in a box of at most the width NEAR.
 REACH, NEAR = Fraction(2**40), Fraction(1, 2**120)
-#: Where the function may be undefined, boxes are not cut below this width.
+#: The width of a box below which it is not cut where the function may be undefined.
 FINE = Fraction(1, 16)
+#: The most boxes that are looked at; with more the function is refused.
 MOST_BOXES = 40_000
-#: Values or slopes on the two sides that differ by less, relative to their size, are taken to be equal.
+#: Values or slopes on the two sides of a kink are equal where they differ by less than this share of their
+#: sizes.
 EQUAL = 2.0**-50
+#: The largest exponent of a power of two numbers that is computed.
 _SMALL_POWER = 64
 
 

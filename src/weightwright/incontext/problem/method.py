@@ -1,6 +1,6 @@
 """An algorithm on a problem: its passes, with the examples times the step, and the thresholds.
 
-`constructions.passes` has the coefficients; here they meet the data.
+`networks.passes` has the coefficients; here they meet the data.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
 
 from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks import passes
@@ -20,8 +18,8 @@ from weightwright.numbers import Floats
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """values: the u_i, (n, d), each a sample times the step and its weight. thresholds: tau, (d,). Floats are meant
-    exactly."""
+    """values: the u_i, (n, size), each a row of the problem times the step and its weight. thresholds: tau,
+    (size,). Floats are meant exactly."""
 
     algorithm: Algorithm
     values: Floats
@@ -53,8 +51,8 @@ class Method:
 
 
 def gradient_descent(problem: Problem, step: float, momentum: float = 0.0) -> Method:
-    """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with the soft
-    threshold (ISTA)."""
+    """w - step grad F(w), with heavy-ball momentum where asked for. With an l1 penalty every step ends with
+    the soft threshold (ISTA)."""
     if problem.has_l1 and momentum:
         raise ValueError(f"momentum={momentum!r}: with l1 use nesterov, which is FISTA there")
     shrink = _shrink(problem, step)
@@ -72,8 +70,8 @@ def nesterov(problem: Problem, step: float, momentum: float) -> Method:
 def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
     """Chebyshev's semi-iteration for a quadratic F whose Hessian has its eigenvalues in [smallest, largest].
 
-    After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest + smallest)/(largest -
-    smallest).
+    After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest +
+    smallest)/(largest - smallest).
     """
     if problem.loss.name != "squared" or problem.has_l1:
         l1 = penalty_in_words(problem.l1)
@@ -85,16 +83,10 @@ def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
 def method(problem: Problem, algorithm: Algorithm, step: float) -> Method:
     """The algorithm on this problem with this step."""
     thresholds = step * problem.l1s if problem.has_l1 else None
-    return Method(algorithm, scaled_examples(problem, step), thresholds)
-
-
-def scaled_examples(problem: Problem, step: float) -> Floats:
-    """(n, d): every example times the step and its weight, 1/n unless weights are given."""
-    weights = np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
-    return step * weights[:, None] * problem.rows
+    return Method(algorithm, step * problem.plain_weights[:, None] * problem.rows, thresholds)
 
 
 def _shrink(problem: Problem, step: float) -> float | Floats:
     if not (math.isfinite(step) and step > 0):
         raise ValueError(f"step={step!r}: a positive finite number is needed")
-    return step * problem.ridge
+    return step * problem.ridges if problem.intercept else step * problem.ridge

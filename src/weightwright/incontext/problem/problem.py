@@ -1,26 +1,53 @@
-"""The problem that an algorithm solves: examples, a loss, weights of the examples, ridge and l1 penalties."""
+"""The problem that an algorithm solves: examples, a loss, weights of the examples, penalties, and maybe an intercept.
+
+The one home of penalised linear problems. In balls here, for what is proven; `contexts` has several problems side by
+side in floats, for what is run.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb, arb_mat, fmpq
 
-from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, matrix, norm, product
+from weightwright.enclosures.balls.linear_algebra import (
+    Balls,
+    balls,
+    diagonal,
+    evaluate,
+    matrix,
+    norm,
+    product,
+    weighted_rows,
+)
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.problem.loss import Loss
 from weightwright.numbers import Floats
 
+Penalty = float | Fraction | Floats
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise F(w) = sum_i c_i l(w.x_i, y_i) + sum_r (ridge_r/2 w_r^2 + l1_r |w_r|).
+    """Minimise F(w, b) = sum_i c_i l(w.x_i + b, y_i) + sum_r (ridge_r/2 w_r^2 + l1_r |w_r|).
 
-    X: (n, d). y: (n,). weights: the c_i, (n,); None is exactly 1/n each. ridge, l1: a number, or an array with one for
-    each feature; 0 for one without penalty, such as the ones of an intercept. All floats are meant exactly.
+    X: (n, d). y: (n,). weights: the c_i, (n,); None is exactly 1/n each. ridge, l1: a number, or an array
+    with one for each feature; 0 for one without penalty. intercept: whether b is fitted too, without a
+    penalty, as the last of the fitted numbers (the last column of `rows` is then 1); else b = 0. All numbers
+    are meant exactly. With S the sum of the weights, scikit-learn's objectives are (each up to a factor):
+
+    | estimator | loss | ridge | l1 |
+    |---|---|---|---|
+    | LinearRegression | squared | 0 | 0 |
+    | Ridge | squared | alpha | 0 |
+    | Lasso | squared | 0 | alpha S |
+    | ElasticNet | squared | alpha (1 - l1_ratio) S | alpha l1_ratio S |
+    | LogisticRegression | logistic | 1/C | 0 |
+    | PoissonRegressor | poisson | alpha S | 0 |
 
     >>> from weightwright.incontext import loss
     >>> Problem([[1.0], [2.0]], [1.0, 3.0], loss("squared"), ridge=0.1).d
@@ -31,8 +58,9 @@ class Problem:
     y: Floats
     loss: Loss
     weights: Floats | None = None
-    ridge: float | Floats = 0.0
-    l1: float | Floats = 0.0
+    ridge: Penalty = 0.0
+    l1: Penalty = 0.0
+    intercept: bool = False
 
     def __post_init__(self) -> None:
         X = _array("X", self.X, 2)
@@ -49,7 +77,11 @@ class Problem:
         if self.weights is not None:
             object.__setattr__(self, "weights", _sample_weights(self.weights, len(X)))
         for name in ("ridge", "l1"):
-            object.__setattr__(self, name, penalty(name, getattr(self, name), self.d))
+            given = getattr(self, name)
+            if not (isinstance(given, Fraction) and given >= 0):
+                object.__setattr__(self, name, read_penalty(name, given, self.d))
+        if not isinstance(self.intercept, bool):
+            raise ValueError(f"intercept={self.intercept!r}: write True or False")
 
     @property
     def n(self) -> int:
@@ -60,24 +92,44 @@ class Problem:
         return self.X.shape[1]
 
     @property
+    def size(self) -> int:
+        """How many numbers are fitted: the coefficients and, last, the intercept."""
+        return self.d + self.intercept
+
+    @property
     def ridges(self) -> Floats:
-        """(d,): the ridge penalty of every feature."""
-        return np.broadcast_to(self.ridge, (self.d,))
+        """(size,): the ridge penalty of every fitted number, in floats."""
+        return np.array([float(size) for size in self.exact_ridges()])
 
     @property
     def l1s(self) -> Floats:
-        """(d,): the l1 penalty of every feature."""
-        return np.broadcast_to(self.l1, (self.d,))
+        """(size,): the l1 penalty of every fitted number, in floats."""
+        return np.array([float(size) for size in self.exact_l1s()])
+
+    @property
+    def has_ridge(self) -> bool:
+        """Whether any feature has a ridge penalty."""
+        return any(self.exact_ridges())
 
     @property
     def has_l1(self) -> bool:
         """Whether any feature has an l1 penalty."""
-        return bool(np.any(self.l1))
+        return any(self.exact_l1s())
 
     @cached_property
     def rows(self) -> Floats:
-        """(n, d): what w is multiplied with, x_i or, for margins, y_i x_i."""
-        return self.X * self.y[:, None] if self.loss.form == "margin" else self.X
+        """(n, size): what the fitted numbers are multiplied with, x_i and maybe 1; for margins times y_i."""
+        rows = np.column_stack([self.X, np.ones(self.n)]) if self.intercept else self.X
+        return rows * self.y[:, None] if self.loss.form == "margin" else rows
+
+    @cached_property
+    def matrix(self) -> arb_mat:
+        """The rows, exactly."""
+        return matrix(self.rows)
+
+    @cached_property
+    def transposed(self) -> arb_mat:
+        return self.matrix.transpose()
 
     @cached_property
     def row_lengths(self) -> Balls:
@@ -85,24 +137,76 @@ class Problem:
         with working_precision():
             return [norm(balls(row)) for row in self.rows]
 
+    def without_idle_samples(self) -> Problem:
+        """The same problem without the samples of weight 0, which do not matter; one must be left."""
+        if self.weights is None or self.weights.all():
+            return self
+        used = self.weights > 0
+        return replace(self, X=self.X[used], y=self.y[used], weights=self.weights[used])
+
+    @property
+    def plain_weights(self) -> Floats:
+        """(n,): the c_i, in floats."""
+        return np.full(self.n, 1 / self.n) if self.weights is None else self.weights
+
+    def exact_weights(self) -> list[Fraction]:
+        """The c_i, as fractions."""
+        return [Fraction(1, self.n)] * self.n if self.weights is None else list(map(Fraction, self.weights.tolist()))
+
     def sample_weights(self) -> Balls:
         """The c_i, exactly or (1/n) within the working precision."""
         return [arb(1) / self.n] * self.n if self.weights is None else balls(self.weights)
 
-    def arguments(self, w: Balls, rows: arb_mat | None = None) -> dict[str, Balls]:
-        """What the loss's formula takes, for every sample. rows: the rows as a matrix of balls, if at hand."""
-        x = product(matrix(self.rows) if rows is None else rows, w)
-        y = balls(self.y)
+    def exact_ridges(self) -> list[Fraction]:
+        """The ridge penalty of every fitted number; none of the intercept."""
+        return self._of_each(self.ridge)
+
+    def exact_l1s(self) -> list[Fraction]:
+        """The l1 penalty of every fitted number; none of the intercept."""
+        return self._of_each(self.l1)
+
+    def ridge_balls(self) -> Balls:
+        return [rational(size) for size in self.exact_ridges()]
+
+    def l1_balls(self) -> Balls:
+        return [rational(size) for size in self.exact_l1s()]
+
+    def plain_arguments(self, products: Floats) -> tuple[Floats, ...]:
+        """What the loss's formula takes, in floats: residuals or margins, or w.x and y. products: (..., n),
+        of the fitted numbers with the rows."""
+        if self.loss.form == "residual":
+            return (products - self.y,)
+        return (products,) if self.loss.form == "margin" else (products, self.y)
+
+    def arguments(self, v: Balls) -> dict[str, Balls]:
+        """What the loss's formula takes at the fitted numbers v, for every sample."""
+        x, y = product(self.matrix, v), balls(self.y)
         if self.loss.form == "residual":
             return {"x": [a - b for a, b in zip(x, y, strict=True)]}
         return {"x": x} if self.loss.form == "margin" else {"x": x, "y": y}
 
-    def gradient(self, w: Balls) -> Balls:
-        """Of the smooth part: sum c_i l' x_i + ridge_r w_r."""
-        slopes = evaluate(self.loss.slope_expression, self.arguments(w))
+    def gradient(self, v: Balls, arguments: dict[str, Balls] | None = None) -> Balls:
+        """Of the smooth part: sum c_i l' x_i + ridge_r v_r. arguments: those at v, if at hand."""
+        slopes = evaluate(self.loss.slope_expression, self.arguments(v) if arguments is None else arguments)
         pulls = [c * slope for c, slope in zip(self.sample_weights(), slopes, strict=True)]
-        own = zip(product(matrix(self.rows.T), pulls), balls(self.ridges), w, strict=True)
-        return [g + ridge * w_r for g, ridge, w_r in own]
+        return [pull + own for pull, own in zip(product(self.transposed, pulls), self.ridge_slopes(v), strict=True)]
+
+    def ridge_slopes(self, v: Balls) -> Balls:
+        """The ridge penalty's part of the gradient."""
+        return [ridge * entry for ridge, entry in zip(self.ridge_balls(), v, strict=True)]
+
+    def ridge_value(self, v: Balls) -> arb:
+        """The ridge penalty's part of F."""
+        return sum((slope * entry for slope, entry in zip(self.ridge_slopes(v), v, strict=True)), arb(0)) / 2
+
+    def gram(self, factors: Balls) -> arb_mat:
+        """The Hessian of the smooth part where sample i has the curvature factor_i / c_i: the rows' products,
+        weighted by these factors, and the ridge penalties."""
+        return self.transposed * weighted_rows(self.matrix, factors) + diagonal(self.ridge_balls())
+
+    def _of_each(self, penalty: Penalty) -> list[Fraction]:
+        own = penalty.tolist() if isinstance(penalty, np.ndarray) else [penalty] * self.d
+        return [*map(Fraction, own), *[Fraction(0)] * self.intercept]
 
 
 def _array(name: str, given: Any, dimensions: int) -> Floats:
@@ -140,7 +244,7 @@ def _sample_weights(given: Any, n: int) -> Floats:
     return weights
 
 
-def penalty(name: str, given: Any, features: int) -> float | Floats:
+def read_penalty(name: str, given: Any, features: int) -> float | Floats:
     """A number for all features, or an array with one for each; ValueError for what is no penalty."""
     try:
         array = np.array(given)
@@ -150,18 +254,40 @@ def penalty(name: str, given: Any, features: int) -> float | Floats:
         raise ValueError(f"{name}={given!r}: a penalty is a number that is not negative, or an array of such numbers")
     if array.shape not in ((), (features,)):
         raise ValueError(f"{name} has shape {array.shape}; give one number, or one for each of {features} features")
-    array = array.astype(np.float64)
     for index in np.argwhere(~(np.isfinite(array) & (array >= 0)))[:1]:
-        where = f"{name}[{index[0]}]" if array.ndim else name
-        raise ValueError(f"{where}={float(array[tuple(index)])!r}: a penalty is a finite number that is not negative")
+        shown = f"{name}[{index[0]}]={float(array[index[0]])!r}" if array.ndim else f"{name}={given}"
+        raise ValueError(f"{shown}: a penalty is a finite number that is not negative")
+    array = array.astype(np.float64)
     array.flags.writeable = False
     return array if array.ndim else float(array)
 
 
-def penalty_in_words(size: float | Floats) -> str:
+def penalty_in_words(size: Penalty) -> str:
     """A number as it is, an array by its smallest and largest.
 
     >>> penalty_in_words(0.5), penalty_in_words(np.array([0.5, 0.0]))
     ('0.5', '0 to 0.5')
     """
-    return f"{np.min(size):g} to {np.max(size):g}" if np.ndim(size) else repr(size)
+    return f"{np.min(size):g} to {np.max(size):g}" if isinstance(size, np.ndarray) else str(size)
+
+
+def soft_threshold(z: Balls, taus: Balls) -> Balls:
+    """sign(z) max(|z| - tau, 0), entry by entry."""
+    nothing = arb(0)
+    return [(z_r - tau).max(nothing) - (-z_r - tau).max(nothing) for z_r, tau in zip(z, taus, strict=True)]
+
+
+def shortest_subgradient(slopes: Balls, v: Balls, l1s: Balls) -> Balls:
+    """The shortest vector of slopes + l1 times the subdifferential of |.| at the exact numbers v."""
+    return [_shortest(*entry) for entry in zip(slopes, v, l1s, strict=True)]
+
+
+def _shortest(slope: arb, w: arb, l1: arb) -> arb:
+    if l1 == 0:
+        return slope
+    return soft_threshold([slope], [l1])[0] if w == 0 else slope + (l1 if w > 0 else -l1)
+
+
+def rational(x: Fraction) -> arb:
+    """A fraction, within the working precision."""
+    return arb(fmpq(x.numerator, x.denominator))

@@ -30,14 +30,22 @@ import torch
 
 from weightwright.errors import WeightwrightError
 from weightwright.incontext.networks.descent_network import Ranges, descent_network
-from weightwright.incontext.networks.passes import Algorithm, gradient_descent, proximal
+from weightwright.incontext.networks.passes import gradient_descent, proximal
 from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
+from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states, largest_distance
 from weightwright.theorems.descent.gradients import RESIDUAL, inverse_temperature
 from weightwright.theorems.descent.probes import Function, Probes, grouped, products
-from weightwright.theorems.descent.regression import LeastSquares, distance, length
+from weightwright.theorems.descent.regression import (
+    curvature_is_between,
+    distance,
+    exact_curvature,
+    exact_optimum,
+    fraction_iterates,
+    length,
+)
 from weightwright.theorems.kit.arguments import positive, whole
 from weightwright.theorems.kit.constructed import About, Method
 
@@ -124,7 +132,7 @@ class Descended:
 
 
 def descended(
-    problem: LeastSquares,
+    problem: Problem,
     step: float,
     steps: int,
     tables: Callable[[float], Slope],
@@ -143,34 +151,36 @@ def descended(
     if math.frexp(step)[0] != 0.5 or math.frexp(problem.n)[0] != 0.5:
         raise ValueError(f"step and n must be powers of two, so that u is exact, not step={step!r}, n={problem.n}")
     smoothness = 1 / step
-    if not problem.curvature_is_between(-1.0, 2 * smoothness):
+    if not curvature_is_between(problem, -1.0, 2 * smoothness):
         raise WeightwrightError(f"step={step!r} exceeds 2/L_f: the lemma on composed steps does not apply")
-    size = length(problem.optimum)
+    optimum = exact_optimum(problem)
+    size = length(optimum)
     radius = 2.0 ** math.ceil(math.log2(2.5 * size))
     x, y = float(np.abs(problem.X).max()), float(np.abs(problem.y).max())
     longest = float(np.sqrt((problem.X**2).sum(axis=1)).max()) * (1 + 2.0**-40)
     slope = tables(longest * radius + y)
-    ranges = Ranges(x, y, radius, float(np.abs(u).max()), step * problem.l1)
+    threshold = step * float(problem.l1s.max())
+    ranges = Ranges(x, y, radius, float(np.abs(u).max()), threshold)
     shrink = step * problem.ridge
-    algorithm = proximal(shrink, dtype) if problem.l1 else gradient_descent(shrink, dtype)
+    algorithm = proximal(shrink, dtype) if problem.has_l1 else gradient_descent(shrink, dtype)
     net = descent_network(slope, algorithm, problem.n, problem.d, steps, ranges, dtype, looped)
     assert net.certificate is not None
     error = math.sqrt(problem.d) * net.certificate.bound * (1 + 2.0**-40)
-    every = all_states(net, _prompt(problem, net, algorithm, u, step * problem.l1))[:, 0]  # (steps + 1, n, d)
+    every = all_states(net, _prompt(problem, net, u, threshold))[:, 0]  # (steps + 1, n, d)
     # tokens whose sums round differently hold different w: the gradient is then not quite that at one w
     lengths = np.sqrt((u**2).sum(axis=1) * (problem.X**2).sum(axis=1)).sum()
     error += largest_distance(every) * float(lengths) * (1 + 2.0**-40)
     if 2 * size + steps * error > radius:
         raise WeightwrightError(f"{steps} steps with an error of {error:.3g} each may leave |w| <= {radius:g}")
     states = every[:, 0]
-    exact = problem.iterates(step, steps)
+    exact = fraction_iterates(problem, step, steps)
     kappa = _condition(problem, step)
     falls = [math.exp(-t / (2 * kappa)) * size * (1 + 2.0**-40) for t in range(steps + 1)]
     return Descended(
         net,
         states,
         [distance(w, e) for w, e in zip(states, exact, strict=True)],
-        [distance(w, problem.optimum) for w in states],
+        [distance(w, optimum) for w in states],
         [t * error for t in range(steps + 1)],
         [t * error + fall for t, fall in enumerate(falls)],
         kappa,
@@ -178,16 +188,14 @@ def descended(
     )
 
 
-def _condition(problem: LeastSquares, step: float) -> float:
+def _condition(problem: Problem, step: float) -> float:
     """1/step over a proven lower bound of the curvature; infinite where none is found or 1/step is no upper bound."""
-    floats = np.array([[float(entry) for entry in row] for row in problem.curvature])
+    floats = np.array([[float(entry) for entry in row] for row in exact_curvature(problem)])
     least = float(np.linalg.eigvalsh(floats)[0]) * (1 - 1e-9)
-    return 1 / (step * least) if least > 0 and problem.curvature_is_between(least, 1 / step) else math.inf
+    return 1 / (step * least) if least > 0 and curvature_is_between(problem, least, 1 / step) else math.inf
 
 
-def _prompt(
-    problem: LeastSquares, net: AttentionNetwork, algorithm: Algorithm, u: Floats, threshold: float
-) -> torch.Tensor:
+def _prompt(problem: Problem, net: AttentionNetwork, u: Floats, threshold: float) -> torch.Tensor:
     """(n, inputs): one token for each sample, w = 0."""
     groups = {"x": problem.X, "u": u, "y": problem.y[:, None], "w": 0 * problem.X, "tau": 0 * problem.X + threshold}
     names = dict.fromkeys(name.split("[")[0] for name in net.network.inputs)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from weightwright.numbers import Floats
-from weightwright.theorems.descent.regression import LeastSquares
+from weightwright.theorems.descent.regression import exact_optimum, least_squares
 from weightwright.theorems.descent.steps import Descended, anchored_identity, descended, spectral_identity
 from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted
 from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
@@ -84,31 +84,31 @@ def _data() -> tuple[Floats, Floats]:
 
 @cache
 def _least_squares() -> Descended:
-    return descended(LeastSquares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descended(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 @cache
 def _stacked() -> Descended:
-    return descended(LeastSquares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL), looped=False)
+    return descended(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL), looped=False)
 
 
 @cache
 def _faithful() -> Descended:
-    return descended(LeastSquares(*_data()), _STEP, _SHORT, anchored_identity(_ANCHORS))
+    return descended(least_squares(*_data()), _STEP, _SHORT, anchored_identity(_ANCHORS))
 
 
 @cache
 def _ridge() -> Descended:
-    return descended(LeastSquares(*_data(), ridge=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descended(least_squares(*_data(), ridge=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 @cache
 def _lasso() -> Descended:
-    return descended(LeastSquares(*_data(), l1=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descended(least_squares(*_data(), l1=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 def _zeros() -> int:
-    return sum(value == 0 for value in LeastSquares(*_data(), l1=0.125).optimum)
+    return sum(value == 0 for value in exact_optimum(least_squares(*_data(), l1=0.125)))
 
 
 def _to_both(run: Descended, paper: Orders) -> Instance:

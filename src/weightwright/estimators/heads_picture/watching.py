@@ -21,7 +21,7 @@ from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import flat, guards_of
 
-#: Tokens that are shown.
+#: The most tokens that are shown.
 ROWS = 12
 
 
@@ -41,7 +41,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class WatchedRun:
     """path: (passes + 1, numbers of the answer), in the network's coordinates."""
 
     path: Floats
@@ -53,11 +53,11 @@ class Watched:
         return len(self.path) - 1
 
 
-def watched(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> Watched:
-    """The network on this prompt, and again on its own answer, until there are so many passes."""
+def watch_run(net: AttentionNetwork, prompt: torch.Tensor, passes: int) -> WatchedRun:
+    """The network on this prompt, and again on its own answer, until there are as many passes."""
     seen = _seen(net, prompt, passes)
     count = int(is_example(prompt.double().numpy(), net.network.inputs).sum())
-    return Watched(seen.path, tuple(_tables(net, prompt, seen)), tuple(_patterns(net, seen.last, count)))
+    return WatchedRun(seen.path, tuple(_tables(net, prompt, seen)), tuple(_patterns(net, seen.last, count)))
 
 
 def group(names: Sequence[str], name: str) -> list[int]:
@@ -72,7 +72,7 @@ def is_example(prompt: Floats, inputs: Sequence[str]) -> Bools:
 
 
 def some_tokens(count: int) -> tuple[int, ...]:
-    """Those that are shown of so many: from the first to the last."""
+    """Those that are shown of these: from the first to the last."""
     return tuple(np.linspace(0, count - 1, min(count, ROWS)).round().astype(int).tolist())
 
 
