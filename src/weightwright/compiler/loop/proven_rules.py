@@ -18,6 +18,7 @@ import torch
 import weightwright.tracing  # noqa: F401  (registers all operations)
 from weightwright.approximation.task import outward
 from weightwright.box import Box
+from weightwright.certify import certify
 from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import UNREAD, TableClaim
