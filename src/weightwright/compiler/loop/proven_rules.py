@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-import weightwright.tracing  # noqa: F401  (registers all operations)
 from weightwright.approximation.task import outward
 from weightwright.box import Box
 from weightwright.certify import certify
