@@ -41,7 +41,8 @@ from weightwright.claims.files import network_digest, read
 from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import CertificateError
 from weightwright.expressions import to_text
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term
+from weightwright.network import Attention, Block, Head, Linear, Network, Sees, Term
+from weightwright.network.token_maps import pick, place
 from weightwright.numbers import Floats
 
 
@@ -106,8 +107,7 @@ def _flattened(embed: Linear, n: int, d: int) -> Floats:
     """(n d, D): the features of all tokens to the coordinates of one token, each a copy of one number at most."""
     must(len(embed.terms) == n and embed.C.shape[0] == 1, "embed must place every token's features on one token")
     for i, term in enumerate(embed.terms):
-        placed = term.S is None and term.R is not None and np.array_equal(term.R, np.eye(n)[i : i + 1])
-        must(placed, "embed must place every token's features on one token")
+        must(term.S is None and term.tokens == pick(i), "embed must place every token's features on one token")
     A = np.concatenate([term.A for term in embed.terms])
     must(bool((np.count_nonzero(A, axis=0) <= 1).all()), "a coordinate must take one number at most")
     return A
@@ -116,13 +116,12 @@ def _flattened(embed: Linear, n: int, d: int) -> Floats:
 def _outputs(read: Linear, n: int, d: int, parts: int) -> Floats:
     """(D, parts): one output; or n d of them, which go back to n tokens of d features."""
     must(not read.C.any() and all(term.S is None for term in read.terms), "read must copy outputs")
-    if parts == 1 and len(read.terms) == 1 and read.terms[0].R is None:
+    if parts == 1 and len(read.terms) == 1 and read.terms[0].tokens is None:
         must(read.terms[0].A.shape[1] == 1, "one output was expected")
         return read.terms[0].A
     must(parts == n * d and len(read.terms) == n and read.C.shape == (1, d), f"{n} tokens of {d} outputs were expected")
     for i, term in enumerate(read.terms):
-        placed = term.R is not None and np.array_equal(term.R, np.eye(n)[:, i : i + 1])
-        must(placed, "read must place every output")
+        must(term.tokens == place(i, n), "read must place every output")
     return np.concatenate([term.A for term in read.terms], axis=1)
 
 
@@ -219,7 +218,8 @@ def _agree(network: Network, certificate: Certificate) -> None:
 def _ordinary(network: Network) -> None:
     """No map acts on blocks of tokens and every token asks: no rule but that for prompts knows of these."""
     linear = [network.embed, network.read, *(layer for layer in network.flat_layers if isinstance(layer, Linear))]
-    require(not any(term.blocks for map in linear for term in map.terms), "no rule for maps on blocks of tokens here")
+    blocks = any(isinstance(term.tokens, Block) for map in linear for term in map.terms)
+    require(not blocks, "no rule for maps on blocks of tokens here")
     require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
 
 
