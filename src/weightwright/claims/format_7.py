@@ -113,9 +113,10 @@ def _encode(network: Network) -> tuple[Any, Arrays]:
 def _side_networks(network: Network, parts: list[Any]) -> Iterator[Network]:
     """The networks that stand side by side in one layer, each taken by itself."""
     (layer,) = network.layers
-    assert isinstance(layer, Attention)
-    A, read = network.embed.terms, network.read.terms
-    features, outputs = np.concatenate([term.A for term in A]), np.concatenate([term.A for term in read], axis=1)
+    if not isinstance(layer, Attention):
+        raise TypeError("networks stand side by side in a layer of heads")
+    features = np.concatenate([term.A for term in network.embed.terms])
+    outputs = np.concatenate([term.A for term in network.read.terms], axis=1)
     column, row, first = 0, 0, 0
     for k, part in enumerate(parts):
         block, rows = slice(column, column + part["width"]), slice(row, row + part["registers"])

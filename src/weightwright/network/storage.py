@@ -33,8 +33,8 @@ NETWORK_TYPES: Mapping[str, type] = {
 }  # fmt: skip
 #: Numbers that the contents of one file may come to when nothing is shared: 2 GiB of float64, however small the file.
 LARGEST = 2**28
-#: Numbers that an item counts as: what its object takes, in units of 8 bytes.
-ITEM = 64
+#: Numbers that an item counts as, for the time that its object takes: at most a million are built.
+ITEM = 2**8
 #: Pools by name. A position is that of a number in its array, row by row.
 POOLS = {"floats": np.float64, "positions": np.int32, "truths": np.bool_}
 DECODING_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError)
@@ -109,15 +109,14 @@ def in_json(value: Any) -> str:
 
 
 class ArrayReader:
-    """The arrays of `ArrayWriter`, made where they are asked for. FileFormatError for rows that do not fit the pools,
-    and once more than LARGEST numbers were asked for."""
+    """The arrays of `ArrayWriter`, made when asked for. FileFormatError for rows that do not fit the pools."""
 
     def __init__(self, rows: Any, pools: Pools) -> None:
         self._left = LARGEST
         self._pools = {name: pools.get(name, np.zeros(0, kind)) for name, kind in POOLS.items()}
         for name, pool in pools.items():
             if name not in POOLS or pool.dtype != POOLS[name] or pool.ndim != 1:
-                raise FileFormatError(f"{name!r} is no pool of {' , '.join(POOLS)}")
+                raise FileFormatError(f"{name!r} is no pool of {', '.join(POOLS)}")
         self._found: dict[int, Array] = {}
         self._rows: list[tuple[str, int, tuple[int, ...], Mapping[str, int]]] = []
         taken = dict.fromkeys(POOLS, 0)
@@ -131,14 +130,17 @@ class ArrayReader:
                 raise FileFormatError(f"the arrays take {taken[name]} of {len(pool)} {name}")
 
     def spend(self, numbers: int) -> None:
+        """FileFormatError once more than LARGEST numbers were asked for."""
         self._left -= numbers
         if self._left < 0:
             raise FileFormatError(f"the contents would have more than {LARGEST} numbers")
 
-    def get(self, number: Any) -> Array:
+    def size(self, number: Any) -> int:
         if type(number) is not int or not 0 <= number < len(self._rows):
             raise FileFormatError(f"there is no array {number!r}")
-        self.spend(math.prod(self._rows[number][2]))
+        return math.prod(self._rows[number][2])
+
+    def get(self, number: int) -> Array:
         if number not in self._found:
             self._found[number] = self._made(number)
         return self._found[number]
@@ -175,38 +177,51 @@ def _checked_row(row: Any) -> tuple[str, int, tuple[int, ...]]:
 def decode(structure: Any, arrays: ArrayReader, types: Mapping[str, type], expected: type) -> Any:
     """What `encode` was given; FileFormatError if it is not one of the expected type."""
 
-    def value(item: Any, before: int) -> Any:
-        """Of a field; items stand before those that hold them."""
+    def value(item: Any) -> Any:
         if isinstance(item, list):
-            arrays.spend(len(item))
-            return tuple([value(inner, before) for inner in item])
+            return tuple([value(inner) for inner in item])
         if not isinstance(item, dict):
             return item
         ((key, inner),) = item.items()
-        if key == "array":
-            return arrays.get(inner)
-        if key == "float":
-            return _not_finite(inner)
-        if key == "item" and type(inner) is int and 0 <= inner < before:
-            return built(inner)
-        raise ValueError(f"{key!r} refers to nothing")
+        return arrays.get(inner) if key == "array" else built(inner) if key == "item" else _not_finite(inner)
 
     def built(number: int) -> Any:
         kind, *row = items[number]
-        arrays.spend(ITEM)
-        if type(kind) is not int or kind < 0:
-            raise ValueError(f"item {number} has no type")
         name, *names = known[kind]
-        return types[name](**{part: value(inner, number) for part, inner in zip(names, row, strict=True)})
+        return types[name](**{part: value(inner) for part, inner in zip(names, row, strict=True)})
 
     try:
         items, known = structure["items"], structure["types"]
+        arrays.spend(_sizes(items, arrays)[-1])
         result = built(len(items) - 1)
     except DECODING_ERRORS as error:
         raise FileFormatError(f"the stored structure is not a {expected.__name__}: {error}") from error
     if not isinstance(result, expected):
         raise FileFormatError(f"the stored structure is a {type(result).__name__}, not a {expected.__name__}")
     return result
+
+
+def _sizes(items: Any, arrays: ArrayReader) -> list[int]:
+    """The numbers that every item comes to when nothing is shared. References are looked at on the way."""
+    sizes: list[int] = []
+
+    def size(item: Any) -> int:
+        if isinstance(item, list):
+            return len(item) + sum(map(size, item))
+        if not isinstance(item, dict):
+            return 0
+        ((key, inner),) = item.items()
+        if key == "item" and type(inner) is int and 0 <= inner < len(sizes):  # it stands before those that hold it
+            return sizes[inner]
+        if key not in ("array", "float"):
+            raise ValueError(f"{key!r} refers to nothing")
+        return arrays.size(inner) if key == "array" else 0
+
+    for kind, *row in items:
+        if type(kind) is not int or kind < 0:
+            raise ValueError(f"{kind!r} is no type")
+        sizes.append(min(LARGEST + 1, ITEM + size(row)))
+    return sizes
 
 
 def _not_finite(text: Any) -> float:
