@@ -232,9 +232,11 @@ def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple
 
 
 def _distinct(names: Names, where: str) -> None:
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise LawError(f"{where}: two coordinates are called {name!r}")
+        seen.add(name)
 
 
 def _positive(value: float, where: str, dtype: str) -> None:

@@ -77,7 +77,7 @@ def _parts(array: Array) -> Pools:
 
 def encode(value: Any, arrays: ArrayWriter) -> Any:
     """The structure of a dataclass, its arrays being put where all go."""
-    types: dict[str, list[str]] = {}
+    types: dict[type, tuple[int, list[str]]] = {}
     items: list[list[Any]] = []
     numbers: dict[str, int] = {}  # of items by their texts
 
@@ -85,22 +85,22 @@ def encode(value: Any, arrays: ArrayWriter) -> Any:
         if isinstance(value, np.ndarray):
             return {"array": arrays.put(value)}
         if is_dataclass(value):
-            names, kind = [field.name for field in fields(value)], type(value).__name__
-            row = [plain(getattr(value, name)) for name in names]
-            types.setdefault(kind, [kind, *names])
-            row.insert(0, list(types).index(kind))
+            if type(value) not in types:
+                types[type(value)] = len(types), [field.name for field in fields(value)]
+            kind, names = types[type(value)]
+            row = [kind, *(plain(getattr(value, name)) for name in names)]
             number = numbers.setdefault(in_json(row), len(items))
             if number == len(items):
                 items.append(row)
             return {"item": number}
         if isinstance(value, tuple):
-            return [plain(item) for item in value]
+            return [item if type(item) in (int, str) else plain(item) for item in value]
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": str(float(value))}
         return value
 
     plain(value)
-    return {"types": list(types.values()), "items": items}
+    return {"types": [[kind.__name__, *names] for kind, (_, names) in types.items()], "items": items}
 
 
 def in_json(value: Any) -> str:
@@ -179,7 +179,7 @@ def decode(structure: Any, arrays: ArrayReader, types: Mapping[str, type], expec
 
     def value(item: Any) -> Any:
         if isinstance(item, list):
-            return tuple([value(inner) for inner in item])
+            return tuple([inner if type(inner) in (int, str) else value(inner) for inner in item])
         if not isinstance(item, dict):
             return item
         ((key, inner),) = item.items()
