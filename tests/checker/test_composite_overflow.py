@@ -18,7 +18,7 @@ from weightwright.claims.target import Composite, GateClaim, RidgeFunctions
 from weightwright.constructions import truncated_linear
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.network import Attention, Head, Linear, Mixed, Network, Sees, Term, selection
 from weightwright.numbers import Floats
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
@@ -68,7 +68,7 @@ def test_a_token_of_a_gate_that_holds_another_number(tmp_path: Path) -> None:
     names = ("s", "one", "padding", "out")
     C, A = np.zeros((2, 4)), np.zeros((1, 4))
     C[:, 1], A[0, 0] = 1.0, 2.0**1023
-    embed = Linear(names, (Term(A, np.array([[1.0, 0.0], [-1.0, 0.0]])),), C)
+    embed = Linear(names, (Term(A, Mixed(np.array([[1.0, 0.0], [-1.0, 0.0]]))),), C)
     registers = np.eye(4)[[2]]
     W_Q, W_K = np.zeros((4, 2)), np.zeros((4, 2))
     W_Q[0, 0] = W_Q[1, 1] = W_K[1, 0] = 1.0

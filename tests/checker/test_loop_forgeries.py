@@ -18,7 +18,7 @@ from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import MASKED, UNREAD
-from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
+from weightwright.network import Attention, Gather, Head, Linear, Loop, Mixed, Network, Sees, Term
 from weightwright.numbers import Floats
 from weightwright.prover.composite import evaluate
 from weightwright.runtime import AttentionNetwork
@@ -163,7 +163,7 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
         "the examples change",
     ),
     "examples on other tokens": (
-        lambda: with_gather("terms", 0, "R", change=lambda _: np.array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])),
+        lambda: with_gather("terms", 0, "tokens", change=lambda _: Gather((0, 0, 2))),
         "the examples change",
     ),
     "examples scaled by position": (
@@ -192,11 +192,11 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
         "no coordinate of the stream",
     ),
     "a state that only some tokens get": (
-        lambda: with_gather("terms", 1, "R", change=lambda R: with_entry(R, (2, 0), 0.0)),
+        lambda: with_gather("terms", 1, "tokens", change=lambda _: Gather((0, 0, -1))),
         "not copied to all tokens",
     ),
     "a state that is a sum of tokens": (
-        lambda: with_gather("terms", 1, "R", change=lambda R: with_entry(R, (0, 1), 1.0)),
+        lambda: with_gather("terms", 1, "tokens", change=lambda map: Mixed(with_entry(map.matrix(3), (0, 1), 1.0))),
         "not copied to all tokens",
     ),
     "a state scaled by position": (
@@ -248,9 +248,7 @@ def test_a_loop_that_is_not_the_rule_is_refused(name: str, tmp_path: Path) -> No
 
 def test_a_state_of_another_token_is_refused(tmp_path: Path) -> None:
     """Nothing is claimed about it, though here it is as good."""
-    second = np.zeros((3, 3))
-    second[:, 1] = 1.0
-    network = with_gather("terms", 1, "R", change=lambda _: second)
+    network = with_gather("terms", 1, "tokens", change=lambda _: Gather((1, 1, 1)))
     refused(network, said(), tmp_path, "not copied to all tokens")
 
 
@@ -319,7 +317,6 @@ def test_no_entry_of_the_joining_maps_may_change(tmp_path: Path) -> None:
     for path in (
         ("layers", 0, "layers", last - 2, "terms", 0, "A"),
         ("layers", 0, "layers", last - 2, "terms", 1, "A"),
-        ("layers", 0, "layers", last - 2, "terms", 1, "R"),
         ("layers", 0, "layers", last - 2, "C"),
         ("layers", 0, "layers", last - 1, "terms", 0, "A"),
         ("layers", 0, "layers", last - 1, "C"),

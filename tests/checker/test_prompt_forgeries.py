@@ -32,7 +32,7 @@ from weightwright.claims.leaf import OneLayerClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
 from weightwright.claims.target import MASKED
 from weightwright.errors import LawError, ToleranceError
-from weightwright.network import Attention, Linear, Loop, Network, Sees, Term
+from weightwright.network import Attention, Block, Gather, Linear, Loop, Network, Sees, Term
 
 FORGED = ["descent", "threshold", "clock", "gradients"]
 NAN, INF = math.nan, math.inf
@@ -301,7 +301,7 @@ BUILT: dict[str, tuple[Callable[[Network], Network], str]] = {
     "a scale of positions": (
         lambda n: in_layers(n, Linear, lambda layer: first_term(layer, S=np.ones((3, 1)))), "layer 0 of a pass",
     ),
-    "a map of tokens": (lambda n: replace(n, embed=first_term(n.embed, R=np.eye(3))), "embed is not"),
+    "a map of tokens": (lambda n: replace(n, embed=first_term(n.embed, tokens=Gather((0, 1, 2)))), "embed is not"),
     "a layer more": (
         lambda n: replace(n, layers=(*n.layers, Linear(n.embed.coordinates, (Term(np.eye(len(n.embed.coordinates))),),
                                                        np.zeros((1, len(n.embed.coordinates)))))),
@@ -358,9 +358,9 @@ def test_keys_and_values_of_two_variables_are_looked_at(term: int, tmp_path: Pat
     assert net.certificate is not None
 
     def change(layer: Linear) -> Linear:
-        new = np.array(layer.terms[term].R)
+        new = np.array(layer.terms[term].tokens.R)
         new[3] += 0.25
-        moved = replace(layer.terms[term], R=new)
+        moved = replace(layer.terms[term], tokens=Block(new))
         return replace(layer, terms=(*layer.terms[:term], moved, *layer.terms[term + 1 :]))
 
     refused(in_layers(net.network, Linear, change), net.certificate, tmp_path, "approximation: .* is claimed")

@@ -12,17 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.numpy import save_file
+from support.stored import KEY, contents, plain, put
 
 import weightwright as ww
 from weightwright.claims.files import FORMAT, read, write
-from weightwright.network.storage import encode
-
-
-def raw(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    with safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
 
 
 def test_a_loaded_network_is_the_saved_one(sine: ww.AttentionNetwork, saved: Path) -> None:
@@ -30,10 +24,9 @@ def test_a_loaded_network_is_the_saved_one(sine: ww.AttentionNetwork, saved: Pat
     x = torch.linspace(-1, 1, 101, dtype=torch.float64)[:, None]
     assert torch.equal(loaded(x), sine(x))
     assert loaded.certificate.status == "PROVEN"
-    structure, arrays = encode(sine.network)
-    again, arrays_again = encode(loaded.network)
-    assert structure == again
-    assert all(np.array_equal(arrays[name], arrays_again[name]) for name in arrays)
+    (structure, rows, pools), again = plain(sine.network), plain(loaded.network)
+    assert (structure, rows) == again[:2]
+    assert all(pools[name].tobytes() == again[2][name].tobytes() for name in pools)
     for name in ("formula", "domain", "dtype", "kernel", "bound", "terms", "network", "assumptions"):
         assert getattr(loaded.certificate, name) == getattr(sine.certificate, name)
 
@@ -81,9 +74,9 @@ def test_every_altered_byte_is_noticed(saved: Path) -> None:
 
 
 def test_an_altered_weight_is_noticed_by_load_and_check(saved: Path) -> None:
-    tensors, metadata = raw(saved)
-    tensors["network.registers"] = tensors["network.registers"] + 1e-3
-    save_file(tensors, saved, metadata=metadata)
+    payload, pools = contents(saved)
+    pools["floats"] = pools["floats"] + 1e-3
+    put(saved, payload, pools)
     with pytest.raises(ww.FileFormatError, match="digest"):
         ww.load(saved, verify=False)
     with pytest.raises(ww.CertificateError, match="digest"):
@@ -106,13 +99,22 @@ def test_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_a_newer_format_is_refused(saved: Path) -> None:
-    tensors, metadata = raw(saved)
-    payload = json.loads(metadata["weightwright"])
-    payload["format"] = FORMAT + 1
-    save_file(tensors, saved, metadata={"weightwright": json.dumps(payload)})
-    with pytest.raises(ww.FileFormatError, match=f"format {FORMAT + 1}.*upgrade"):
-        ww.load(saved)
+def test_other_formats_are_refused(saved: Path) -> None:
+    payload, pools = contents(saved)
+    for version, remedy in ((FORMAT + 1, "upgrade"), (6, "write it again"), ("8", "upgrade"), (None, "upgrade")):
+        put(saved, payload | {"format": version}, pools)
+        with pytest.raises(ww.FileFormatError, match=f"format {version!r}.*{remedy}"):
+            ww.load(saved)
+
+
+def test_another_text_of_the_same_contents_is_noticed(saved: Path) -> None:
+    """1e-09 and 1E-09 are one number: the digest is that of numbers, so the text itself is compared too."""
+    payload, pools = contents(saved)
+    for text in (json.dumps(payload), json.dumps(payload, sort_keys=True, separators=(",", ":")).replace("e-", "E-")):
+        assert json.loads(text) == payload
+        save_file(pools, saved, metadata={KEY: text})
+        with pytest.raises(ww.FileFormatError, match="digest"):
+            ww.load(saved)
 
 
 def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def altered(saved: Path) -> Path:
     with safe_open(saved, framework="numpy") as file:
         metadata = file.metadata()
     arrays = load_file(saved)
-    arrays["network.registers"] = arrays["network.registers"] * 1.001
+    arrays["floats"] = arrays["floats"] * 1.001
     save_file(arrays, saved, metadata)
     return saved
 

@@ -15,6 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from support.stored import plain as plain_data
 from support.zoo import NAMES, NONE, ZOO, compiled, random_head
 
 import weightwright as ww
@@ -23,8 +24,8 @@ from weightwright.export import compare, lens
 from weightwright.export import onnx as onnx_file
 from weightwright.export import torch_source as torch_file
 from weightwright.heads.mix import mix
-from weightwright.network import Attention, Linear, Loop, Network, Sees, Term, selection, token_wise
-from weightwright.network.storage import NETWORK_TYPES, decode, encode
+from weightwright.network import Attention, Linear, Loop, Network, Sees, Term, Total, selection, token_wise
+from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 
@@ -36,9 +37,10 @@ LEAKING = ("compiled", "sees some registers")
 
 
 def in_dtype(network: Network, dtype: str) -> Network:
-    structure, arrays = encode(network)
-    arrays = {name: a if a.dtype == np.bool_ else rounded(a, dtype) for name, a in arrays.items()}
-    return decode(structure | {"dtype": dtype}, arrays, NETWORK_TYPES, Network)
+    structure, rows, pools = plain_data(network)
+    structure["items"][-1][-1] = dtype
+    pools["floats"] = rounded(pools["floats"], dtype)
+    return decode(structure, ArrayReader(rows, pools), NETWORK_TYPES, Network)
 
 
 def looping() -> Network:
@@ -59,7 +61,7 @@ def odd_ends(*more: Attention) -> Network:
 
 def summing() -> Network:
     """Three tokens in, their sum out."""
-    read = Linear(("s",), (Term(np.ones((1, 1)), np.ones((1, 3))),), np.zeros((1, 1)))
+    read = Linear(("s",), (Term(np.ones((1, 1)), Total(1)),), np.zeros((1, 1)))
     return Network(("a",), token_wise(("a",), ("u",), {("a", "u"): 2.0}), np.zeros((0, 1)), (), read, tokens=3)
 
 

@@ -15,6 +15,7 @@ from support.zoo import NAMES, ZOO, attending, compiled, literal
 import weightwright as ww
 from weightwright.network import (
     Attention,
+    Block,
     FeedForward,
     Head,
     Linear,
@@ -23,6 +24,7 @@ from weightwright.network import (
     Sees,
     Softmax,
     Term,
+    Total,
     cost,
     selection,
 )
@@ -84,12 +86,12 @@ BROKEN: dict[str, tuple[Callable[[Network], Network], str]] = {
         "asks 'first', but only of a block",
     ),
     "a map on blocks without a fixed number of tokens": (
-        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), np.ones((2, 1)), blocks=True),), np.zeros((1, 3)))),
+        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), Block(np.ones((2, 1)))),), np.zeros((1, 3)))),
         "None tokens do not fall into blocks of 1",
     ),
-    "blocks without a map": (
-        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), blocks=True),), np.zeros((1, 3)))),
-        "blocks need an R",
+    "a matrix where a map is due": (
+        lambda n: with_layers(n, Linear(NAMES, (Term(np.eye(3), np.eye(3)),), np.zeros((1, 3)))),
+        "a ndarray is no map on the tokens",
     ),
     "a mask of the wrong shape": (
         lambda n: with_head(n, mask=np.ones((2, 2), dtype=bool), sees=Sees(data="all")),
@@ -136,11 +138,10 @@ def test_a_broken_law_is_named(name: str) -> None:
 
 
 def test_terms_of_a_linear_map_must_agree_on_the_tokens() -> None:
-    R = np.ones((2, 3))
     with pytest.raises(ww.LawError, match="do not add"):
         Network(
             ("x",),
-            Linear(("x",), (Term(np.eye(1), R), Term(np.eye(1))), np.zeros((1, 1))),
+            Linear(("x",), (Term(np.eye(1), Total(2)), Term(np.eye(1))), np.zeros((1, 1))),
             np.zeros((0, 1)),
             (),
             selection(("x",), ("x",)),
@@ -154,9 +155,9 @@ def test_blocks_must_divide_the_tokens_and_the_terms_agree() -> None:
         return Network(("x",), map, np.zeros((0, 1)), (), selection(("x",), ("x",)), tokens=3)
 
     with pytest.raises(ww.LawError, match="3 tokens do not fall into blocks of 2"):
-        built(Term(np.eye(1), np.ones((1, 2)), blocks=True))
+        built(Term(np.eye(1), Block(np.ones((1, 2)))))
     with pytest.raises(ww.LawError, match="its 9 tokens do not add to the other terms' 6"):
-        built(Term(np.eye(1), np.ones((2, 1)), blocks=True), Term(np.eye(1), np.ones((3, 1)), blocks=True))
+        built(Term(np.eye(1), Block(np.ones((2, 1)))), Term(np.eye(1), Block(np.ones((3, 1)))))
 
 
 def test_one_query_a_block_costs_as_many_scores_as_there_are_tokens() -> None:

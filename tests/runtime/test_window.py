@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.claims.files import network_digest
 from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
-from weightwright.network.storage import NETWORK_TYPES, decode, encode
+from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 from weightwright.runtime.window_kernel import CHUNK, attend, decay
@@ -248,11 +249,11 @@ def test_two_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
 
 
 def test_the_window_is_part_of_the_network() -> None:
-    structure, arrays = encode(windowed())
-    again = decode(structure, arrays, NETWORK_TYPES, Network)
+    again = stored_and_read(windowed(), NETWORK_TYPES)
     assert next(again.heads).window == next(windowed().heads).window
-    structure["layers"][0]["heads"][0]["window"] = None
-    assert network_digest(decode(structure, arrays, NETWORK_TYPES, Network)) != network_digest(windowed())
+    (layer,) = again.layers
+    without = replace(layer, heads=(replace(layer.heads[0], window=None), *layer.heads[1:]))
+    assert network_digest(replace(again, layers=(without,))) != network_digest(windowed())
 
 
 # --- laws ---

@@ -261,7 +261,7 @@ def _by_tables(layers: list[Any], held: Held, i: int) -> arb:
     saved, ctx.prec = ctx.prec, BITS
     total = arb(0)
     for spread, attend, gather in zip(layers[::3], layers[1::3], layers[2::3], strict=True):
-        kappa, lam, c, v = (term.R[:, 0].tolist() for term in spread.terms[1:])
+        kappa, lam, c, v = (term.tokens.R[:, 0].tolist() for term in spread.terms[1:])
         head, names = attend.heads[0], list(gather.coordinates)
         product = sum((arb(a) * b for a, b in zip(held["w"][i], held["x"][i], strict=True)), arb(0))
         weights = [

@@ -9,15 +9,19 @@ import numpy as np
 from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import (
     Attention,
+    Block,
     FeedForward,
     Head,
     Linear,
     Loop,
+    Mixed,
     Network,
     Sees,
     Softmax,
     Term,
+    Total,
     selection,
+    token_map,
     token_wise,
 )
 
@@ -70,13 +74,13 @@ def literal() -> Network:
     embed = Linear(
         NAMES,
         (
-            Term(rng.normal(size=(2, 3)), replicate, rng.normal(size=(3, 2))),
-            Term(rng.normal(size=(2, 3)), np.ones((5, 3)), rng.normal(size=(3, 1))),
+            Term(rng.normal(size=(2, 3)), token_map(replicate), rng.normal(size=(3, 2))),
+            Term(rng.normal(size=(2, 3)), Total(5), rng.normal(size=(3, 1))),
         ),
         rng.normal(size=(5, 3)),
     )
     attention = Attention(("u", "v"), (random_head(rng, Sees(), out=2),), residual=False)
-    read = Linear(("v",), (Term(np.array([[0.0], [1.0]]), replicate.T),), np.zeros((1, 1)))
+    read = Linear(("v",), (Term(np.array([[0.0], [1.0]]), token_map(replicate.T)),), np.zeros((1, 1)))
     return Network(("a", "b"), embed, NONE, (attention,), read, tokens=3)
 
 
@@ -110,12 +114,10 @@ def in_blocks() -> Network:
     """Every token becomes three, of which the first asks its block; then one of every three is kept, and all add up."""
     rng = np.random.default_rng(7)
     none = np.zeros((1, 3))
-    spread = Linear(
-        NAMES, tuple(Term(rng.normal(size=(3, 3)), rng.normal(size=(3, 1)), blocks=True) for _ in "ab"), none
-    )
+    spread = Linear(NAMES, tuple(Term(rng.normal(size=(3, 3)), Block(rng.normal(size=(3, 1)))) for _ in "ab"), none)
     asked = Attention(NAMES, (random_head(rng, Sees(data="block", block=3, asks="first")),))
-    gather = Linear(NAMES, (Term(np.eye(3), rng.normal(size=(1, 3)), blocks=True),), none)
-    together = Linear(NAMES, (Term(np.eye(3)), Term(np.eye(3), np.full((4, 4), 0.1))), none)
+    gather = Linear(NAMES, (Term(np.eye(3), Block(rng.normal(size=(1, 3)))),), none)
+    together = Linear(NAMES, (Term(np.eye(3)), Term(np.eye(3), Mixed(np.full((4, 4), 0.1)))), none)
     embed = Linear(NAMES, (Term(rng.normal(size=(2, 3))),), none)
     loop = Loop((spread, asked, gather, together), 2)
     return Network(("a", "b"), embed, NONE, (loop,), selection(NAMES, ("y",)), tokens=4)

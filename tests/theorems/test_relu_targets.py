@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from support.ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outputs, points
+from support.stored import stored_and_read
 from torch import nn
 
 from weightwright.box import Box
@@ -24,7 +25,6 @@ from weightwright.errors import (
     ToleranceError,
     UnsupportedOperation,
 )
-from weightwright.network.storage import decode, encode
 from weightwright.theorems.relu.relu_target import from_module, piecewise_linear, plane_waves
 
 
@@ -183,8 +183,8 @@ def test_a_soft_maximum_of_four_numbers() -> None:
 
 def test_a_claim_survives_storage() -> None:
     for ridge, claim, lo, hi in (built("product"), (*piecewise_linear(["abs(x0)"], 1), -np.ones(1), np.ones(1))):
-        kinds = {"Ridge": RidgeFunctions, "TargetClaim": FormulasClaim}
-        back = [decode(*encode(one), kinds, type(one)) for one in (ridge, claim)]
+        kinds = {kind.__name__: kind for kind in (RidgeFunctions, FormulasClaim)}
+        back = [stored_and_read(one, kinds) for one in (ridge, claim)]
         agree_formulas(*back, lo, hi)
 
 

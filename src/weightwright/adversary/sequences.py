@@ -30,6 +30,7 @@ from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import WeightwrightError
 from weightwright.expressions import parse
 from weightwright.network import Attention, Network, Term
+from weightwright.network.token_maps import pick
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -222,6 +223,5 @@ def first_token_of_one_pass(net: AttentionNetwork, claim: LoopClaim) -> Attentio
     """The network of one pass, (..., n, features + states) -> (..., 1, states)."""
     assert net.certificate is not None
     one = one_pass(net.network, claim)
-    first = np.eye(1, one.tokens)
-    read = dataclasses.replace(one.read, terms=(Term(one.read.terms[0].A, first),))
+    read = dataclasses.replace(one.read, terms=(Term(one.read.terms[0].A, pick(0)),))
     return AttentionNetwork(dataclasses.replace(one, read=read), about_one_pass(net.certificate, claim))

@@ -18,6 +18,7 @@ from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.claims.certificate import Certificate, SideBySideClaim, SideNetwork
 from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
+from weightwright.network.token_maps import pick, place
 from weightwright.numbers import Floats
 
 
@@ -89,8 +90,7 @@ def _flattened(embed: Linear, n: int, d: int) -> Floats:
     """(n d, D): the features of all tokens to the coordinates of one token, each a copy of one number at most."""
     must(len(embed.terms) == n and embed.C.shape[0] == 1, "embed must place every token's features on one token")
     for i, term in enumerate(embed.terms):
-        placed = term.S is None and term.R is not None and np.array_equal(term.R, np.eye(n)[i : i + 1])
-        must(placed, "embed must place every token's features on one token")
+        must(term.S is None and term.tokens == pick(i), "embed must place every token's features on one token")
     A = np.concatenate([term.A for term in embed.terms])
     must(bool((np.count_nonzero(A, axis=0) <= 1).all()), "a coordinate must take one number at most")
     return A
@@ -99,13 +99,12 @@ def _flattened(embed: Linear, n: int, d: int) -> Floats:
 def _outputs(read: Linear, n: int, d: int, parts: int) -> Floats:
     """(D, parts): one output; or n d of them, which go back to n tokens of d features."""
     must(not read.C.any() and all(term.S is None for term in read.terms), "read must copy outputs")
-    if parts == 1 and len(read.terms) == 1 and read.terms[0].R is None:
+    if parts == 1 and len(read.terms) == 1 and read.terms[0].tokens is None:
         must(read.terms[0].A.shape[1] == 1, "one output was expected")
         return read.terms[0].A
     must(parts == n * d and len(read.terms) == n and read.C.shape == (1, d), f"{n} tokens of {d} outputs were expected")
     for i, term in enumerate(read.terms):
-        placed = term.R is not None and np.array_equal(term.R, np.eye(n)[:, i : i + 1])
-        must(placed, "read must place every output")
+        must(term.tokens == place(i, n), "read must place every output")
     return np.concatenate([term.A for term in read.terms], axis=1)
 
 

@@ -19,7 +19,19 @@ from torch import Tensor
 from weightwright.errors import UnsupportedOperation, WeightwrightError
 from weightwright.export.about import PRODUCER, about, line, sees, whole
 from weightwright.export.compare import difference
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax
+from weightwright.network import (
+    Attention,
+    Block,
+    FeedForward,
+    Gather,
+    Head,
+    Layer,
+    Linear,
+    Network,
+    Softmax,
+    TokenMap,
+    Total,
+)
 from weightwright.runtime import AttentionNetwork
 
 try:
@@ -143,13 +155,8 @@ class _Graph:
             if term.S is not None:
                 Y = self.node("Mul", [self.weight(term.S, f"{spot}/S"), Y], f"{spot}/S*X")
             Y = self.node("MatMul", [Y, self.weight(term.A, f"{spot}/A")], f"{spot}/XA")
-            if term.R is not None and term.blocks:
-                parts = self.integers(0, -1, term.R.shape[1], term.A.shape[1])
-                Y = self.node("Reshape", [Y, parts], f"{spot}/XA in blocks")
-                Y = self.node("MatMul", [self.weight(term.R, f"{spot}/R"), Y], f"{spot}/R of blocks")
-                Y = self.node("Reshape", [Y, self.integers(0, -1, term.A.shape[1])], f"{spot}/RXA")
-            elif term.R is not None:
-                Y = self.node("MatMul", [self.weight(term.R, f"{spot}/R"), Y], f"{spot}/RXA")
+            if term.tokens is not None:
+                Y = self.moved(term.tokens, Y, term.A.shape[1], spot)
             total = self.node("Add", [total, Y], f"{at}/sum_{index}")
         if linear.terms:
             self.tokens = None if self.tokens is None else linear.terms[0].tokens_after(self.tokens)
@@ -157,6 +164,27 @@ class _Graph:
         batch = self.node("Shape", [X], f"{at}/batch_and_tokens", start=0, end=2)
         shape = self.node("Concat", [batch, self.integers(len(linear.coordinates))], f"{at}/shape", axis=0)
         return self.node("Expand", [total, shape], f"{at}/constant")
+
+    def moved(self, map: TokenMap, Y: str, width: int, spot: str) -> str:
+        """Y with a map on its token axis. What is gathered or summed is not written out as a matrix."""
+        if isinstance(map, Block):
+            Y = self.node("Reshape", [Y, self.integers(0, -1, map.R.shape[1], width)], f"{spot}/XA in blocks")
+            Y = self.node("MatMul", [self.weight(map.R, f"{spot}/R"), Y], f"{spot}/R of blocks")
+            return self.node("Reshape", [Y, self.integers(0, -1, width)], f"{spot}/RXA")
+        if isinstance(map, Gather) and -1 not in map.sources:
+            return self.node(
+                "Gather",
+                [Y, self.weight(np.array(map.sources, dtype=np.int64), f"{spot}/tokens")],
+                f"{spot}/RXA",
+                axis=1,
+            )
+        if isinstance(map, Total):
+            Y = self.node("ReduceSum", [Y, self.integers(1)], f"{spot}/sum of XA", keepdims=1)
+            return self.node(
+                "Gather", [Y, self.weight(np.zeros(map.after, dtype=np.int64), f"{spot}/tokens")], f"{spot}/RXA", axis=1
+            )
+        assert self.tokens is not None
+        return self.node("MatMul", [self.weight(map.matrix(self.tokens), f"{spot}/R"), Y], f"{spot}/RXA")
 
     def attention(self, layer: Attention, X: str, at: str) -> str:
         heads = [self.head(head, X, f"{at}/head_{index}:{line(head.role)}") for index, head in enumerate(layer.heads)]

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from weightwright.claims.files import write
 from weightwright.export.about import about, line, listed, sees, whole
 from weightwright.export.compare import difference
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Softmax
+from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Mixed, Softmax, TokenMap, Total
 from weightwright.network.layers import Names
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
@@ -110,13 +110,10 @@ class _SourceWriter:
         if not linear.terms:
             yield f"X = {C}.expand(*{X}.shape[:-1], -1)  # {shape}"
         for index, term in enumerate(linear.terms):
-            A, R, S = (_weight(f"{at}.terms.{index}", name) for name in "ARS")
+            A, R, S = (_weight(f"{at}.terms.{index}", name) for name in ("A", "tokens.R", "S"))
             product = f"{X} @ {A}" if term.S is None else f"({S} * {X}) @ {A}"
-            if term.R is not None and term.blocks:
-                k = term.R.shape[1]
-                product = f"({R} @ ({product}).unflatten(-2, (-1, {k}))).flatten(-3, -2)"  # R on every block
-            elif term.R is not None:
-                product = f"{R} @ ({product})"
+            if term.tokens is not None:
+                product = _moved(term.tokens, product, R)
             yield f"{total} = {'Y' if index else C} + {product}  # {shape}"
         if total == "Y":
             yield "X = Y"
@@ -198,6 +195,7 @@ class _SourceWriter:
 
 _PREAMBLE = """
 import json
+import math
 from pathlib import Path
 
 import torch
@@ -207,22 +205,66 @@ DTYPE = torch.{dtype}
 DIGEST = "{digest}"
 
 
+def arrays(rows, pools):  # side by side in their pools; of a sparse one only what is not 0, and where it stands
+    start = dict.fromkeys(pools, 0)
+
+    def take(name, count):
+        start[name] += count
+        return pools[name][start[name] - count : start[name]]
+
+    for kind, stored, *shape in rows:
+        if kind == "bools":
+            yield take("truths", stored).reshape(shape)
+        elif kind == "dense":
+            yield take("floats", stored).to(DTYPE).reshape(shape)
+        else:
+            array = torch.zeros(math.prod(shape), dtype=DTYPE)
+            array[take("positions", stored).long()] = take("floats", stored).to(DTYPE)
+            yield array.reshape(shape)
+
+
+def named(item, path, types, items):  # the number of every array, and the path to it
+    if isinstance(item, list):
+        for index, inner in enumerate(item):
+            yield from named(inner, [*path, str(index)], types, items)
+    elif isinstance(item, dict) and "item" in item:
+        kind, *row = items[item["item"]]
+        for name, inner in zip(types[kind][1:], row):
+            yield from named(inner, [*path, name], types, items)
+    elif isinstance(item, dict) and "array" in item:
+        yield "_".join(path), item["array"]
+
+
 class Network(torch.nn.Module):
     def __init__(self, weights=Path(__file__).with_suffix(".safetensors")):
         super().__init__()
         with safe_open(weights, framework="pt") as file:
-            if json.loads(file.metadata()["weightwright"])["digest"] != DIGEST:
+            stored = json.loads(file.metadata()["weightwright"])
+            if stored["digest"] != DIGEST:
                 raise ValueError(f"{{weights}} holds other weights than those written with {{__file__}}")
-            for name in file.keys():
-                if name.startswith("network."):
-                    tensor = file.get_tensor(name)
-                    tensor = tensor if tensor.dtype == torch.bool else tensor.to(DTYPE)
-                    self.register_buffer(name.removeprefix("network.").replace(".", "_"), tensor)
+            found = list(arrays(stored["arrays"], {{name: file.get_tensor(name) for name in file.keys()}}))
+        types, items = stored["network"]["types"], stored["network"]["items"]
+        for name, number in named({{"item": len(items) - 1}}, [], types, items):
+            self.register_buffer(name, found[number])
 """
 
 
 def _weight(at: str, name: str) -> str:
-    return f"self.{at.replace('.', '_')}_{name}"
+    return "self." + f"{at}.{name}".replace(".", "_")
+
+
+def _moved(map: TokenMap, product: str, R: str) -> str:
+    """The product with a map on its token axis."""
+    if isinstance(map, Block):
+        return f"({R} @ ({product}).unflatten(-2, (-1, {map.R.shape[1]}))).flatten(-3, -2)"  # R on every block
+    if isinstance(map, Mixed):
+        return f"{R} @ ({product})"
+    if isinstance(map, Total):
+        summed = f"({product}).sum(-2, keepdim=True)"
+        return summed if map.after == 1 else f"{summed}[..., [0] * {map.after}, :]"
+    sources = f"[0] * {len(map.sources)}" if not any(map.sources) else repr(list(map.sources))
+    whole = f"torch.nn.functional.pad({product}, (0, 0, 0, 1))" if -1 in map.sources else f"({product})"
+    return f"{whole}[..., {sources}, :]"  # of a token more, which is 0, where -1 stands
 
 
 def _rows(W: Floats, names: Names) -> str:

@@ -18,20 +18,27 @@ from weightwright.network.layers import (
     token_wise,
 )
 from weightwright.network.network import Network
+from weightwright.network.token_maps import Block, Gather, Mixed, TokenMap, Total, token_map
 
 __all__ = [
     "Attention",
+    "Block",
     "Cost",
     "FeedForward",
+    "Gather",
     "Head",
     "Layer",
     "Linear",
     "Loop",
+    "Mixed",
     "Network",
     "Sees",
     "Softmax",
     "Term",
+    "TokenMap",
+    "Total",
     "cost",
     "selection",
+    "token_map",
     "token_wise",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
 
 from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Term
 from weightwright.network.network import Network
-from weightwright.network.storage import encode
-from weightwright.numbers import FORMATS
+from weightwright.network.token_maps import TokenMap
+from weightwright.numbers import FORMATS, Floats
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,57 @@ class Cost:
 
 
 def cost(network: Network, tokens: int = 1) -> Cost:
-    """The cost of the network on sequences of `tokens` data tokens (or of its own fixed number)."""
+    """The cost of the network on sequences of `tokens` data tokens (or of its own fixed number).
+
+    A map on the token axis counts as its matrix, whatever form it is stored in: what it is stands in the file, what it
+    would cost a Transformer that multiplies by it stands here.
+    """
     n = network.tokens or tokens
-    arrays = [array for array in encode(network)[1].values() if array.dtype != np.bool_]
-    parameters = sum(array.size for array in arrays)
+    parts = (network.embed, *network.layers, network.read)
     heads = list(network.heads)
-    work, _ = _work((network.embed, *network.layers, network.read), n)
+    arrays = list(_arrays(network))
+    maps = [map.counts(before) for map, before in _token_maps(parts, n)]
+    parameters = sum(array.size for array in arrays) + sum(map.parameters for map in maps)
+    largest = [float(np.abs(array).max()) for array in arrays if array.size]
     return Cost(
         layers=_depth(network.layers),
         heads=len(heads),
         anchors=sum(head.sees.registers[1] - head.sees.registers[0] for head in heads),
         parameters=parameters,
-        nonzeros=sum(int(np.count_nonzero(array)) for array in arrays),
-        largest_weight=max((float(np.abs(array).max()) for array in arrays if array.size), default=0.0),
+        nonzeros=sum(int(np.count_nonzero(array)) for array in arrays) + sum(map.nonzeros for map in maps),
+        largest_weight=max((*largest, *(map.largest for map in maps)), default=0.0),
         bytes=parameters * FORMATS[network.dtype].bytes,
-        multiply_adds=-(-work // n),
+        multiply_adds=-(-_work(parts, n)[0] // n),
     )
+
+
+def _arrays(value: Any) -> Iterator[Floats]:
+    """All that is stored but masks and maps on the token axis."""
+    if isinstance(value, np.ndarray):
+        if value.dtype != np.bool_:
+            yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif is_dataclass(value) and not isinstance(value, TokenMap):
+        for part in fields(value):
+            yield from _arrays(getattr(value, part.name))
+
+
+def _token_maps(layers: tuple[Layer, ...], n: int) -> Iterator[tuple[TokenMap, int]]:
+    """Every map on the token axis, and how many tokens it is given; loops opened once."""
+    for layer in layers:
+        if isinstance(layer, Linear):
+            yield from ((term.tokens, n) for term in layer.terms if term.tokens is not None)
+        elif isinstance(layer, Loop):
+            yield from _token_maps(layer.layers, n)
+        n = _tokens_after(layer, n)
+
+
+def _tokens_after(layer: Layer, n: int) -> int:
+    """A loop ends with the tokens that it starts with."""
+    terms = layer.terms if isinstance(layer, Linear) else ()
+    return max((term.tokens_after(n) for term in terms), default=n)
 
 
 def _depth(layers: tuple[Layer, ...]) -> int:
@@ -61,8 +98,8 @@ def _work(layers: tuple[Layer, ...], n: int) -> tuple[int, int]:
     total = 0
     for layer in layers:
         if isinstance(layer, Linear):
-            total += sum(n * term.A.size + _token_map(term, n) for term in layer.terms)
-            n = max((term.tokens_after(n) for term in layer.terms), default=n)
+            total += sum(n * term.A.size + _moving(term, n) for term in layer.terms)
+            n = _tokens_after(layer, n)
         elif isinstance(layer, Attention):
             total += sum(_head(head, n) for head in layer.heads)
         elif isinstance(layer, FeedForward):
@@ -84,7 +121,5 @@ def _head(head: Head, n: int) -> int:
     return own + asking * keys * (head.W_Q.shape[1] + head.W_V.shape[1])
 
 
-def _token_map(term: Term, n: int) -> int:
-    if term.R is None:
-        return 0
-    return term.R.size * term.A.shape[1] * (n // term.R.shape[1] if term.blocks else 1)
+def _moving(term: Term, n: int) -> int:
+    return 0 if term.tokens is None else term.tokens.counts(n).multiply_adds * term.A.shape[1]

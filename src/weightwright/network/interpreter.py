@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Network, Softmax, Term
+from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Network, Softmax, TokenMap
 from weightwright.numbers import Bools, Floats
 
 
@@ -58,18 +58,16 @@ def _linear(linear: Linear, X: Floats) -> Floats:
     total: Floats = linear.C if linear.terms else np.broadcast_to(linear.C, (*X.shape[:-2], n, linear.C.shape[1]))
     for term in linear.terms:
         Y = (X if term.S is None else term.S * X) @ term.A
-        total = total + _moved(term, Y)
+        total = total + (Y if term.tokens is None else _moved(term.tokens, Y))
     return total
 
 
-def _moved(term: Term, Y: Floats) -> Floats:
-    if term.R is None:
-        return Y
-    if not term.blocks:
-        return np.asarray(term.R @ Y)
-    (after, before), (n, d) = term.R.shape, Y.shape[-2:]
-    blocks = Y.reshape(*Y.shape[:-2], n // before, before, d)
-    return np.asarray((term.R @ blocks).reshape(*Y.shape[:-2], n // before * after, d))
+def _moved(map: TokenMap, Y: Floats) -> Floats:
+    n, d = Y.shape[-2:]
+    if not isinstance(map, Block):
+        return np.asarray(map.matrix(n) @ Y)
+    blocks = Y.reshape(*Y.shape[:-2], n // map.R.shape[1], map.R.shape[1], d)
+    return np.asarray((map.R @ blocks).reshape(*Y.shape[:-2], map.tokens_after(n), d))
 
 
 def _head(head: Head, X: Floats, registers: Floats) -> Floats:

@@ -12,10 +12,13 @@ import numpy as np
 
 from weightwright.errors import LawError
 from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Names, Softmax, Stack
+from weightwright.network.token_maps import Block, Gather, Mixed, TokenMap, Total
 from weightwright.numbers import FORMATS, Floats, rounded
 
 #: Anchors of a window stand on whole numbers below this.
 FARTHEST = 2**30
+#: Tokens that the sum of all tokens may become: no file of a few bytes makes a network fill the memory.
+MOST_TOKENS = 2**20
 
 
 def enforce(network: Stack) -> None:
@@ -71,12 +74,8 @@ class _LawWalk:
                 self.matrix(term.S, f"{spot}, S", (tokens, None), columns=names)
                 if term.S.shape[1] not in (1, len(names)):
                     raise LawError(f"{spot}, S: a scale has 1 or {len(names)} columns, not {term.S.shape[1]}")
-            if term.R is not None:
-                self.matrix(term.R, f"{spot}, R", (None, None if term.blocks else tokens))
-                if term.blocks and (tokens is None or not term.R.size or tokens % term.R.shape[1]):
-                    raise LawError(f"{spot}: {tokens} tokens do not fall into blocks of {term.R.shape[1]}")
-            elif term.blocks:
-                raise LawError(f"{spot}: blocks need an R that acts on them")
+            if term.tokens is not None:
+                self.token_map(term.tokens, spot, tokens)
             if tokens is not None:
                 after = term.tokens_after(tokens)
                 if index and after != out:
@@ -91,6 +90,25 @@ class _LawWalk:
                 raise LawError(f"{where}: it knows positions, so the network must say how many tokens it has")
             self.tokens = out
         return linear.coordinates
+
+    def token_map(self, map: TokenMap, where: str, tokens: int | None) -> None:
+        if isinstance(map, Gather):
+            wrong = [source for source in map.sources if type(source) is not int or source < -1]
+            beyond = [] if tokens is None else [source for source in map.sources if source >= tokens]
+            if wrong or beyond or not map.sources:
+                what = f"token {(wrong + beyond)[0]!r}" if wrong or beyond else "nothing"
+                raise LawError(f"{where}: it gathers {what} of {tokens} tokens")
+        elif isinstance(map, Total):
+            if type(map.after) is not int or not 1 <= map.after <= MOST_TOKENS:
+                raise LawError(f"{where}: the sum of all tokens becomes {map.after!r} tokens")
+        elif isinstance(map, Block):
+            self.matrix(map.R, f"{where}, R", (None, None))
+            if tokens is None or not map.R.size or tokens % map.R.shape[1]:
+                raise LawError(f"{where}: {tokens} tokens do not fall into blocks of {map.R.shape[1]}")
+        elif isinstance(map, Mixed):
+            self.matrix(map.R, f"{where}, R", (None, tokens))
+        else:
+            raise LawError(f"{where}: a {type(map).__name__} is no map on the tokens")
 
     def attention(self, layer: Attention, where: str, names: Names) -> Names:
         if layer.residual and layer.coordinates != names:
@@ -214,9 +232,11 @@ def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple
 
 
 def _distinct(names: Names, where: str) -> None:
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise LawError(f"{where}: two coordinates are called {name!r}")
+        seen.add(name)
 
 
 def _positive(value: float, where: str, dtype: str) -> None:

@@ -6,65 +6,29 @@ n tokens (rows), d coordinates (columns), h the size of a query, v the size of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from weightwright.network.frozen import Frozen as Frozen
+from weightwright.network.token_maps import TokenMap
 from weightwright.numbers import Bools, Floats
 
 Names = tuple[str, ...]
 
 
-class Frozen:
-    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. The repr names
-    arrays by their shapes."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__repr__" not in cls.__dict__:
-            setattr(cls, "__repr__", _shapes)  # noqa: B010  # a dataclass keeps a repr that is there
-
-    def __post_init__(self) -> None:
-        for part in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, part.name)
-            if isinstance(value, np.ndarray):
-                kind = np.bool_ if part.name == "mask" else np.float64
-                own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
-                own.flags.writeable = False
-                object.__setattr__(self, part.name, own)
-
-
-def _shapes(self: Frozen) -> str:
-    def short(value: Any) -> str:
-        if isinstance(value, np.ndarray):
-            if value.ndim == 0:
-                return repr(value.item())
-            return f"array of {' x '.join(map(str, value.shape))}"
-        return f"{len(value)} of them" if isinstance(value, tuple) and len(value) > 4 else repr(value)
-
-    told = (f"{part.name}={short(getattr(self, part.name))}" for part in fields(self))  # type: ignore[arg-type]
-    return f"{type(self).__name__}({', '.join(told)})"
-
-
 @dataclass(frozen=True, eq=False)
 class Term(Frozen):
-    """One summand R (S * X) A of a `Linear`.
-
-    blocks: R acts on every block of R.shape[1] neighbouring tokens alike and makes R.shape[0] tokens of it, so that
-    (p, 1) repeats each token p times with factors and (1, p) makes one token of every p.
-    """
+    """One summand R (S * X) A of a `Linear`, R being the map on the tokens."""
 
     A: Floats  # (d_in, d_out), on the features
-    R: Floats | None = None  # (n_out, n_in), on the tokens; None: every token stays where it is
+    tokens: TokenMap | None = None  # None: every token stays where it is
     S: Floats | None = None  # (n_in, 1) or (n_in, d_in), a scale per position
-    blocks: bool = False
 
     def tokens_after(self, n: int) -> int:
         """The number of tokens that n tokens become."""
-        if self.R is None:
-            return n
-        return n // self.R.shape[1] * self.R.shape[0] if self.blocks else self.R.shape[0]
+        return n if self.tokens is None else self.tokens.tokens_after(n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +41,7 @@ class Linear(Frozen):
 
     @property
     def moves_tokens(self) -> bool:
-        return any(term.R is not None for term in self.terms)
+        return any(term.tokens is not None for term in self.terms)
 
     @property
     def knows_positions(self) -> bool:

@@ -1,78 +1,240 @@
-"""Frozen dataclasses as plain data: a JSON structure and named arrays, and back.
+"""Frozen dataclasses as plain data: a JSON structure and three pools of numbers, and back. docs/format.md
 
-The structure mirrors the dataclasses; an array stands in it as {"array": name}, a float in hex.
+Every dataclass is an item, a row of its type's number and its fields, and stands after the items that it holds. Equal
+items and equal arrays are stored once; of an array that is mostly zeros the others are stored with their positions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from weightwright.errors import FileFormatError
+from weightwright.network.frozen import Sparse, sparse
 from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
 from weightwright.network.network import Network
+from weightwright.network.token_maps import Block, Gather, Mixed, Total
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+Array = npt.NDArray[Any]
+Pools = dict[str, Array]
 
 NETWORK_TYPES: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Attention, FeedForward, Head, Linear, Loop, Network, Sees, Softmax, Term)
-}
+    kind.__name__: kind
+    for kind in (
+        Attention, Block, FeedForward, Gather, Head, Linear, Loop, Mixed, Network, Sees, Softmax, Term, Total,
+    )
+}  # fmt: skip
+#: Numbers that the contents of one file may come to when nothing is shared: 2 GiB of float64, however small the file.
+LARGEST = 2**28
+#: Numbers that an item counts as, for the time that its object takes: at most a million are built.
+ITEM = 2**8
+#: Pools by name. A position is that of a number in its array, row by row.
+POOLS = {"floats": np.float64, "positions": np.int32, "truths": np.bool_}
+DECODING_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError)
 
 
-def encode(value: Any, name: str = "network") -> tuple[Any, Arrays]:
-    """(structure, arrays), the arrays named by their path from `name`."""
-    arrays: Arrays = {}
+class ArrayWriter:
+    """Arrays side by side in pools. `rows` says of each how it stands there: [kind, stored numbers, *shape]."""
 
-    def plain(value: Any, path: str) -> Any:
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._stored: dict[str, list[Array]] = {name: [] for name in POOLS}
+
+    def put(self, array: Array) -> int:
+        """The number of this array, which is a new one only if no equal one is there."""
+        parts = _parts(array)
+        stored = len(next(iter(parts.values())))
+        key = (array.shape, *((name, part.tobytes()) for name, part in parts.items()))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.rows)
+            kind = "sparse" if len(parts) > 1 else "dense" if "floats" in parts else "bools"
+            self.rows.append([kind, stored, *array.shape])
+            for name, part in parts.items():
+                self._stored[name].append(part)
+        return self._numbers[key]
+
+    def pools(self) -> Pools:
+        return {name: np.concatenate([np.zeros(0, kind), *self._stored[name]]) for name, kind in POOLS.items()}
+
+
+def _parts(array: Array) -> Pools:
+    """What goes to which pool."""
+    if array.dtype == np.bool_:
+        return {"truths": array.reshape(-1)}
+    if array.dtype != np.float64:
+        raise TypeError(f"an array of {array.dtype}; only float64 and bool are stored")
+    short = sparse(array)
+    return {"floats": array.reshape(-1)} if short is None else {"floats": short.numbers, "positions": short.positions}
+
+
+def encode(value: Any, arrays: ArrayWriter) -> Any:
+    """The structure of a dataclass, its arrays being put where all go."""
+    types: dict[type, tuple[int, list[str]]] = {}
+    items: list[list[Any]] = []
+    numbers: dict[str, int] = {}  # of items by their texts
+
+    def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            arrays[path] = value
-            return {"array": path}
+            return {"array": arrays.put(value)}
         if is_dataclass(value):
-            items = {field.name: plain(getattr(value, field.name), f"{path}.{field.name}") for field in fields(value)}
-            return {"type": type(value).__name__, **items}
+            if type(value) not in types:
+                types[type(value)] = len(types), [field.name for field in fields(value)]
+            kind, names = types[type(value)]
+            row = [kind, *(plain(getattr(value, name)) for name in names)]
+            number = numbers.setdefault(in_json(row), len(items))
+            if number == len(items):
+                items.append(row)
+            return {"item": number}
         if isinstance(value, tuple):
-            return [plain(item, f"{path}.{index}") for index, item in enumerate(value)]
-        if isinstance(value, float):
-            return {"float": float(value).hex()}
+            return [item if type(item) in (int, str) else plain(item) for item in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": str(float(value))}
         return value
 
-    return plain(value, name), arrays
+    plain(value)
+    return {"types": [[kind.__name__, *names] for kind, (_, names) in types.items()], "items": items}
 
 
-def decode(structure: Any, arrays: Arrays, types: Mapping[str, type], expected: type) -> Any:
+def in_json(value: Any) -> str:
+    """The one text of plain data. Every float comes back as it was."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class ArrayReader:
+    """The arrays of `ArrayWriter`, made when asked for. FileFormatError for rows that do not fit the pools."""
+
+    def __init__(self, rows: Any, pools: Pools) -> None:
+        self._left = LARGEST
+        self._pools = {name: pools.get(name, np.zeros(0, kind)) for name, kind in POOLS.items()}
+        for name, pool in pools.items():
+            if name not in POOLS or pool.dtype != POOLS[name] or pool.ndim != 1:
+                raise FileFormatError(f"{name!r} is no pool of {', '.join(POOLS)}")
+        self._found: dict[int, Array] = {}
+        self._rows: list[tuple[str, int, tuple[int, ...], Mapping[str, int]]] = []
+        taken = dict.fromkeys(POOLS, 0)
+        for row in rows if isinstance(rows, list) else [rows]:
+            kind, stored, shape = _checked_row(row)
+            self._rows.append((kind, stored, shape, dict(taken)))
+            for name in _POOLS_OF[kind]:
+                taken[name] += stored
+        for name, pool in self._pools.items():
+            if taken[name] != len(pool):
+                raise FileFormatError(f"the arrays take {taken[name]} of {len(pool)} {name}")
+
+    def spend(self, numbers: int) -> None:
+        """FileFormatError once more than LARGEST numbers were asked for."""
+        self._left -= numbers
+        if self._left < 0:
+            raise FileFormatError(f"the contents would have more than {LARGEST} numbers")
+
+    def size(self, number: Any) -> int:
+        if type(number) is not int or not 0 <= number < len(self._rows):
+            raise FileFormatError(f"there is no array {number!r}")
+        return math.prod(self._rows[number][2])
+
+    def get(self, number: int) -> Array:
+        if number not in self._found:
+            self._found[number] = self._made(number)
+        return self._found[number]
+
+    def _made(self, number: int) -> Array:
+        kind, stored, shape, start = self._rows[number]
+        parts = {name: self._pools[name][start[name] : start[name] + stored] for name in _POOLS_OF[kind]}
+        if kind == "sparse":
+            places, size = parts["positions"], math.prod(shape)
+            if len(places) and not (places[0] >= 0 and places[-1] < size and (places[1:] > places[:-1]).all()):
+                raise FileFormatError(f"the positions of array {number} do not rise, or leave its {size} numbers")
+            array: Array = Sparse(shape, places, parts["floats"]).dense()
+        else:
+            array = next(iter(parts.values())).reshape(shape)
+        array.flags.writeable = False
+        return array
+
+
+_POOLS_OF = {"dense": ("floats",), "sparse": ("floats", "positions"), "bools": ("truths",)}
+
+
+def _checked_row(row: Any) -> tuple[str, int, tuple[int, ...]]:
+    """(kind, stored numbers, shape)"""
+    fits = isinstance(row, list) and len(row) >= 2 and row[0] in tuple(_POOLS_OF)
+    if not fits or any(type(size) is not int or not 0 <= size <= LARGEST for size in row[1:]):
+        raise FileFormatError(f"{str(row)[:80]} describes no array")
+    kind, stored, *shape = row
+    size = math.prod(shape)
+    if stored > size or (kind != "sparse" and stored != size):
+        raise FileFormatError(f"an array of shape {tuple(shape)} with {stored} numbers stored")
+    return kind, stored, tuple(shape)
+
+
+def decode(structure: Any, arrays: ArrayReader, types: Mapping[str, type], expected: type) -> Any:
     """What `encode` was given; FileFormatError if it is not one of the expected type."""
 
     def value(item: Any) -> Any:
         if isinstance(item, list):
-            return tuple(value(inner) for inner in item)
+            return tuple([inner if type(inner) in (int, str) else value(inner) for inner in item])
         if not isinstance(item, dict):
             return item
-        if item.keys() == {"array"}:
-            return arrays[item["array"]]
-        if item.keys() == {"float"}:
-            return float.fromhex(item["float"])
-        kind = types[item["type"]]
-        return kind(**{key: value(inner) for key, inner in item.items() if key != "type"})
+        ((key, inner),) = item.items()
+        return arrays.get(inner) if key == "array" else built(inner) if key == "item" else _not_finite(inner)
+
+    def built(number: int) -> Any:
+        kind, *row = items[number]
+        name, *names = known[kind]
+        return types[name](**{part: value(inner) for part, inner in zip(names, row, strict=True)})
 
     try:
-        result = value(structure)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        items, known = structure["items"], structure["types"]
+        arrays.spend(_sizes(items, arrays)[-1])
+        result = built(len(items) - 1)
+    except DECODING_ERRORS as error:
         raise FileFormatError(f"the stored structure is not a {expected.__name__}: {error}") from error
     if not isinstance(result, expected):
         raise FileFormatError(f"the stored structure is a {type(result).__name__}, not a {expected.__name__}")
     return result
 
 
-def digest(structure: Any, arrays: Arrays) -> str:
-    """SHA-256 of a JSON structure and its arrays."""
-    sha = hashlib.sha256(json.dumps(structure, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        sha.update(array.tobytes())
+def _sizes(items: Any, arrays: ArrayReader) -> list[int]:
+    """The numbers that every item comes to when nothing is shared. References are looked at on the way."""
+    sizes: list[int] = []
+
+    def size(item: Any) -> int:
+        if isinstance(item, list):
+            return len(item) + sum(map(size, item))
+        if not isinstance(item, dict):
+            return 0
+        ((key, inner),) = item.items()
+        if key == "item" and type(inner) is int and 0 <= inner < len(sizes):  # it stands before those that hold it
+            return sizes[inner]
+        if key not in ("array", "float"):
+            raise ValueError(f"{key!r} refers to nothing")
+        return arrays.size(inner) if key == "array" else 0
+
+    for kind, *row in items:
+        if type(kind) is not int or kind < 0:
+            raise ValueError(f"{kind!r} is no type")
+        sizes.append(min(LARGEST + 1, ITEM + size(row)))
+    return sizes
+
+
+def _not_finite(text: Any) -> float:
+    if text not in ("inf", "-inf", "nan"):
+        raise ValueError(f"{text!r} is written as a number where it is one")
+    return float(text)
+
+
+def digest(structure: Any, pools: Pools) -> str:
+    """SHA-256 of plain data and pools of numbers."""
+    sha = hashlib.sha256(in_json(structure).encode())
+    for name in sorted(pools):
+        pool = np.ascontiguousarray(pools[name])
+        sha.update(f"{name} {pool.dtype.str} {pool.shape}".encode())
+        sha.update(pool.tobytes())
     return sha.hexdigest()

@@ -50,9 +50,10 @@ def _linear(map: Linear, size: Floats, err: Floats, unit: float) -> tuple[Floats
     for term in map.terms:
         A, S = np.abs(term.A), 1.0 if term.S is None else np.abs(term.S)
         moved, moved_err = (S * size) @ A, (S * err) @ A
-        if term.R is not None:
-            moved, moved_err = np.abs(term.R) @ moved, np.abs(term.R) @ moved_err
-            longest += int(np.count_nonzero(term.R, axis=1).max())
+        if term.tokens is not None:
+            R = np.abs(term.tokens.matrix(len(size)))
+            moved, moved_err = R @ moved, R @ moved_err
+            longest += int(np.count_nonzero(R, axis=1).max())
         longest += int(np.count_nonzero(term.A, axis=0).max()) + 2
         out_size, out_err = out_size + moved, out_err + moved_err
     out_err = np.broadcast_to(out_err, (3, *out_size.shape)).copy()

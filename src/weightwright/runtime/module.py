@@ -21,7 +21,7 @@ from weightwright.claims.files import read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.network import Attention, Cost, FeedForward, Head, Layer, Linear, Loop, Network, Softmax, Term, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
-from weightwright.runtime.sparse_maps import Picked, SparseMap, picks
+from weightwright.runtime.sparse_maps import OnTokens, Picked, SparseMap, picks
 from weightwright.runtime.watch import watch, watch_passes
 from weightwright.runtime.weights import DTYPES as DTYPES
 from weightwright.runtime.weights import Weights
@@ -209,23 +209,16 @@ class _LinearMap(Weights):
 
 class _LinearTerm(Weights):
     A: Tensor
-    R: Tensor | None
     S: Tensor | None
 
     def __init__(self, term: Term, dtype: str) -> None:
         super().__init__()
-        self.keep(dtype, A=term.A, R=term.R, S=term.S)
-        self.blocks = term.blocks
+        self.keep(dtype, A=term.A, S=term.S)
+        self.moved = None if term.tokens is None else OnTokens(term.tokens, dtype)
 
     def forward(self, X: Tensor) -> Tensor:
         Y = (X if self.S is None else self.S * X) @ self.A
-        if self.R is None:
-            return Y
-        if not self.blocks:
-            return self.R @ Y
-        k = self.R.shape[1]
-        Y = Y.unflatten(-2, (Y.shape[-2] // k, k))  # (B, n/k, k, d)
-        return (self.R * Y if k == 1 else self.R @ Y).flatten(-3, -2)
+        return Y if self.moved is None else self.moved(Y)
 
 
 class _AttentionLayer(nn.Module):

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from weightwright.network import Linear, Term
+from weightwright.network import Block, Gather, Linear, Mixed, Term, TokenMap
 from weightwright.numbers import Floats
 from weightwright.runtime.weights import Weights
 
@@ -24,7 +25,7 @@ class Places(Weights):
     def __init__(self, places: npt.NDArray[np.int64]) -> None:
         super().__init__()
         first, count = int(places[0]) if len(places) else 0, len(places)
-        together = bool((places == first + np.arange(count)).all())
+        together = first >= 0 and bool((places == first + np.arange(count)).all())
         self.span = slice(first, first + count) if together else None
         self.constant("index", torch.tensor(places))
 
@@ -56,6 +57,31 @@ def picks(A: Floats) -> bool:
     return bool((np.count_nonzero(A, axis=0) <= 1).all())
 
 
+class OnTokens(Weights):
+    """A map on the token axis, (B, n, d) -> (B, tokens after, d)."""
+
+    R: Tensor | None
+
+    def __init__(self, map: TokenMap, dtype: str) -> None:
+        super().__init__()
+        self.map = map
+        self.keep(dtype, R=map.R if isinstance(map, Block | Mixed) else None)
+        self.sources = Places(np.array(map.sources, dtype=np.int64)) if isinstance(map, Gather) else None
+        self.leaves_out = isinstance(map, Gather) and -1 in map.sources
+
+    def forward(self, Y: Tensor) -> Tensor:
+        if self.sources is not None:
+            return (pad(Y, (0, 0, 0, 1)) if self.leaves_out else Y)[..., self.sources.at, :]  # -1: a token of zeros
+        if self.R is None:
+            summed = Y.new_ones(1, Y.shape[-2]) @ Y  # every token gets the same: computed once
+            return summed.expand(*Y.shape[:-2], self.map.tokens_after(Y.shape[-2]), -1)
+        if isinstance(self.map, Mixed):
+            return self.R @ Y
+        k = self.R.shape[1]
+        Y = Y.unflatten(-2, (Y.shape[-2] // k, k))  # (B, n/k, k, d)
+        return (self.R * Y if k == 1 else self.R @ Y).flatten(-3, -2)
+
+
 class SparseTerm(Weights):
     """R X A, added to the columns that it reaches; of blocks only the tokens that count are read and written."""
 
@@ -64,25 +90,24 @@ class SparseTerm(Weights):
 
     def __init__(self, term: Term, dtype: str) -> None:
         super().__init__()
-        columns, R = np.flatnonzero(term.A.any(axis=0)), term.R
+        columns, map, R = np.flatnonzero(term.A.any(axis=0)), term.tokens, None
         self.pick = Picked(term.A, dtype) if picks(term.A) else None
-        self.blocks = term.blocks
-        if R is not None and term.blocks:
-            self.after, self.before = R.shape
-            tokens, rows = np.flatnonzero(R.any(axis=0)), np.flatnonzero(R.any(axis=1))
+        self.moved = None
+        if isinstance(map, Block):
+            self.after, self.before = map.R.shape
+            tokens, rows = np.flatnonzero(map.R.any(axis=0)), np.flatnonzero(map.R.any(axis=1))
             self.tokens, self.rows = (Places(np.asarray(part, dtype=np.int64)) for part in (tokens, rows))
-            R = R[np.ix_(rows, tokens)]
-        elif R is not None and (R[:1] == R).all():
-            R = R[:1]  # every token gets the same: computed once
+            R = map.R[np.ix_(rows, tokens)]
+        elif map is not None:
+            self.moved = OnTokens(map, dtype)
         self.keep(dtype, A=None if self.pick is not None else term.A[:, columns], R=R)
         self.columns = Places(np.asarray(columns, dtype=np.int64))
 
     def add_to(self, total: Tensor, X: Tensor) -> None:
         """Add R X A to the total, of shape (B, tokens after, width)."""
         if self.R is None:
-            total[..., self.columns.at] += self._on_features(X)
-        elif not self.blocks:
-            total[..., self.columns.at] += self.R @ self._on_features(X)
+            Y = self._on_features(X)
+            total[..., self.columns.at] += Y if self.moved is None else self.moved(Y)
         else:
             read = X.unflatten(-2, (X.shape[-2] // self.before, self.before))[..., self.tokens.at, :]
             Y = self._on_features(read)  # (B, n/k, tokens that count, columns)

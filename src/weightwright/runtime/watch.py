@@ -19,7 +19,7 @@ from weightwright.claims.certificate import Certificate
 from weightwright.claims.leaf import VectorLeaf
 from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
 from weightwright.errors import DomainError
-from weightwright.network import Layer, Linear, Loop, Network
+from weightwright.network import Block, Layer, Linear, Loop, Network
 from weightwright.numbers import Floats
 
 
@@ -43,7 +43,7 @@ class Running(Protocol):
 
 def ends_a_pass(layer: Layer) -> bool:
     """Whether this layer writes the new states: the one token-wise map without blocks."""
-    return isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].R is None
+    return isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].tokens is None
 
 
 def flat(layers: tuple[Layer, ...], modules: nn.ModuleList) -> Iterator[tuple[Layer, nn.Module]]:
@@ -98,8 +98,8 @@ def watch(net: Running, claim: PromptClaim) -> None:
 
 def _spreads(layer: Linear) -> bool:
     """Whether every token becomes a block of keys."""
-    term = layer.terms[0] if layer.terms else None
-    return term is not None and term.blocks and term.R is not None and term.R.shape[1] == 1
+    map = layer.terms[0].tokens if layer.terms else None
+    return isinstance(map, Block) and map.R.shape[1] == 1
 
 
 class _Look:

@@ -17,6 +17,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import STATES, LoopClaim, loop_in_words
 from weightwright.claims.target import composite_in_words
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
+from weightwright.network.token_maps import copy
 from weightwright.numbers import Floats
 
 
@@ -86,9 +87,7 @@ def _gathers(gather: Layer, network: Network, kept: list[set[int]], e: int) -> l
     examples, state = gather.terms
     stays = _picked(examples.A[:, :e]) if _plain(examples) and not examples.A[:, e:].any() else None
     must(stays is not None and all(place in kept[c] for c, place in enumerate(stays)), "the examples change")
-    first = np.zeros((network.tokens, network.tokens))
-    first[:, 0] = 1.0
-    copies = state.R is not None and state.S is None and not state.blocks and np.array_equal(state.R, first)
+    copies = state.S is None and state.tokens == copy(network.tokens)
     must(copies, "the state of the first token is not copied to all tokens")
     new = _picked(state.A[:, e:]) if not state.A[:, :e].any() else None
     must(new is not None, "a new state is no coordinate of the stream")
@@ -104,7 +103,7 @@ def _picked(A: Floats) -> list[int] | None:
 
 
 def _plain(term: Term) -> bool:
-    return term.R is None and term.S is None and not term.blocks
+    return term.tokens is None and term.S is None
 
 
 def _one_plain_term(map: Linear) -> bool:

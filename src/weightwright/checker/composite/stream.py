@@ -151,7 +151,7 @@ def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: flo
     products, roundings = (np.broadcast_to(map.C != 0, (T, width)).astype(float) for _ in range(2))
     factors_exact = np.ones((T, width), dtype=bool)
     for term in map.terms:
-        A, R = np.abs(term.A), None if term.R is None else np.abs(term.R)
+        A, R = np.abs(term.A), None if term.tokens is None else np.abs(term.tokens.matrix(len(stream.rows)))
         S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
         moved = _moved(stream.rows, term)
         rows = _added(rows, moved)
@@ -191,8 +191,8 @@ def exact_numbers(held: Floats, weights: Floats, dtype: str) -> Floats:
 
 def _tokens_out(stream: Stream, map: Linear) -> int:
     for term in map.terms:
-        if term.R is not None:
-            return len(term.R)
+        if term.tokens is not None:
+            return term.tokens_after(len(stream.rows))
     return len(map.C) if len(map.C) > 1 else len(stream.rows)
 
 
@@ -214,9 +214,9 @@ def _moved(rows: list[Row], term: Term) -> list[Row]:
     if term.S is not None:
         rows = [row.scaled(term.S[t] * np.ones(term.A.shape[0])) for t, row in enumerate(rows)]
     new = each(rows, lambda row: row.times(term.A))
-    if term.R is None:
+    if term.tokens is None:
         return new
-    return [mixed(Balls.exact(weights), new) for weights in term.R]
+    return [mixed(Balls.exact(weights), new) for weights in term.tokens.matrix(len(rows))]
 
 
 def _scaled(S: Floats, errors: Floats, A: Floats) -> Floats:

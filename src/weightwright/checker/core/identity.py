@@ -12,7 +12,7 @@ from weightwright.checker.core.rounding import UNIT
 from weightwright.claims.certificate import Certificate, assumptions
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
-from weightwright.network import Linear, Network
+from weightwright.network import Block, Linear, Network
 
 KERNELS = ("dot", "anchor")
 
@@ -39,7 +39,8 @@ def agree_numbers(leaf: Leaf | VectorLeaf) -> None:
 def agree_ordinary(network: Network) -> None:
     """No map acts on blocks of tokens and every token asks: no rule but that for prompts knows of these."""
     linear = [network.embed, network.read, *(layer for layer in network.flat_layers if isinstance(layer, Linear))]
-    require(not any(term.blocks for map in linear for term in map.terms), "no rule for maps on blocks of tokens here")
+    blocks = any(isinstance(term.tokens, Block) for map in linear for term in map.terms)
+    require(not blocks, "no rule for maps on blocks of tokens here")
     require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
 
 

@@ -17,7 +17,8 @@ from weightwright.checker.core.complaints import must
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import LARGEST_KEY
-from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax
+from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, TokenMap
+from weightwright.network.token_maps import pick, place, total
 from weightwright.numbers import Floats
 
 #: A bump head sees its registers only; the rule "nearest" counts hidden keys all the same, with this score.
@@ -59,13 +60,11 @@ def _indices(claim: GridClaim) -> npt.NDArray[np.intp]:
     return np.stack(np.unravel_index(np.arange(claim.g**N), (claim.g,) * N), axis=1)
 
 
-def _one_term(linear: object, A: npt.ArrayLike, R: npt.ArrayLike | None, C: npt.ArrayLike, what: str) -> None:
+def _one_term(linear: object, A: npt.ArrayLike, tokens: TokenMap | None, C: npt.ArrayLike, what: str) -> None:
     must(isinstance(linear, Linear) and len(linear.terms) == 1, f"{what} must be one term")
     assert isinstance(linear, Linear)
     term = linear.terms[0]
-    must(term.S is None and (term.R is None) == (R is None), f"{what}: a scale, or a map on the tokens")
-    if R is not None:
-        _equal(term.R, R, f"{what}, R")
+    must(term.S is None and term.tokens == tokens, f"{what}: a scale, or another map on the tokens")
     _equal(term.A, A, f"{what}, A")
     _equal(linear.C, C, f"{what}, C")
 
@@ -109,8 +108,7 @@ def _flattens(linear: Linear, n: int, d: int) -> None:
     must(len(linear.terms) == n, "embed must place every token's features")
     _equal(linear.C, np.zeros((1, n * d)), "embed, C")
     for i, term in enumerate(linear.terms):
-        must(term.S is None and term.R is not None, "embed must place every token's features")
-        _equal(term.R, np.eye(n)[i : i + 1], "embed, R")
+        must(term.S is None and term.tokens == pick(i), "embed must place every token's features")
         _equal(term.A, np.eye(n * d)[i * d : (i + 1) * d], "embed, A")
 
 
@@ -147,7 +145,7 @@ def _attention(network: Network, claim: GridClaim) -> StoredGrid:
         betas, values = {last.beta}, _read_values(network.read, G, K, n, d)
         read = values.T
     _equal(network.registers, expected, "a register")
-    _one_term(gather, keep, np.ones((1, n)), np.zeros((1, keep.shape[1])), "the sum over the tokens")
+    _one_term(gather, keep, total(n, 1), np.zeros((1, keep.shape[1])), "the sum over the tokens")
     _reads(network.read, read, n, d)
     must(len(betas) == 1 and _power_of_two(min(betas)), f"beta must be one power of two, not {sorted(betas)}")
     slope, shifts, beta = _bump_heads(first.heads, claim, p, at, start, D)
@@ -221,15 +219,14 @@ def _read_values(read: Linear, G: int, K: int, n: int, d: int) -> Floats:
 def _reads(read: Linear, weights: Floats, n: int, d: int) -> None:
     """One output; or n d of them, which go back to n tokens of d features."""
     K = weights.shape[1]
-    if len(read.terms) == 1 and read.terms[0].R is None:
+    if len(read.terms) == 1 and read.terms[0].tokens is None:
         must(K == 1, "one output was expected")
         _one_term(read, weights, None, np.zeros((1, 1)), "read")
         return
     must(n * d == K and len(read.terms) == n, f"{n} tokens of {d} outputs were expected")
     _equal(read.C, np.zeros((1, d)), "read, C")
     for i, term in enumerate(read.terms):
-        must(term.S is None and term.R is not None, "read must place every output")
-        _equal(term.R, np.eye(n)[:, i : i + 1], "read, R")
+        must(term.S is None and term.tokens == place(i, n), "read must place every output")
         _equal(term.A, weights[:, i * d : (i + 1) * d], "read, A")
 
 

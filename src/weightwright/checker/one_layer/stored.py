@@ -207,7 +207,7 @@ def _power_of_two(x: float) -> bool:
 
 def _token_wise(linear: Linear) -> Floats:
     must(
-        len(linear.terms) == 1 and linear.terms[0].R is None and linear.terms[0].S is None,
+        len(linear.terms) == 1 and linear.terms[0].tokens is None and linear.terms[0].S is None,
         "maps must be token-wise",
     )
     must(linear.C.shape[0] == 1, "positions must not matter")

@@ -142,7 +142,7 @@ def _power_of_two(x: float) -> bool:
 
 
 def _token_wise(linear: Linear) -> Floats:
-    plain = len(linear.terms) == 1 and linear.terms[0].R is None and linear.terms[0].S is None
+    plain = len(linear.terms) == 1 and linear.terms[0].tokens is None and linear.terms[0].S is None
     must(plain and linear.C.shape[0] == 1, "maps must be token-wise, and positions must not matter")
     return linear.terms[0].A
 

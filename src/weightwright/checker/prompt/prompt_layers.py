@@ -15,8 +15,9 @@ import numpy as np
 
 from weightwright.checker.core.complaints import must
 from weightwright.claims.prompt import Pass, PromptClaim
-from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term
+from weightwright.network import Attention, Block, Head, Linear, Loop, Network, Sees, Term
 from weightwright.network.layers import Layer, Names
+from weightwright.network.token_maps import pick, total
 from weightwright.numbers import Floats
 
 Entry = tuple[str, str, float]
@@ -117,9 +118,10 @@ def _table(layers: list[Layer], layout: _Layout) -> StoredTable:
     must(len(spread.terms) == 5 and len(attend.heads) == 1 and len(gather.terms) == 1, "a table has five terms, a head")
     columns = []
     for term in spread.terms[1:]:
-        must(term.R is not None and term.R.ndim == 2 and term.R.shape[1] == 1 and len(term.R) > 0, "no column of keys")
-        assert term.R is not None
-        columns.append(term.R[:, 0])
+        repeats = isinstance(term.tokens, Block) and term.tokens.R.shape[1] == 1 and len(term.tokens.R) > 0
+        must(repeats, "no column of keys")
+        assert isinstance(term.tokens, Block)
+        columns.append(term.tokens.R[:, 0])
     must(len({len(column) for column in columns}) == 1, "the columns of a table are of unequal length")
     kappa, lam, c, v = columns
     head = attend.heads[0]
@@ -170,7 +172,6 @@ class _Layout:
         held = ["x", "u", "y", *self.states, *(["tau"] if tau else []), *(["clock"] if prompt.has("clock") else [])]
         self.kept = self._names([*held, "one", *(["own"] if own else [])])  # all but what a pass works with
         self.base = self.kept + self._names(["g", "z", "q"])
-        self.everyone = np.ones((self.n, self.n))
 
     def _names(self, groups: Iterable[str]) -> Names:
         """One coordinate for each feature, but for what is a single number."""
@@ -216,7 +217,7 @@ class _Layout:
             ([("one", "key_c", 1.0)], table.c[:, None]),
             (self.pairs("u", "value"), table.v[:, None]),
         ]
-        terms = tuple(Term(_map(self.base, wide, entries), R, blocks=True) for entries, R in parts)
+        terms = tuple(Term(_map(self.base, wide, entries), Block(R)) for entries, R in parts)
         slots = tuple(str(i) for i in range(d + 2))
         W_Q = _map(wide, slots, [*zip(self.all("w"), slots, [1.0] * d, strict=False), *_ones("one", slots[d:])])
         keys = (*self.all("key"), "key_y", "key_c")
@@ -225,13 +226,13 @@ class _Layout:
         W_O = _map(slots[:d], wide, zip(slots, self.all("g"), [table.weight] * d, strict=False))
         head = Head("", W_Q, W_K, W_V, W_O, table.beta, Sees((0, 0), "block", P, asks="first"))
         kept = [(name, name, 1.0) for name in self.base]
-        gather = Term(_map(wide, self.base, [*kept, *self.pairs("u", "g", table.mean)]), first.T, blocks=True)
+        gather = Term(_map(wide, self.base, [*kept, *self.pairs("u", "g", table.mean)]), Block(first.T))
         return self._linear(terms, wide), Attention(wide, (head,)), self._linear((gather,), self.base)
 
     def update(self, step: Pass) -> Linear:
         kept = [(name, name, 1.0) for name in self.kept]
         own = Term(_map(self.base, self.base, [*kept, *self.pairs("w", "z", step.alpha)]))
-        others = Term(_map(self.base, self.base, self.pairs("g", "z", -1.0)), self.everyone)
+        others = Term(_map(self.base, self.base, self.pairs("g", "z", -1.0)), total(self.n, self.n))
         return self._linear((own, others), self.base)
 
     def threshold(self, beta: float) -> Attention:
@@ -264,9 +265,7 @@ class _Layout:
         must(len(outputs) == self.d, f"it has {len(outputs)} outputs, not one for each of {self.d} features")
         source = "g" if self.prompt.answer == "gradients" else self.prompt.answer
         A = _map(self.base, outputs, zip(self.all(source), outputs, [1.0] * self.d, strict=True))
-        first = np.zeros((1, self.n))
-        first[0, 0] = 1.0
-        return self._linear((Term(A, first if self.prompt.passes else None),), outputs)
+        return self._linear((Term(A, pick(0) if self.prompt.passes else None),), outputs)
 
     def _linear(self, terms: tuple[Term, ...], names: Names) -> Linear:
         return Linear(names, terms, np.zeros((1, len(names))))

@@ -27,6 +27,7 @@ from weightwright.compiler.lowering.lower import Lowered
 from weightwright.compiler.request import Request
 from weightwright.errors import FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
+from weightwright.network.token_maps import copy
 from weightwright.numbers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
@@ -138,9 +139,9 @@ def looped(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: int) -
     n, width, places = one.tokens, len(one.embed.coordinates), one.read.terms[0].A.argmax(axis=0)
     assert n is not None
     pick = np.eye(width)[:, places]  # (width, inputs and new state)
-    stays, new, first = np.zeros((width, e + s)), np.zeros((width, e + s)), np.zeros((n, n))
-    stays[:, :e], new[:, e:], first[:, 0] = pick[:, :e], pick[:, e + s :], 1.0
-    gather = Linear(one.inputs, (Term(stays), Term(new, first)), np.zeros((1, e + s)))
+    stays, new = np.zeros((width, e + s)), np.zeros((width, e + s))
+    stays[:, :e], new[:, e:] = pick[:, :e], pick[:, e + s :]
+    gather = Linear(one.inputs, (Term(stays), Term(new, copy(n))), np.zeros((1, e + s)))
     read = Linear(one.inputs[e:], (Term(pick[:, e : e + s]),), np.zeros((1, s)))
     network = dataclasses.replace(one, layers=(Loop((*one.layers, gather, one.embed), steps),), read=read)
     rule = the_rule(graph, s)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.network import Attention, Head, Layer, Linear, Sees, Term
+from weightwright.network import Attention, Block, Head, Layer, Linear, Sees, Term
 from weightwright.numbers import Floats
 
 #: A gate is t sigmoid(beta t), within 0.2785/beta of relu(t).
@@ -91,12 +91,12 @@ def table_layers(
     def spread(factors: Floats, sources: Sequence[int], into: str) -> Term:
         A = np.zeros((layout.width, wide.width))
         A[sources, wide.at[into]] = 1.0
-        return Term(A, factors.reshape(P, 1), blocks=True)
+        return Term(A, Block(factors.reshape(P, 1)))
 
     repeated = Linear(
         wide.names,
         (
-            Term(layout.map(wide, keep=kept), np.eye(P, 1), blocks=True),
+            Term(layout.map(wide, keep=kept), Block(np.eye(P, 1))),
             spread(table.along, key, "key"),
             *(() if beside is None else (spread(table.across, [beside], "key_y"),)),
             spread(table.offsets, layout.at["one"], "key_c"),
@@ -116,7 +116,7 @@ def table_layers(
     back = wide.map(layout, keep=list(layout.at))
     if table.mean:
         back[value, target] += table.mean
-    gathered = Linear(layout.names, (Term(back, np.eye(1, P), blocks=True),), np.zeros((1, layout.width)))
+    gathered = Linear(layout.names, (Term(back, Block(np.eye(1, P))),), np.zeros((1, layout.width)))
     return repeated, Attention(wide.names, (head,)), gathered
 
 

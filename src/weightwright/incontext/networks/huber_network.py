@@ -49,6 +49,7 @@ from weightwright.incontext.networks.passes import nesterov
 from weightwright.incontext.networks.prompted import pass_layers
 from weightwright.incontext.networks.slopes import beyond, spectral_slope
 from weightwright.network import Attention, Linear, Term
+from weightwright.network.token_maps import pick
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 
@@ -96,7 +97,7 @@ def huber_network(
         + GuardedLayers(pass_layers(layout, (), algorithm.cycle[0], n, dtype))
     )
     names = (*(f"w[{r}]" for r in range(d)), *(["intercept"] if intercept else []), "sigma")
-    read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
+    read = Linear(names, (Term(layout.reading(algorithm.answer), pick(0)),), np.zeros((1, D)))
     constants = {"one": np.ones((1, 1)), "own": np.ones((1, 1))}
     inputs = ["x", "y", "u", "v", "w", "p"]
     return looped_network(layout, inputs, constants, registers, steps, one_pass, GuardedLayers(()), read, n, dtype)

@@ -34,7 +34,8 @@ from weightwright.incontext.networks.blocks import Layout
 from weightwright.incontext.networks.guarded import GuardedLayers, looped_network, shares, tokens
 from weightwright.incontext.networks.passes import nesterov
 from weightwright.incontext.networks.prompted import pass_layers
-from weightwright.network import Attention, Head, Layer, Linear, Sees, Term
+from weightwright.network import Attention, Block, Head, Layer, Linear, Sees, Term
+from weightwright.network.token_maps import pick
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -61,7 +62,7 @@ def multinomial_network(
     algorithm = nesterov(momentum, _of_each_entry(shrink, classes, d), dtype)
     one_pass = GuardedLayers((*_softmax(layout, classes, d), *pass_layers(layout, (), algorithm.cycle[0], n, dtype)))
     names = tuple(f"w[{k}][{r}]" for k in range(classes) for r in range(d))
-    read = Linear(names, (Term(layout.reading(algorithm.answer), np.eye(1, n)),), np.zeros((1, D)))
+    read = Linear(names, (Term(layout.reading(algorithm.answer), pick(0)),), np.zeros((1, D)))
     return looped_network(
         layout, ["x", "u", "t", "w", "p"], {}, None, steps, one_pass, GuardedLayers(()), read, n, dtype
     )
@@ -71,12 +72,12 @@ def _softmax(layout: Layout, classes: int, d: int) -> tuple[Layer, ...]:
     """g = p_k u in slot k, less t, which is u in the slot of the example's class."""
     D = classes * d
     wide = Layout(layout.sizes | {"key": D, "value": D})
-    spread = [Term(layout.map(wide, keep=list(layout.at)), np.eye(classes, 1), blocks=True)]
+    spread = [Term(layout.map(wide, keep=list(layout.at)), Block(np.eye(classes, 1)))]
     for k in range(classes):
         A, slot = np.zeros((layout.width, wide.width)), slice(k * d, (k + 1) * d)
         A[layout.at["x"], wide.at["key"][slot]] = 1.0
         A[layout.at["u"], wide.at["value"][slot]] = 1.0
-        spread.append(Term(A, np.eye(classes)[:, k : k + 1], blocks=True))
+        spread.append(Term(A, Block(np.eye(classes)[:, k : k + 1])))
     head = Head(
         "softmax of W x, times u",
         wide.reading("w"),
@@ -89,7 +90,7 @@ def _softmax(layout: Layout, classes: int, d: int) -> tuple[Layer, ...]:
     return (
         Linear(wide.names, tuple(spread), np.zeros((1, wide.width))),
         Attention(wide.names, (head,)),
-        Linear(layout.names, (Term(back, np.eye(1, classes), blocks=True),), np.zeros((1, layout.width))),
+        Linear(layout.names, (Term(back, Block(np.eye(1, classes))),), np.zeros((1, layout.width))),
     )
 
 

@@ -35,14 +35,14 @@ from weightwright.errors import BudgetError
 from weightwright.incontext.networks.blocks import Layout
 from weightwright.incontext.networks.guarded import Argument, GuardedLayers, looped_network, multiplied
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope
-from weightwright.network import Linear, Term
+from weightwright.network import Block, Gather, Linear, Term
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 
 #: Entries of Y H are at most 1 in size; rounding may carry them a little further.
 ROOM = 1.125
-#: Features that a network may have: its map of d^2 x d^2 numbers then takes 134 MB.
+#: Features that a network may have: each of its d^2 tokens is one pair of features.
 MOST = 64
 #: Passes are counted until the residual is so small.
 SMALL = {"float64": 2.0**-50, "float32": 2.0**-22}
@@ -58,7 +58,7 @@ def newton_schulz_network(
         if not 0 < number < math.inf:
             raise ValueError(f"{name} must be positive and finite, not {number!r}")
     if d > MOST:
-        raise BudgetError(f"d={d}: tokens are handed round by a map of d^2 x d^2 numbers; at most d={MOST} is built")
+        raise BudgetError(f"d={d}: every pair of features takes a token; at most d={MOST} is built")
     for name, count in (("d", d), ("steps", steps), ("targets", targets)):
         if count < 1:
             raise ValueError(f"{name} must be at least 1, not {count!r}")
@@ -107,25 +107,25 @@ def _handed_round(layout: Layout, d: int) -> tuple[Linear, Linear]:
         layout.names,
         (
             Term(layout.map(layout, keep=every)),
-            Term(layout.map(layout, ("g", "yi", 1.0)), np.ones((d, d)), blocks=True),
+            Term(layout.map(layout, ("g", "yi", 1.0)), Block(np.ones((d, d)))),
         ),
         nothing,
     )
     others = [group for group in every if group != "yj"]
-    handing = np.tile(_first_of_rows(d), (d, 1))  # (i, j) reads (j, 0)
     handed = Linear(
         layout.names,
-        (Term(layout.map(layout, keep=others)), Term(layout.map(layout, ("yi", "yj", 1.0)), handing)),
+        (
+            Term(layout.map(layout, keep=others)),
+            Term(layout.map(layout, ("yi", "yj", 1.0)), _first_of_rows(d, times=d)),  # (i, j) reads (j, 0)
+        ),
         nothing,
     )
     return summed, handed
 
 
-def _first_of_rows(d: int) -> Floats:
-    """(d, d^2): picks the tokens (i, 0)."""
-    picked = np.zeros((d, d * d))
-    picked[np.arange(d), d * np.arange(d)] = 1.0
-    return picked
+def _first_of_rows(d: int, times: int = 1) -> Gather:
+    """The tokens (0, 0), (1, 0), ..., again and again."""
+    return Gather(tuple(range(0, d * d, d)) * times)
 
 
 def newton_schulz_prompt(H: Floats, b: Floats, dtype: str = "float64") -> torch.Tensor:

@@ -22,6 +22,7 @@ from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks.blocks import Layout, gate, table_layers
 from weightwright.incontext.networks.blocks import PromptTable as PromptTable
 from weightwright.network import Attention, Layer, Linear, Network, Term
+from weightwright.network.token_maps import pick, total
 from weightwright.numbers import rounded
 
 Answer = Literal["gradients", "w", "p"]
@@ -62,10 +63,10 @@ def prompted_network(
     registers[:, layout.at["one"]] = 1.0
     if answer == "gradients":
         layers = gradient_layers(layout, tables)
-        outputs, source, R = [f"g[{r}]" for r in range(d)], "g", None
+        outputs, source, token = [f"g[{r}]" for r in range(d)], "g", None
     else:
         layers = tuple(layer for one in passes for layer in pass_layers(layout, tables, one, n, dtype))
-        outputs, source, R = [f"answer[{r}]" for r in range(d)], answer, np.eye(1, n)
+        outputs, source, token = [f"answer[{r}]" for r in range(d)], answer, pick(0)
     read = np.zeros((layout.width, d))
     read[layout.at[source], np.arange(d)] = 1.0
     return Network(
@@ -73,7 +74,7 @@ def prompted_network(
         embed=Linear(layout.names, (Term(A),), C),
         registers=registers,
         layers=layers if arrange is None else tuple(arrange),
-        read=Linear(tuple(outputs), (Term(read, R),), np.zeros((1, d))),
+        read=Linear(tuple(outputs), (Term(read, token),), np.zeros((1, d))),
         tokens=n,
         dtype=dtype,
     )
@@ -113,7 +114,7 @@ def pass_layers(layout: Layout, tables: Sequence[PromptTable], one: Pass, n: int
         layout.names,
         (
             Term(rounded(layout.map(layout, ("w", "z", one.alpha), keep=stays), dtype)),
-            Term(layout.map(layout, ("g", "z", -1.0)), np.ones((n, n))),
+            Term(layout.map(layout, ("g", "z", -1.0)), total(n, n)),
         ),
         nothing,
     )

@@ -23,6 +23,7 @@ from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperatio
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, Term
 from weightwright.network.layers import Layer, Names
+from weightwright.network.token_maps import pick, place, total
 from weightwright.numbers import Floats
 
 SIGNS = np.array([1.0, -1.0])
@@ -99,7 +100,7 @@ def bump_network(grid: Grid, values: Floats) -> Network:
 def _flatten(n: int, d: int) -> Linear:
     """All tokens' features as features of one token."""
     places = np.eye(n * d).reshape(n, d, n * d)
-    terms = tuple(Term(A, R=row[None]) for A, row in zip(places, np.eye(n), strict=True))
+    terms = tuple(Term(A, pick(i)) for i, A in enumerate(places))
     return Linear(tuple(f"x[{i}]" for i in range(n * d)), terms, np.zeros((1, n * d)))
 
 
@@ -163,14 +164,14 @@ def attention_network(
         registers[anchors:, bump], registers[anchors:, stream.f : stream.out] = np.eye(G), values.T
         keep = np.zeros((D, D))
         keep[bump, bump] = np.eye(G)
-        layers.append(Linear(stream.names, (Term(keep, R=np.ones((1, n))),), np.zeros((1, D))))
+        layers.append(Linear(stream.names, (Term(keep, total(n, 1)),), np.zeros((1, D))))
         layers.append(Attention(stream.names, tuple(_pick(stream, k, anchors, beta) for k in range(K))))
         weights = np.zeros((D, K))
         weights[stream.out :] = np.eye(K)
     else:
         keep = np.zeros((D, G))
         keep[bump] = np.eye(G)
-        layers.append(Linear(stream.names[bump], (Term(keep, R=np.ones((1, n))),), np.zeros((1, G))))
+        layers.append(Linear(stream.names[bump], (Term(keep, total(n, 1)),), np.zeros((1, G))))
         layers.append(Softmax(beta))
         weights = values.T
     return Network(
@@ -185,7 +186,7 @@ def attention_network(
 
 def unflatten(weights: Floats, n: int, d: int) -> Linear:
     """The features of one token, n d of them after the weights, as n tokens of d features."""
-    terms = tuple(Term(weights[:, i * d : (i + 1) * d], R=np.eye(n)[:, i : i + 1]) for i in range(n))
+    terms = tuple(Term(weights[:, i * d : (i + 1) * d], place(i, n)) for i in range(n))
     return Linear(tuple(f"y[{c}]" for c in range(d)), terms, np.zeros((1, d)))
 
 

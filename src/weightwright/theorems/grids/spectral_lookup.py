@@ -17,6 +17,7 @@ from weightwright.claims.certificate import VARIABLES, Certificate, SideBySideCl
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
+from weightwright.network.token_maps import pick
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.certified import GridRequest, probes
@@ -92,7 +93,7 @@ def side_by_side(nets: list[AttentionNetwork], n: int, d: int, sequence: bool) -
         inputs=tuple(f"x[{c}]" for c in range(d)),
         embed=Linear(
             names,
-            tuple(Term(A[i * d : (i + 1) * d], R=np.eye(n)[i : i + 1]) for i in range(n)),
+            tuple(Term(A[i * d : (i + 1) * d], pick(i)) for i in range(n)),
             np.concatenate([part.embed.C for part in alone], axis=1),
         ),
         registers=registers,

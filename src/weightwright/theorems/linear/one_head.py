@@ -38,7 +38,7 @@ from weightwright.claims.target import NO_ZONES, UNREAD, Composite
 from weightwright.errors import BudgetError, ToleranceError
 from weightwright.expressions import Apply, Expression, Variable, parse, to_text
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection, token_map
 from weightwright.numbers import Bools, Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
@@ -247,10 +247,10 @@ def _literal(parts: Sequence[ProposedTable], w: Floats, t: Floats, p: int, dtype
     head = Head("pick the anchor nearest to s", W_Q, W_K, W_V, np.eye(rows), table.beta, Sees(data="all"))
     return Network(
         inputs=inputs,
-        embed=Linear(names, (Term(A, np.eye(p, n), rounded(w, dtype)),), C),
+        embed=Linear(names, (Term(A, token_map(np.eye(p, n)), rounded(w, dtype)),), C),
         registers=np.zeros((0, len(names))),
         layers=(Attention(out, (head,), residual=False),),
-        read=Linear(out, (Term(np.eye(rows), np.eye(n, p)),), np.zeros((1, rows))),
+        read=Linear(out, (Term(np.eye(rows), token_map(np.eye(n, p))),), np.zeros((1, rows))),
         tokens=n,
         dtype=dtype,
     )

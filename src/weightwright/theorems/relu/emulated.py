@@ -34,7 +34,8 @@ from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import parse
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Linear, Network, Term
+from weightwright.network import Attention, Gather, Linear, Network, Term
+from weightwright.network.token_maps import place, total
 from weightwright.numbers import UNIT, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.arguments import positive, token_box, whole
@@ -192,9 +193,9 @@ def _network(
     C[0, 0] = 1.0
     terms = []
     for j in range(n):  # every position has weights of its own
-        A, R = np.zeros((d, width)), np.zeros((n, n))
-        A[:, source:middle], R[j, j] = rows[:, j * d : (j + 1) * d].T, 1.0
-        terms.append(Term(A, R))
+        A = np.zeros((d, width))
+        A[:, source:middle] = rows[:, j * d : (j + 1) * d].T
+        terms.append(Term(A, Gather(tuple(j if i == j else -1 for i in range(n)))))
     tables = [table for part in parts for table in part.tables]
     registers, at_rows = on_registers(tables, range(1, 1 + len(columns), 3), width)
     identity_rows, rectifier_rows = at_rows[: counts[0]], at_rows[counts[0] :]
@@ -220,7 +221,7 @@ def _network(
     for i in range(n):
         A, own = np.zeros((width, outputs)), weights[i * outputs : (i + 1) * outputs]
         A[result:], A[source:middle] = own.T, slopes[:, None] * own.T
-        read.append(Term(A, np.eye(n)[:, [i]]))
+        read.append(Term(A, place(i, n)))
     return (
         Network(
             inputs=tuple(f"x[{c}]" for c in range(d)),
@@ -228,7 +229,7 @@ def _network(
             registers=registers,
             layers=(
                 Attention(names, tuple(head for heads in first for head in heads)),
-                Linear(names, (Term(B, np.ones((1, n))),), D),
+                Linear(names, (Term(B, total(n, 1)),), D),
                 Attention(names, tuple(head for heads in second for head in heads)),
             ),
             read=Linear(

@@ -1,0 +1,78 @@
+"""Dataclasses that own their arrays and cannot be changed, and arrays that are mostly zeros without these."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weightwright.numbers import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """The numbers of an array that are not 0, with their positions row by row. -0.0 is not 0: all bits count."""
+
+    shape: tuple[int, ...]
+    positions: npt.NDArray[np.int32]
+    numbers: Floats
+
+    def dense(self) -> Floats:
+        array = np.zeros(math.prod(self.shape))
+        array[self.positions] = self.numbers
+        return array.reshape(self.shape)
+
+
+def sparse(array: Floats) -> Sparse | None:
+    """The array without its zeros, where that takes fewer bytes: 12 for each number instead of 8 for all."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    places = np.flatnonzero(flat.view(np.int64))
+    if 3 * len(places) >= 2 * flat.size or flat.size > 2**31:
+        return None
+    return Sparse(array.shape, places.astype(np.int32), flat[places])
+
+
+class Frozen:
+    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. The repr names
+    arrays by their shapes."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            setattr(cls, "__repr__", _shapes)  # noqa: B010  # a dataclass keeps a repr that is there
+
+    def __post_init__(self) -> None:
+        for part in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, part.name)
+            if isinstance(value, np.ndarray):
+                kind = np.bool_ if part.name == "mask" else np.float64
+                own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
+                own.flags.writeable = False
+                object.__setattr__(self, part.name, own)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: zeros take no bytes."""
+        floats = {name: value for name, value in vars(self).items() if getattr(value, "dtype", None) == np.float64}
+        return vars(self) | {name: sparse(array) or array for name, array in floats.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            own = value.dense() if isinstance(value, Sparse) else value
+            if isinstance(own, np.ndarray):
+                own.flags.writeable = False
+            object.__setattr__(self, name, own)
+
+
+def _shapes(self: Frozen) -> str:
+    def short(value: Any) -> str:
+        if isinstance(value, np.ndarray):
+            if value.ndim == 0:
+                return repr(value.item())
+            return f"array of {' x '.join(map(str, value.shape))}"
+        return f"{len(value)} of them" if isinstance(value, tuple) and len(value) > 4 else repr(value)
+
+    told = (f"{part.name}={short(getattr(self, part.name))}" for part in fields(self))  # type: ignore[arg-type]
+    return f"{type(self).__name__}({', '.join(told)})"
