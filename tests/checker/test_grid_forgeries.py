@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.forgeable import GRIDS, made
 from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
 
 from weightwright.claims.cell_grid import GridClaim
@@ -18,33 +18,17 @@ from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim
 from weightwright.network import Attention, Network, Softmax
-from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.bumps import bumps
 from weightwright.theorems.grids.grid_lookup import (
     sequence_to_scalar,
     sequence_to_scalar_softmax,
-    sequence_to_sequence,
-    sequence_to_sequence_softmax,
 )
 from weightwright.theorems.grids.grid_points import Grid, attention_network, bump_network
 
-F = "x0 + abs(x1)"
-NETS: dict[str, Callable[[], AttentionNetwork]] = {
-    "bumps": lambda: bumps(F, 2, 1, g=2, delta=0.25),
-    "lookup": lambda: sequence_to_scalar(F, 2, 1, g=2, delta=0.25),
-    "softmax": lambda: sequence_to_scalar_softmax(F, 2, 1, g=2, delta=0.25),
-    "lookup, sequence": lambda: sequence_to_sequence([F, "x1"], 2, 1, g=2, delta=0.25),
-    "softmax, sequence": lambda: sequence_to_sequence_softmax([F, "x1"], 2, 1, g=2, delta=0.25),
-}
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
 
 
-@cache
-def made(kind: str) -> AttentionNetwork:
-    return NETS[kind]()
-
-
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", GRIDS)
 def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
     net = made(kind)
     proven(net.network, net.certificate, tmp_path)
@@ -121,7 +105,7 @@ CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", GRIDS)
 @pytest.mark.parametrize("change", CLAIMS)
 def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     forge, said = CLAIMS[change]
@@ -159,7 +143,7 @@ def test_false_claims_about_heads_are_refused(kind: str, change: str, tmp_path: 
     refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
 
 
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", GRIDS)
 def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
     """Every array, at three places each: by a quarter, where it is 0 and where it is not."""
     net, rng = made(kind), np.random.default_rng(11)
@@ -247,7 +231,7 @@ class Turned(Grid):
         return super().shifts()[::-1]
 
 
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", GRIDS)
 @pytest.mark.parametrize("grid", [Shifted, Steeper, Turned])
 def test_cells_elsewhere_are_refused(kind: str, grid: type[Grid], tmp_path: Path) -> None:
     """The same arrays everywhere, but for the numbers that the structure leaves free."""

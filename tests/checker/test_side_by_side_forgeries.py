@@ -10,25 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.forgeable import SIDES, made
 from support.forging import nudged_networks, proven, refused, widened, with_claim
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples
-from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.grid_lookup import sequence_to_scalar, sequence_to_sequence
+from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
-SIDES: dict[str, Callable[[], AttentionNetwork]] = {
-    "one": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
-    "two": lambda: sequence_to_sequence(["sin(x0)*x1", "x0 + x1"], 2, 1, tol=0.1, method="spectral"),
-}
-
-
-@cache
-def made(kind: str) -> AttentionNetwork:
-    return SIDES[kind]()
 
 
 @cache

@@ -14,10 +14,10 @@ from safetensors.numpy import load, save
 
 import weightwright as ww
 from weightwright.claims.files import FORMAT, OLD_FORMAT
+from weightwright.claims.format_7 import old_digest
 from weightwright.claims.old_certificates import upgrade_certificate
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import Composite, RidgeFunctions
-from weightwright.network.storage import digest
 
 FOLDER = Path(__file__).parent / "format_7"
 #: What the claim of each file is now.
@@ -56,7 +56,7 @@ def forged(name: str, folder: Path, change: Callable[[Structure], None]) -> Path
         arrays = load(source.read_bytes()) | arrays
     change(payload["certificate"])
     del payload["digest"]
-    payload["digest"] = digest(payload, arrays)
+    payload["digest"] = old_digest(payload, arrays)
     path = folder / "forged.safetensors"
     path.write_bytes(save(arrays, metadata={"weightwright": json.dumps(payload, sort_keys=True)}))
     return path

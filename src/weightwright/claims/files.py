@@ -19,7 +19,7 @@ from safetensors.numpy import save as to_bytes
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, MeasuredClaim, SideBySideClaim, SideNetwork, Status
-from weightwright.claims.format_7 import old_digest
+from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
@@ -80,7 +80,10 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     same = stated == (old_digest if old else digest)(payload, pools)
     if not (same and (old or text == in_json(payload | {"digest": stated}))):
         raise AlteredFileError(f"{path}: the contents do not match their digest; the file was altered or damaged")
-    network, certificate = _read_old(payload, pools) if old else _decoded(payload, pools)
+    if old:
+        network, certificate = read_old(payload, pools, network_digest, _CERTIFICATE_TYPES)
+    else:
+        network, certificate = _decoded(payload, pools)
     if certificate is None:
         return network, None
     _claims_nothing_if_measured(path, certificate)
