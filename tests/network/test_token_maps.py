@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.stored import stored_and_read
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, to_file
+from weightwright.claims.files import network_digest, encode_file
 from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, Term, TokenMap, Total, cost, selection
 from weightwright.network.interpreter import interpret
 from weightwright.network.storage import NETWORK_TYPES
@@ -159,7 +159,7 @@ def test_maps_of_many_tokens_take_few_bytes() -> None:
         layer = Linear(("x",), (Term(np.eye(1), total(n, n)), Term(np.eye(1), copy(n))), np.zeros((1, 1)))
         return Network(("x",), plain, np.zeros((0, 1)), (layer,), plain, tokens=n)
 
-    assert len(to_file(summed(20_000), None)) < 50_000
+    assert len(encode_file(summed(20_000), None)) < 50_000
     assert cost(summed(20_000)).parameters > 20_000**2
 
 

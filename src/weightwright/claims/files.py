@@ -49,7 +49,7 @@ def network_digest(network: Network) -> str:
 
 def write(path: str | os.PathLike[str], network: Network, certificate: Certificate | None) -> None:
     """Write the file whole or not at all."""
-    contents = to_file(network, certificate)
+    contents = encode_file(network, certificate)
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -59,7 +59,7 @@ def write(path: str | os.PathLike[str], network: Network, certificate: Certifica
         partial.unlink(missing_ok=True)
 
 
-def to_file(network: Network, certificate: Certificate | None) -> bytes:
+def encode_file(network: Network, certificate: Certificate | None) -> bytes:
     """The contents of the file."""
     arrays = ArrayWriter()
     payload: dict[str, Any] = {"format": FORMAT, "network": encode(network, arrays), "certificate": None}

@@ -31,8 +31,9 @@ NETWORK_TYPES: Mapping[str, type] = {
         Attention, Block, FeedForward, Gather, Head, Linear, Loop, Mixed, Network, Sees, Softmax, Term, Total,
     )
 }  # fmt: skip
-#: Numbers that the contents of one file may come to when nothing is shared: 2 GiB of float64, however small the file.
-LARGEST = 2**28
+#: Numbers that the contents of a small file may come to when nothing is shared and every zero is written: 2 GiB of
+#: float64. For every stored number of a large one there may be this many more.
+LARGEST, MORE = 2**28, 2**10
 #: Numbers that an item counts as, for the time that its object takes: at most a million are built.
 ITEM = 2**8
 #: Pools by name. A position is that of a number in its array, row by row.
@@ -112,7 +113,7 @@ class ArrayReader:
     """The arrays of `ArrayWriter`, made when asked for. FileFormatError for rows that do not fit the pools."""
 
     def __init__(self, rows: Any, pools: Pools) -> None:
-        self._left = LARGEST
+        self._left = LARGEST + MORE * sum(map(len, pools.values()))
         self._pools = {name: pools.get(name, np.zeros(0, kind)) for name, kind in POOLS.items()}
         for name, pool in pools.items():
             if name not in POOLS or pool.dtype != POOLS[name] or pool.ndim != 1:
@@ -130,10 +131,10 @@ class ArrayReader:
                 raise FileFormatError(f"the arrays take {taken[name]} of {len(pool)} {name}")
 
     def spend(self, numbers: int) -> None:
-        """FileFormatError once more than LARGEST numbers were asked for."""
+        """FileFormatError once more numbers were asked for than a file of this size may come to."""
         self._left -= numbers
         if self._left < 0:
-            raise FileFormatError(f"the contents would have more than {LARGEST} numbers")
+            raise FileFormatError("the contents would have far more numbers than the file")
 
     def size(self, number: Any) -> int:
         if type(number) is not int or not 0 <= number < len(self._rows):
