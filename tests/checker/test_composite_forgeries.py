@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_constructions import SORT, arrays, normal
+from support.constructed import SORT, arrays, normal
 from test_grid_forgeries import altered, refused
 from test_grid_forgeries import arrays as places
 

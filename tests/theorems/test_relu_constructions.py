@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from test_constructions import SORT, arrays, made, module, normal
+from support.constructed import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww
