@@ -1,14 +1,32 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 import weightwright as ww
 
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("project")
+#: torch's threads in this process.
+THREADS = torch.get_num_threads()
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays to the end: the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """More threads than a process has cores wait for each other, in every test that comes after."""
+    left = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    assert left == THREADS, f"the test leaves torch with {left} threads, not {THREADS}"
 
 
 @pytest.fixture(scope="session")

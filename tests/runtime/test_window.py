@@ -225,7 +225,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 NETS = {
     "windowed": """
 import numpy as np
-from weightwright.heads.assemble import Design, Query, Table, assemble
+from weightwright.heads.registers import Design, Query, Table, assemble
 L = np.arange(-520.0, 521.0)
 net = ww.AttentionNetwork(assemble(
     Design((Table(2 * L, -L**2, np.cos(L), 0.5, window=6).rounded("float32"),), ("f",), 0.0), Query(0.0, 512.0), "f",
