@@ -11,8 +11,7 @@ import weightwright as ww
 
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("project")
-#: torch's threads in this process.
-THREADS = torch.get_num_threads()
+torch.set_num_threads(1)  # many small products: more threads only wait for each other
 
 
 def pytest_collection_finish() -> None:
@@ -23,10 +22,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """More threads than a process has cores wait for each other, in every test that comes after."""
+    """A test that leaves torch with more threads makes all that come after it slow."""
     left = torch.get_num_threads()
-    torch.set_num_threads(THREADS)
-    assert left == THREADS, f"the test leaves torch with {left} threads, not {THREADS}"
+    torch.set_num_threads(1)
+    assert left == 1, f"the test leaves torch with {left} threads"
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,6 @@ from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
 from weightwright.theorems.relu.token_mixing import token_mixing
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Many small products: threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("name", CASES)
