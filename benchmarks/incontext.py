@@ -165,7 +165,6 @@ def plain_steps(X: Floats, y: Floats, best: Floats) -> list[str]:
 
 def large_run(n: int = 1000, d: int = 50, steps: int = STEPS) -> dict[str, float]:
     """Seconds to build, to run and to enclose the errors, memory after the run and in all, and the errors."""
-    torch.set_num_threads(2)
     X, y, _ = examples(n, d)
     at = [time.perf_counter()]
     descent = fitting(X, y, steps=steps, dtype=torch.float32)
@@ -195,9 +194,9 @@ def peak_memory() -> float:
 
 
 def large_table(measured: dict[str, float] | None = None) -> Lines:
-    """Part (c), in a process of its own, so that its memory is its own."""
+    """Part (c), in a process of its own, so that its memory and its two threads are its own."""
     if measured is None:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
+        with multiprocessing.get_context("spawn").Pool(1, torch.set_num_threads, (2,)) as pool:
             measured = pool.apply(large_run)
     yield from head(
         *("anchors", "build and prove", "run 100 steps", "enclose all errors", "peak memory, built and run", "in all"),

@@ -1,14 +1,31 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 import weightwright as ww
 
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("project")
+torch.set_num_threads(1)  # many small products: more threads only wait for each other
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays to the end: the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """A test that leaves torch with more threads makes all that come after it slow."""
+    left = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert left == 1, f"the test leaves torch with {left} threads"
 
 
 @pytest.fixture(scope="session")

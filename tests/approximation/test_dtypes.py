@@ -7,7 +7,7 @@ import pytest
 import torch
 from flint import arb
 from support.exact import errors
-from test_soundness import DOMAINS, random_formula, shifted
+from support.formulas import DOMAINS, random_formula, shifted
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention

@@ -14,7 +14,7 @@ import torch
 from flint import arb, ctx
 from support.exact import errors
 from support.forging import with_leaf
-from test_polynomials import random_formula
+from support.formulas import random_formula_of
 
 import weightwright as ww
 from weightwright.approximation import several
@@ -100,7 +100,7 @@ def test_a_kink_is_proven_by_small_boxes() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_formulas_keep_their_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    formula = random_formula(rng, ("x", "y"), 2)
+    formula = random_formula_of(rng, ("x", "y"), 2)
     lo = rng.uniform(-3, 3, 2).round(2)
     box = ww.Box(lo, lo + rng.uniform(0.2, 1.5, 2).round(2))
     dtype = (torch.float64, torch.float32, torch.bfloat16)[seed % 3]

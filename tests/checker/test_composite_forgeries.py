@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.constructed import SORT, normal
 from support.forging import (
     altered,
     array_places,
@@ -38,13 +39,6 @@ from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
 from weightwright.theorems.relu.token_mixing import token_mixing
-
-SORT = ("min(x0, x1)", "max(x0, x1)")
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape)
-
 
 #: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
 RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))

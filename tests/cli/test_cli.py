@@ -18,47 +18,15 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from support.command_line import complaint, printed, printed_json, process, weightwright
 from support.zoo import ZOO
-from typer.testing import CliRunner, Result
 
 import weightwright as ww
 from weightwright.checker.check import check as checker_check
 from weightwright.claims.files import write
-from weightwright.cli import app
 from weightwright.network import Cost
 
 ON_UNIT = ("--domain", "-1 1", "--tol", "1e-6")
-
-
-def weightwright(*args: str | Path, stdin: str | bytes | None = None) -> Result:
-    """Runs a command; any error that is no exit is a failed test."""
-    return CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, catch_exceptions=False)
-
-
-def printed(*args: str | Path, stdin: str | None = None) -> str:
-    result = weightwright(*args, stdin=stdin)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    return result.stdout
-
-
-def printed_json(*args: str | Path, stdin: str | None = None) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(printed(*args, "--json", stdin=stdin))
-    return facts
-
-
-def complaint(result: Result, code: int) -> str:
-    """The one line on stderr of a command that failed."""
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ")
-    return line
-
-
-def process(*args: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "weightwright.cli", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
 
 
 # approximate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from support.command_line import complaint, printed_json, weightwright
 
 import weightwright as ww
 from weightwright import compiler
-from weightwright.cli import app
 
 SOURCE = """
 import torch
@@ -69,26 +67,6 @@ def mean(x):
     return x.mean(dim=0)
 """
 UNIT = ("--domain", "-1 1", "--tol", "1e-6")
-
-
-def weightwright(*args: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
-
-
-def printed_json(*args: str | Path) -> dict[str, Any]:
-    result = weightwright(*args, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    facts: dict[str, Any] = json.loads(result.stdout)
-    return facts
-
-
-def complaint(result: Result) -> str:
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 @pytest.fixture
@@ -197,7 +175,7 @@ def test_what_is_wrong_with_the_target_is_one_line(source: Path, target: str, me
     result = weightwright(
         "compile", target.format(source), *UNIT, "--out", tmp_path / "a", "--draw", tmp_path / "a.png"
     )
-    assert message in complaint(result)
+    assert message in complaint(result, 2)
     assert files(tmp_path) == {"mine.py"}
 
 
@@ -217,7 +195,7 @@ def test_an_error_in_the_users_file_names_its_line(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.py").write_text(text)
-    said = complaint(weightwright("compile", "wrong:f" if imported else "wrong.py:f", *UNIT))
+    said = complaint(weightwright("compile", "wrong:f" if imported else "wrong.py:f", *UNIT), 2)
     assert message in said or (imported and "no_such_library" in message and "importing wrong" in said)
 
 
@@ -231,7 +209,7 @@ def test_an_error_in_the_users_file_names_its_line(
     ],
 )
 def test_bad_options_are_one_line(source: Path, options: tuple[str, ...], message: str) -> None:
-    assert message in complaint(weightwright("compile", f"{source}:softmax", "--tol", "1e-6", *options))
+    assert message in complaint(weightwright("compile", f"{source}:softmax", "--tol", "1e-6", *options), 2)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +229,7 @@ def test_what_cannot_be_written_is_said_before_the_work(
 
     monkeypatch.setattr(compiler, "compile", never)
     monkeypatch.chdir(tmp_path)
-    assert message in complaint(weightwright("compile", f"{source}:softmax", *UNIT, *options))
+    assert message in complaint(weightwright("compile", f"{source}:softmax", *UNIT, *options), 2)
     assert files(tmp_path) == {"mine.py"}
 
 
@@ -293,7 +271,7 @@ def test_info_draws_any_network_and_plots_formulas_only(network: Path, tmp_path:
     assert facts["drawing"] == str(drawing)
     assert drawing.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert "'wave' is a compiled function: weightwright info NET --draw" in complaint(
-        weightwright("info", network, "--plot", tmp_path / "plot.png")
+        weightwright("info", network, "--plot", tmp_path / "plot.png"), 2
     )
     assert not (tmp_path / "plot.png").exists()
 

@@ -18,14 +18,13 @@ import numpy as np
 import pytest
 import torch
 from flint import arb
+from support.command_line import weightwright
 from torch import Tensor
-from typer.testing import CliRunner
 
 import weightwright as ww
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.search import search
 from weightwright.claims.graph import Graph
-from weightwright.cli import app
 from weightwright.compiler.loop.proven_rules import tokens_read, traced_rule
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import AlgorithmRun, Rule
@@ -185,14 +184,14 @@ def test_every_text_says_one_pass(tmp_path: Path) -> None:
     path = tmp_path / "descent.safetensors"
     small().net.save(path)
     for command in (["check", str(path)], ["info", str(path)], ["check", str(path), "--search", "0.1"]):
-        shown = CliRunner().invoke(app, command)
+        shown = weightwright(*command)
         assert shown.exit_code == 0, shown.output
         assert "one pass" in shown.output
     small().net.to_torch(tmp_path / "plain.py")
     assert "after one pass" in (tmp_path / "plain.py").read_text()
     draw_network(small().net, tmp_path / "drawn.svg")
     assert "error of one pass at most" in (tmp_path / "drawn.svg").read_text()
-    numbers = CliRunner().invoke(app, ["run", str(path), *["0.1", "0.2", "0.25"] * 5])
+    numbers = weightwright("run", path, *["0.1", "0.2", "0.25"] * 5)
     assert numbers.exit_code == 0, numbers.output
     assert all(line.endswith(" -") for line in numbers.output.splitlines())  # no bound on all passes together
 

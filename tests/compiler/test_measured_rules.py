@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.command_line import weightwright
 from torch import Tensor
-from typer.testing import CliRunner
 
 import weightwright as ww
 from weightwright.adversary.sequences import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
 from weightwright.claims.prompt import LoopClaim
-from weightwright.cli import app
 from weightwright.compiler.loop.measured_rules import measured_rule
 from weightwright.compiler.loop.proven_rules import traced_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, rehearsed, stays, width
@@ -133,7 +132,7 @@ def test_a_saved_network_stays_measured_and_is_never_proven(tmp_path: Path) -> N
     assert torch.equal(again(prompt)[0], torch.tensor(run.state))
     with pytest.raises(ww.CertificateError, match="nothing is proven here"):
         ww.check(path)
-    shown = CliRunner().invoke(app, ["info", str(path)])
+    shown = weightwright("info", path)
     assert shown.exit_code == 0, shown.output
     assert "MEASURED" in shown.output
     assert "PROVEN" not in shown.output

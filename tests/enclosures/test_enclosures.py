@@ -8,7 +8,7 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 from support.exact import exact
-from test_soundness import random_formula
+from support.formulas import random_formula
 
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.enclosures.intervals.intervals import Interval, cos, tan

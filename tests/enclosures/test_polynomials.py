@@ -7,6 +7,7 @@ from math import factorial
 import numpy as np
 import pytest
 from flint import arb
+from support.formulas import random_formula_of
 
 from weightwright.enclosures.balls import polynomials as checker
 from weightwright.enclosures.balls.series import series_along, working_precision
@@ -16,21 +17,6 @@ from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import parse
 
 DEGREE = 5
-UNARY = ("sin", "cos", "exp", "tanh", "atan", "sigmoid", "softplus", "erf", "gelu", "silu")
-
-
-def random_formula(rng: np.random.Generator, names: tuple[str, ...], depth: int) -> str:
-    if depth == 0:
-        return str(rng.choice([*names, *names, "0.5", "1.25", "pi"]))
-    a, b = (random_formula(rng, names, depth - 1) for _ in range(2))
-    kind = rng.integers(7)
-    if kind < 3:
-        return f"({a} {rng.choice(['+', '-', '*'])} {b})"
-    if kind == 3:
-        return f"({a})/(2 + ({b})**2)"
-    if kind == 4:
-        return f"({a})**{rng.integers(0, 4)}"
-    return f"{rng.choice(UNARY)}({a})"
 
 
 def by_monomial(table: list[tuple[int, ...]], coefficients: list[arb]) -> dict[tuple[int, ...], arb]:
@@ -41,7 +27,7 @@ def by_monomial(table: list[tuple[int, ...]], coefficients: list[arb]) -> dict[t
 def test_the_prover_encloses_what_the_checker_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = ("x", "y") if seed % 2 else ("x", "y", "z")
-    formula = parse(random_formula(rng, names, 3), names)
+    formula = parse(random_formula_of(rng, names, 3), names)
     points = rng.uniform(-1, 1, (4, len(names)))
     table = prover.monomials(len(names), DEGREE)
     found = prover.coefficients(formula, names, points, DEGREE)

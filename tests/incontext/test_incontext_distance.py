@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -64,11 +65,13 @@ PENALISED = {
 }
 
 
-def refined(problem: Problem) -> Balls:
-    """The optimum to about 60 digits: Newton's method from a descent's end, on the features that are not zero.
+@functools.cache
+def optimum(name: str) -> Balls:
+    """To about 60 digits: Newton's method from a descent's end, on the features that are not zero.
 
     The Hessian is taken from differences of the gradient; that only makes it slower.
     """
+    problem = {**PROBLEMS, **PENALISED}[name]
     step = 0.9 * largest_stable_step(problem, 4.0)
     start = plain_iterates(problem, gradient_descent(problem, step), 3000)[-1, 0]
     used = [r for r in range(problem.d) if start[r] != 0]
@@ -92,17 +95,14 @@ def refined(problem: Problem) -> Balls:
         return w
 
 
-OPTIMA = {name: refined(problem) for name, problem in {**PROBLEMS, **PENALISED}.items()}
-
-
 def true_distance(w: np.ndarray, name: str) -> float:
     with working_precision(400):
-        return float_below(norm(a - b for a, b in zip(balls(w), OPTIMA[name], strict=True)))
+        return float_below(norm(a - b for a, b in zip(balls(w), optimum(name), strict=True)))
 
 
 def nearby(name: str, size: float, seed: int) -> np.ndarray:
     direction = np.random.default_rng(seed).normal(size=D)
-    return np.array([float(x) for x in OPTIMA[name]]) + size * direction / np.linalg.norm(direction)
+    return np.array([float(x) for x in optimum(name)]) + size * direction / np.linalg.norm(direction)
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-7, 1e-3, 1e-1, 1.0])
@@ -132,8 +132,8 @@ def test_no_point_beats_the_bound(name: str, size: float, seed: int) -> None:
 
 def test_sparse_features_do_not_spoil_the_bound() -> None:
     """A coefficient that is not quite zero where the optimum's is: the plain subgradient there would be of size l1."""
-    zeros = [r for r, x in enumerate(OPTIMA["lasso"]) if x == 0]
-    w = np.array([float(x) for x in OPTIMA["lasso"]])
+    zeros = [r for r, x in enumerate(optimum("lasso")) if x == 0]
+    w = np.array([float(x) for x in optimum("lasso")])
     w[zeros] = 1e-10
     assert true_distance(w, "lasso") <= to_optimum(PENALISED["lasso"], w).bound <= 1e-8
 
@@ -154,7 +154,7 @@ def test_the_gap_is_never_below_the_excess(name: str) -> None:
     for size in (1e-6, 1e-2, 1.0):
         w = nearby(name, size, 1)
         with working_precision(400):
-            gap, excess = duality_gap(problem, balls(w)), objective(balls(w)) - objective(OPTIMA[name])
+            gap, excess = duality_gap(problem, balls(w)), objective(balls(w)) - objective(optimum(name))
             assert 0 < excess <= gap
             assert gap <= 100 * max(float(excess), size * problem.l1)
         assert to_optimum(problem, w).gap >= float_below(gap)
@@ -180,11 +180,11 @@ def test_other_solvers_end_where_the_bound_says(problem: Problem, model: object)
 def test_no_curvature_within_the_radius_leaves_the_bounds(name: str, radius: float) -> None:
     problem = PROBLEMS[name]
     with working_precision():
-        least, most = curvatures(problem, OPTIMA[name], radius)
+        least, most = curvatures(problem, optimum(name), radius)
         for i, row in enumerate(problem.rows):
             towards = radius * (1 - 1e-9) * row / np.linalg.norm(row)
             for share in (-1.0, -0.3, 0.6, 1.0):
-                w = [a + arb(b) for a, b in zip(OPTIMA[name], share * towards, strict=True)]
+                w = [a + arb(b) for a, b in zip(optimum(name), share * towards, strict=True)]
                 x = problem.arguments(w)["x"][i]
                 lines = {"x": (x, arb(1)), "y": (arb(float(problem.y[i])), arb(0))}
                 second = 2 * series_along(problem.loss.value_expression, lines, 2)[2]
@@ -260,7 +260,7 @@ STEP_ERROR = 1e-4
 def test_steps_with_errors_stay_within_the_lemma(name: str) -> None:
     """Every step is pushed by the whole error that is allowed, in one direction or at random."""
     problem, steps = {**PROBLEMS, **PENALISED}[name], 30
-    near = np.array([float(x) for x in OPTIMA[name]])
+    near = np.array([float(x) for x in optimum(name)])
     step = 0.5 * largest_stable_step(problem, 10.0)
     method = gradient_descent(problem, step)
     found = composed_error(problem, method, step, STEP_ERROR, steps, near)
@@ -278,7 +278,7 @@ def test_steps_with_errors_stay_within_the_lemma(name: str) -> None:
 
 
 def test_the_lemma_names_the_condition_that_fails() -> None:
-    problem, near = PROBLEMS["squared"], np.array([float(x) for x in OPTIMA["squared"]])
+    problem, near = PROBLEMS["squared"], np.array([float(x) for x in optimum("squared")])
     good = 0.5 * largest_stable_step(problem)
     large = composed_error(problem, gradient_descent(problem, 3 * good), 3 * good, 1e-9, 10, near)
     assert large.bounds is None
@@ -304,7 +304,7 @@ def _solved(problem: Problem) -> np.ndarray:
 
 def test_a_method_with_other_numbers_is_not_taken_for_descent() -> None:
     """The method's floats count: with values for twice the step, the step's error is what that makes."""
-    problem, near = PROBLEMS["squared"], np.array([float(x) for x in OPTIMA["squared"]])
+    problem, near = PROBLEMS["squared"], np.array([float(x) for x in optimum("squared")])
     found = composed_error(problem, gradient_descent(problem, 0.2), 0.1, 1e-9, 10, near)
     assert found.step_error > 0.1 * np.linalg.norm(problem.X.T @ problem.y) / N
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.formulas import DOMAINS, random_formula, shifted
 from support.worst import worst_error
 
 import weightwright as ww
@@ -21,40 +22,7 @@ ISSUE_FORMULAS = [
     "sqrt(1.5+x)",
     "exp(-x**2)*cos(3*x)",
 ]
-UNARY = ["exp", "sin", "cos", "atan", "tanh", "sigmoid", "softplus", "gelu", "silu", "erf"]
-GUARDED = ["log(2.5 + {})", "sqrt(2.5 + {})", "1/(2.5 + {})", "tan({}/2)"]
 KINKED = ["abs({})", "relu({})", "max({}, 0.3)", "min({}, x/2)", "clip({}, -0.5, 0.5)"]
-
-
-def random_formula(rng: np.random.Generator, depth: int) -> str:
-    """A formula in x whose inner values stay near [-2, 2] for x in [-1, 1]."""
-    if depth == 0:
-        return rng.choice(["x", f"{rng.uniform(-2, 2):.3g}*x", f"(x - {rng.uniform(-1, 1):.3g})", "x**2"])
-    kind = rng.integers(0, 10)
-    inner = random_formula(rng, depth - 1)
-    if kind < 5:
-        return f"{rng.choice(UNARY)}({inner})"
-    if kind < 6:
-        return rng.choice(GUARDED).format(f"sin({inner})")
-    if kind < 7:
-        return f"({inner})**{rng.integers(2, 5)}/4"
-    other = random_formula(rng, depth - 1)
-    return f"({inner}) {rng.choice(['+', '-', '*'])} ({other})"
-
-
-def shifted(formula: str, lo: float, hi: float) -> str:
-    """The formula seen through the affine map that takes [lo, hi] to about [-1, 1]."""
-    middle, half = float(f"{(lo + hi) / 2:.6g}"), float(f"{(hi - lo) / 2:.3g}")
-    return (
-        formula.replace("exp", "E")
-        .replace("max", "M")
-        .replace("x", f"((x - {middle!r})/{half!r})")
-        .replace("E", "exp")
-        .replace("M", "max")
-    )
-
-
-DOMAINS = [(-1.0, 1.0), (0.0, 1.0), (-0.3, 0.7), (5.0, 7.0), (1000.0, 1001.0), (-500.0, 500.0), (-1e-3, 2e-3)]
 
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))])

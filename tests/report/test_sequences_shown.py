@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from support.command_line import weightwright
 
 import weightwright as ww
-from weightwright.cli import app
 from weightwright.report.theorems.theorem_plots import plot_theorem
 from weightwright.theorems.exhibits.pictures import Curve, curve, pictures
 from weightwright.theorems.exhibits.relu_instances import mixing, native
@@ -34,10 +33,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, build in BUILT.items():
         build().save(paths[name])
     return paths
-
-
-def weightwright(*args: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", BUILT)

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from support.command_line import weightwright
 
 import weightwright as ww
 from weightwright import report
-from weightwright.cli import app
 
 SQUARE = ("--domain", "-1 1, 0 2", "--tol", "1e-3")
-
-
-def weightwright(*args: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_constructions import normal
+from support.constructed import normal
 
 from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.linear.one_head import inverse_temperature, truncated_linear

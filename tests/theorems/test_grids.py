@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 
@@ -46,15 +46,6 @@ SETTINGS = [
     {"n": 3, "d": 1, "g": 3, "B": 0.3, "delta": 0.01},
     {"n": 1, "d": 1, "g": 1, "delta": 0.5},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Many small products: threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def formula(make: Make, N: int) -> str | list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from test_in_context_theorems import PROBLEMS, made, pairs
+from support.in_context import PROBLEMS, made, pairs
 
 from weightwright.theorems.descent.regression import (
     curvature_is_between,

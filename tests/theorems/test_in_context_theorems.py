@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import torch
 from flint import arb, ctx
 from support.exact import BITS, exact
+from support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 
 import weightwright as ww
 from weightwright.claims.files import write
@@ -47,8 +47,6 @@ from weightwright.theorems.show import show
 
 IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = Ranges(1.0, 1.0, 1.0)
-PAIR = "(1 + y**2/4)*softplus(x) - x*y/2"
-PAIRS = Ranges(1.0, 1.0, 0.5, 0.25)
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -64,27 +62,6 @@ def test_every_instance_is_proven_and_counted(id: str) -> None:
 
 
 # AE-1, AE-2
-
-
-CASES: dict[str, tuple[str, Callable[[], AttentionNetwork]]] = {
-    "P": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, P=16)),
-    "tol": ("x", lambda: in_context_gradients("x", 2, 1, tol=0.2)),
-    "soft": ("sin(x)", lambda: in_context_gradients("sin(x)", 2, 2, P=8, beta=1.0)),
-    "one sample, a small reach": ("exp(x)", lambda: in_context_gradients("exp(x)", 1, 3, P=8, reach=1.5)),
-    "two spacings": ("x", lambda: in_context_gradients("x", 2, 1, P=2)),
-    "float32": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, P=16, dtype="float32")),
-    "spectral": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, tol=1e-8, method="spectral")),
-    "spectral, float32": (
-        "sin(x)",
-        lambda: in_context_gradients("sin(x)", 2, 1, tol=1e-4, method="spectral", dtype="float32"),
-    ),
-    "large numbers": ("tanh(x)", lambda: in_context_gradients("tanh(x)", 2, 1, P=64, ranges=Ranges(4.0, 2.0, 3.0))),
-}
-
-
-@cache
-def made(name: str) -> AttentionNetwork:
-    return CASES[name][1]()
 
 
 def arguments(net: AttentionNetwork, X: Floats) -> list[list[Fraction]]:
@@ -197,21 +174,6 @@ def test_the_error_of_the_papers_anchors_falls_as_one_over_their_number() -> Non
 # AE-3 to AE-7
 
 
-@cache
-def data() -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(11)
-    X = np.round(rng.uniform(-1, 1, (8, 3)) * 16) / 16
-    return X, np.round((X @ [0.5, -1.0, 0.25] + 0.1 * rng.normal(size=8)) * 16) / 16
-
-
-PROBLEMS = {
-    "least squares": least_squares(*data()),
-    "ridge": least_squares(*data(), ridge=0.25),
-    "lasso": least_squares(*data(), l1=0.0625),
-    "both": least_squares(*data(), ridge=0.125, l1=0.03125),
-}
-
-
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_exact_iterates_and_optima_are_those_of_numpy(name: str) -> None:
     problem = PROBLEMS[name]
@@ -276,12 +238,6 @@ def test_conditions_of_the_lemma_are_checked() -> None:
 
 
 # UA-12
-
-
-@cache
-def pairs(method: Any) -> AttentionNetwork:
-    given: dict[str, Any] = {"P": 2} if method == "faithful" else {"tol": 1e-4}
-    return in_context_step_of_pairs(PAIR, 4, 2, PAIRS, method=method, **given)
 
 
 @pytest.mark.parametrize("method", ["faithful", "spectral"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from test_constructions import SORT, arrays, made, module, normal
+from support.constructed import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww
@@ -21,14 +20,6 @@ from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
 from weightwright.theorems.relu.token_mixing import token_mixing
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def trained(seed: int, n: int, d: int, units: int, steps: int) -> nn.Sequential:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import complaint, process, weightwright
 from support.zoo import ZOO
-from test_cli import complaint, process, weightwright
 
 import weightwright as ww
 from weightwright.network import cost

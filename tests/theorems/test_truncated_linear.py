@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from test_constructions import made, normal
+from support.constructed import made, normal
 
 import weightwright as ww
 from weightwright.runtime import AttentionNetwork

@@ -61,11 +61,14 @@ class Interval:
         return Interval(down(self.lo - other.hi), up(self.hi - other.lo))
 
     def __mul__(self, other: Interval) -> Interval:
-        a, b, c, d = self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
-        return Interval(
-            down(np.minimum(np.minimum(a, b), np.minimum(c, d))),
-            up(np.maximum(np.maximum(a, b), np.maximum(c, d))),
-        )
+        if other.lo is other.hi:
+            self, other = other, self
+        a, b = self.lo * other.lo, self.lo * other.hi
+        least, most = np.minimum(a, b), np.maximum(a, b)
+        if self.lo is not self.hi:  # of an exact number the other two products are the same
+            c, d = self.hi * other.lo, self.hi * other.hi
+            least, most = np.minimum(least, np.minimum(c, d)), np.maximum(most, np.maximum(c, d))
+        return Interval(down(least), up(most))
 
     def __truediv__(self, other: Interval) -> Interval:
         through_zero = (other.lo <= 0) & (other.hi >= 0)

@@ -1,4 +1,4 @@
-"""What a review of looped rules found: rules that change, and calls from several threads."""
+"""Looped rules that read something new, and calls from several threads at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reviews found: fits that were wrong and said nothing, and numbers at the end of what floats hold."""
+"""Features, targets and data sets of very different size: none hides another, and what is wrong is told."""
 
 from __future__ import annotations
 
