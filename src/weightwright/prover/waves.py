@@ -1,4 +1,4 @@
-"""The prover's side of a `TargetClaim` with waves: boxes on which formulas are close to polynomials along waves.
+"""The prover's side of a `FormulasClaim` with waves: boxes on which formulas are close to polynomials along waves.
 
 Formulas are enclosed by interval Taylor models; the polynomials are plain floats, whose roundings the slack covers:
 the checker, which decides, encloses both.

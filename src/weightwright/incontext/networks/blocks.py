@@ -22,7 +22,7 @@ GATE_BETA = {"float64": 2.0**36, "float32": 2.0**20}
 
 @dataclass(frozen=True)
 class PromptTable:
-    """Scores beta (along_j w.x + across_j y + offsets_j), values values_j; weight and mean as in a `Part`."""
+    """Scores beta (along_j w.x + across_j y + offsets_j), values values_j; weight and mean as in a `ProposedTable`."""
 
     along: Floats
     across: Floats
