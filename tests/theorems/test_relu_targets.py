@@ -183,7 +183,7 @@ def test_a_soft_maximum_of_four_numbers() -> None:
 
 def test_a_claim_survives_storage() -> None:
     for ridge, claim, lo, hi in (built("product"), (*piecewise_linear(["abs(x0)"], 1), -np.ones(1), np.ones(1))):
-        kinds = {"Ridge": RidgeFunctions, "TargetClaim": FormulasClaim}
+        kinds = {"RidgeFunctions": RidgeFunctions, "FormulasClaim": FormulasClaim}
         back = [decode(*encode(one), kinds, type(one)) for one in (ridge, claim)]
         agree_formulas(*back, lo, hi)
 
