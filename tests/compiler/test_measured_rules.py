@@ -127,7 +127,10 @@ def test_a_saved_network_stays_measured_and_is_never_proven(tmp_path: Path) -> N
     again = ww.load(path)
     assert again.certificate is not None
     assert again.certificate.status == "MEASURED"
-    assert again.certificate.measured == run.net.certificate.measured
+    found, kept = again.certificate.measured, run.net.certificate.measured
+    assert dataclasses.replace(found, against=None) == dataclasses.replace(kept, against=None)
+    assert isinstance(found.against, LoopClaim)
+    assert found.against.composite.target.name == kept.against.composite.target.name
     prompt = torch.tensor(np.column_stack([rows, np.tile(run.states[0], (len(rows), 1))]))
     assert torch.equal(again(prompt)[0], torch.tensor(run.state))
     with pytest.raises(ww.CertificateError, match="nothing is proven here"):
