@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.stored import stored_and_read
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, encode_file
+from weightwright.claims.files import encode_file, network_digest
 from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, Term, TokenMap, Total, cost, selection
 from weightwright.network.interpreter import interpret
 from weightwright.network.storage import NETWORK_TYPES
