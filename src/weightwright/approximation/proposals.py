@@ -67,6 +67,7 @@ class Proposal:
         """What is claimed about the network of one layer, unchecked."""
         task = self.task
         kernel = "anchor" if self.design.tables[0].window is not None else "dot"
+        said = assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ())
         zones = tuple((float(lo), float(hi)) for lo, hi in self.zones)
         claim = OneLayerClaim(self.leaf, zones) if task.samples is None else SampledClaim(self.leaf, task.samples)
         return Certificate(
@@ -78,7 +79,7 @@ class Proposal:
             self.bound,
             self.terms,
             network_digest(network),
-            assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ()),
+            said,
         )
 
 

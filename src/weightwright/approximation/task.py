@@ -112,7 +112,6 @@ def make_task(
     least, most = WIDTHS[dtype]
     if not least <= hi - lo <= most:
         raise DomainError(f"domain: [{lo!r}, {hi!r}] must be between {least:g} and {most:g} wide in {dtype}")
-    query = Query.covering(lo, hi, dtype)
     x = np.clip(lo + (hi - lo) * np.linspace(0.0, 1.0, SAMPLES), lo, hi)
     samples = None
     if isinstance(function, Opaque):
@@ -123,6 +122,7 @@ def make_task(
         _bounded(function, text, lo, hi, most)
         y = values(function, x)
     mean = middle_in_few_bits(y, dtype)
+    query = Query.covering(lo, hi, dtype)
     reach = query.reach(lo, hi, dtype)
     return Task(function, text, box, float(tol), dtype, query, mean, *reach, float(dead_zone), samples)
 

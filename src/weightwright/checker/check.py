@@ -8,8 +8,7 @@ import os
 import numpy as np
 
 from weightwright.checker.claim_rules import RULES
-from weightwright.checker.core.complaints import require
-from weightwright.checker.core.identity import agree_identity, agree_ordinary
+from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import read
 from weightwright.claims.prompt import PromptClaim

@@ -8,7 +8,7 @@ from typing import Any
 from weightwright.checker.composite.loop import agree_loop
 from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.grid.grid import agree_grid
-from weightwright.checker.one_layer.one_number import agree_one_layer, agree_samples
+from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.checker.prompt.prompt_passes import agree_prompt
 from weightwright.checker.side_by_side import agree_side_by_side

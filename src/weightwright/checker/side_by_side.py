@@ -11,9 +11,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from weightwright.checker.core.complaints import must, require, typed
-from weightwright.checker.core.identity import agree_identity
-from weightwright.checker.one_layer.one_number import agree_one_layer
+from weightwright.checker.core.complaints import agree_identity, must, require, typed
+from weightwright.checker.one_layer.layer import agree_one_layer
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.claims.certificate import Certificate, SideBySideClaim, SideNetwork
 from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim

@@ -1,21 +1,28 @@
-"""How the checker refuses, and the limits that all its rules share."""
+"""How the checker refuses, the limits that its rules share, and what every certificate must say rightly."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+import numpy as np
 from flint import arb
 
-from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.files import network_digest
+from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse
+from weightwright.network import Block, Linear, Network
 from weightwright.numbers import FORMATS
 
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
 LARGEST = {"float64": arb(2) ** 1020, "float32": arb(2) ** 124, "bfloat16": arb(2) ** 124}
 LEAST = {name: format.least_exponent for name, format in FORMATS.items()}
+KERNELS = ("dot", "anchor")
 
 
 def require(condition: bool, complaint: str) -> None:
@@ -60,3 +67,40 @@ def terms_hold(layer: Terms, rounding: arb, certificate: Certificate) -> None:
 
 def short(number: arb) -> str:
     return f"{float(number):.6g}" if number.is_finite() else "nothing"
+
+
+def agree_identity(network: Network, certificate: Certificate) -> None:
+    """The certificate is about this network, this dtype, a known kernel and the stated assumptions."""
+    require(certificate.network == network_digest(network), "the certificate is about another network")
+    require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
+    require(certificate.dtype in FORMATS, f"no rule for dtype {certificate.dtype}")
+    require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
+    assumed = assumptions(certificate.dtype, certificate.kernel)
+    require(set(assumed) <= set(certificate.assumptions), "the certificate hides an assumption")
+    _numbers(certificate.terms)
+    _number(certificate.bound, "bound")
+
+
+def agree_numbers(leaf: Leaf | VectorLeaf) -> None:
+    """The errors and slopes of a leaf are finite numbers at or above zero."""
+    _numbers(leaf.terms)
+    for slope in np.atleast_1d(leaf.lipschitz).tolist():
+        _number(slope, "lipschitz")
+
+
+def agree_ordinary(network: Network) -> None:
+    """No map acts on blocks of tokens and every token asks: no rule but that for prompts knows of these."""
+    linear = [network.embed, network.read, *(layer for layer in network.flat_layers if isinstance(layer, Linear))]
+    blocks = any(isinstance(term.tokens, Block) for map in linear for term in map.terms)
+    require(not blocks, "no rule for maps on blocks of tokens here")
+    require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
+
+
+def _numbers(terms: Terms) -> None:
+    for name, value in dataclasses.asdict(terms).items():
+        _number(value, name)
+
+
+def _number(value: float, name: str) -> None:
+    valid = isinstance(value, float) and math.isfinite(value) and value >= 0
+    require(valid, f"{name} = {value!r} is not a finite number at or above zero")

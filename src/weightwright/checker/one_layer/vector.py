@@ -18,8 +18,16 @@ from itertools import product
 import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.checker.core.complaints import LARGEST, LEAST, parsed, require, short, terms_hold, typed
-from weightwright.checker.core.identity import agree_numbers
+from weightwright.checker.core.complaints import (
+    LARGEST,
+    LEAST,
+    agree_numbers,
+    parsed,
+    require,
+    short,
+    terms_hold,
+    typed,
+)
 from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, moved_by
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
