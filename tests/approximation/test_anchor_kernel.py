@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from support.exact import worst_error
 from support.formulas import DOMAINS, random_formula, shifted
-from support.worst import worst_error
 
 import weightwright as ww
 from weightwright.claims.files import network_digest, write

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forgeable import GRIDS, made
-from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
+from support.forging import GRIDS, altered, made, nudged_networks, proven, refused, widened, with_claim, with_layer
 
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Terms

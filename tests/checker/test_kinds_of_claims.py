@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,9 +10,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from safetensors.numpy import load, save
 from support.forging import proven, refused, with_claim
 from support.prompts import made as made_prompt
+from support.stored import forge
 
 import weightwright as ww
 from weightwright.box import Box
@@ -21,7 +20,6 @@ from weightwright.checker.claim_rules import RULES
 from weightwright.claims import files
 from weightwright.claims.certificate import Claim, MeasuredClaim, SideBySideClaim
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples, VectorLayerClaim
-from weightwright.network.storage import digest
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
 from weightwright.theorems.linear.one_head import truncated_linear
@@ -181,20 +179,22 @@ def test_what_is_searched_against_is_never_claimed(tmp_path: Path) -> None:
         ww.check(tmp_path / "net.safetensors")
 
 
-def with_field(path: Path, name: str, value: Any, of_claim: bool) -> None:
-    """The file with a field more in its certificate or its claim, the digest made to fit."""
-    contents = path.read_bytes()
-    header = json.loads(contents[8 : 8 + int.from_bytes(contents[:8], "little")])
-    arrays, payload = load(contents), json.loads(header["__metadata__"]["weightwright"])
-    certificate = payload["certificate"]
-    (certificate["claim"] if of_claim else certificate)[name] = value
-    del payload["digest"]
-    payload["digest"] = digest(payload, arrays)
-    path.write_bytes(save(arrays, metadata={"weightwright": json.dumps(payload, sort_keys=True)}))
+def with_field(path: Path, name: str, value: Any, kind: str) -> None:
+    """The file with a field more in every item of a kind in its certificate, the digest made to fit."""
+
+    def add(payload: dict[str, Any], _: Any) -> None:
+        types, items = payload["certificate"]["types"], payload["certificate"]["items"]
+        (number,) = (i for i, row in enumerate(types) if row[0] == kind)
+        types[number].append(name)
+        for item in items:
+            if item[0] == number:
+                item.append(value)
+
+    forge(path, add)
 
 
 #: What once stood beside every other claim.
-BESIDE = {"dead_zones": [], "norm": {"float": "0x1.0p+0"}, "samples": None, "one_pass": None, "layers": []}
+BESIDE = {"dead_zones": [], "norm": 1.0, "samples": None, "one_pass": None, "layers": []}
 
 
 @pytest.mark.parametrize("of_claim", [True, False])
@@ -205,7 +205,7 @@ def test_no_second_claim_fits_beside_the_first(kind: str, of_claim: bool, tmp_pa
         if of_claim and hasattr(made(kind).certificate.claim, name):
             continue
         files.write(path, made(kind).network, made(kind).certificate)
-        with_field(path, name, value, of_claim)
+        with_field(path, name, value, kind if of_claim else "Certificate")
         with pytest.raises(ww.FileFormatError, match="is not a Certificate"):
             ww.check(path)
 

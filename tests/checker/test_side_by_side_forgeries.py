@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forgeable import SIDES, made
-from support.forging import nudged_networks, proven, refused, widened, with_claim
+from support.forging import SIDES, made, nudged_networks, proven, refused, widened, with_claim
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim

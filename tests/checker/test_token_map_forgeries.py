@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.forgeable import GRIDS, SIDES, made
-from support.forging import altered, refused
+from support.forging import GRIDS, SIDES, altered, made, refused
 from support.prompts import made as prompted
 
 import weightwright as ww

@@ -385,8 +385,8 @@ def test_files_are_whole_or_absent(kind: str, fault: str, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("missing", "home", "method", "extra"),
     [
-        ("onnx", "onnx_file", "to_onnx", "onnx"),
-        ("onnxruntime", "onnx_file", "to_onnx", "onnx"),
+        ("onnx", "onnx", "to_onnx", "onnx"),
+        ("onnxruntime", "onnx", "to_onnx", "onnx"),
         ("transformer_lens.config", "lens", "to_transformer_lens", "lens"),
     ],
 )

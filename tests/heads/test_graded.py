@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from support.exact import errors
-from support.worst import worst_error
+from support.exact import errors, worst_error
 
 import weightwright as ww
 from weightwright.approximation.table import propose_squares, square_proposal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.exact import worst_error
 from support.formulas import DOMAINS, random_formula, shifted
-from support.worst import worst_error
 
 import weightwright as ww
 

@@ -170,7 +170,7 @@ def test_drawings_of_unknown_kind_and_without_matplotlib_are_refused(
     with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg, \.pdf"):
         report.draw_network(sine, tmp_path / "a.gif")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[experiments\]'"):
+    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[plot\]'"):
         report.draw_network(sine, tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 

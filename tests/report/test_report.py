@@ -214,7 +214,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     sine: ww.AttentionNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[experiments\]'"):
+    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[plot\]'"):
         report.plot_network(sine, tmp_path / "a.png")
 
 

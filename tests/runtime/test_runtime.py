@@ -13,7 +13,7 @@ import weightwright as ww
 from weightwright.claims.files import read, write
 from weightwright.network import Attention, Linear, Sees, Term, cost
 from weightwright.numbers import rounded
-from weightwright.runtime import interpret, module
+from weightwright.runtime import interpret, layer_modules
 
 
 def inputs(network: object, rng: np.random.Generator, *batch: int) -> np.ndarray:
@@ -186,9 +186,9 @@ def test_fused_attention_where_it_fits(p: int, fused: bool, dtype: str, monkeypa
         dtype=dtype,
     )
     calls = []
-    plain = module.scaled_dot_product_attention
+    plain = layer_modules.scaled_dot_product_attention
     monkeypatch.setattr(
-        module, "scaled_dot_product_attention", lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs)
+        layer_modules, "scaled_dot_product_attention", lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs)
     )
     net = ww.AttentionNetwork(network)
     X = rounded(rng.normal(size=(2, 5, 2)), dtype)

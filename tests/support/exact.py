@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from flint import arb, ctx, fmpq
+from torch import tensor
 
+import weightwright as ww
 from weightwright.expressions import Expression, Number, Variable, fold, parse
 
 BITS = 200
@@ -70,3 +72,10 @@ def errors(formula: str, inputs: Iterable[float | tuple[float, ...]], outputs: I
         return [abs(arb(y) - exact(expression, x)) for x, y in zip(inputs, outputs, strict=True)]
     finally:
         ctx.prec = before
+
+
+def worst_error(net: ww.AttentionNetwork, seed: int, seconds: float = 0.05) -> tuple[float, arb]:
+    """(input, error) of the largest error that was found, the error recomputed by the tests' own reference."""
+    x = ww.search(net, seconds, seed).x
+    y = net(tensor([[x]], dtype=net.dtype)).item()
+    return x, errors(net.certificate.formula, [x], [y])[0]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ from weightwright.claims.prompt import PromptClaim, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, RidgeFunctions, composite_in_words
 from weightwright.network import Attention, Linear, Network, Term, selection
 from weightwright.numbers import Floats
+from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.grids.bumps import bumps
+from weightwright.theorems.grids.grid_lookup import (
+    sequence_to_scalar,
+    sequence_to_scalar_softmax,
+    sequence_to_sequence,
+    sequence_to_sequence_softmax,
+)
 
 Change = Callable[[Certificate], Certificate]
 Forged = tuple[Network, Certificate]
@@ -186,3 +195,23 @@ def one_head(names: tuple[str, ...], registers: Floats, layers: tuple[Attention,
     if "k" in names:
         C[0, names.index("k")] = -1000.0
     return Network(("x",), Linear(names, (Term(A),), C), registers, layers, selection(names, ("out",)), tokens=tokens)
+
+
+#: Small networks that several tests forge: on grids, side by side.
+F = "x0 + abs(x1)"
+GRIDS: dict[str, Callable[[], AttentionNetwork]] = {
+    "bumps": lambda: bumps(F, 2, 1, g=2, delta=0.25),
+    "lookup": lambda: sequence_to_scalar(F, 2, 1, g=2, delta=0.25),
+    "softmax": lambda: sequence_to_scalar_softmax(F, 2, 1, g=2, delta=0.25),
+    "lookup, sequence": lambda: sequence_to_sequence([F, "x1"], 2, 1, g=2, delta=0.25),
+    "softmax, sequence": lambda: sequence_to_sequence_softmax([F, "x1"], 2, 1, g=2, delta=0.25),
+}
+SIDES: dict[str, Callable[[], AttentionNetwork]] = {
+    "one": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
+    "two": lambda: sequence_to_sequence(["sin(x0)*x1", "x0 + x1"], 2, 1, tol=0.1, method="spectral"),
+}
+
+
+@cache
+def made(kind: str) -> AttentionNetwork:
+    return (GRIDS | SIDES)[kind]()

@@ -45,7 +45,7 @@ class WindowFit:
 class WindowDesigner:
     """Finds the windowed head with the coarsest grid for f on [lo, hi]; remembers what it has fitted.
 
-    >>> designer = Designer(lambda s: np.sin(5 * s), -1.0, 1.0, tol=1e-11, most=4096, dtype="float64")
+    >>> designer = WindowDesigner(lambda s: np.sin(5 * s), -1.0, 1.0, tol=1e-11, most=4096, dtype="float64")
     >>> fit = next(designer.candidates(1e-11))
     >>> len(fit.table.keys), fit.table.window, fit.factor
     (31, 11, 4.0)

@@ -142,7 +142,7 @@ class PromptShape:
 def counts_prompted(shape: PromptShape) -> dict[str, int]:
     """Attention layers (as run), heads (as stored), registers, width and all numbers that are stored.
 
-    >>> counts_prompted(Shape(3, 2, [33]))["parameters"]
+    >>> counts_prompted(PromptShape(3, 2, [33]))["parameters"]
     2266
     """
     n, d, B = shape.n, shape.d, shape.width
