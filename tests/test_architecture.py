@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 from house import FLOORS, SOURCE
+
+TESTS = Path(__file__).parent
 
 #: The looks upwards, all of them where something is asked for: `net.to_onnx(path)` is a method of the module, and
 #: `ww.incontext` is the public name of the estimators, which need scikit-learn.
@@ -18,6 +21,15 @@ UPWARDS = {
     ("incontext/__init__.py", "estimators/huber.py"),
     ("incontext/__init__.py", "estimators/linear.py"),
     ("incontext/__init__.py", "estimators/logistic.py"),
+}
+#: Files that still take `altered` and `refused` from another one.
+UNTIL_FORGING = {
+    "checker/test_composite_forgeries.py",
+    "checker/test_graph_forgeries.py",
+    "checker/test_loop_forgeries.py",
+    "checker/test_prompted_checker.py",
+    "checker/test_prompted_reviews.py",
+    "incontext/test_penalties.py",
 }
 HEIGHT = {name: height for height, name in enumerate(FLOORS)}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
@@ -42,6 +54,7 @@ def module(dotted: str) -> Path | None:
     return None
 
 
+@cache
 def imports(path: Path) -> list[Path]:
     """Every module of ours that a file imports, wherever it does."""
     found: list[Path] = []
@@ -112,7 +125,7 @@ def test_files_are_small() -> None:
 
 
 def test_folders_are_small() -> None:
-    for root in (SOURCE, Path(__file__).parents[1] / "tests"):
+    for root in (SOURCE, TESTS):
         files = Counter(path.parent for path in root.rglob("*.py") if path.name != "__init__.py")
         for folder, count in files.items():
             assert count <= 15, f"{folder} holds {count} files"
@@ -142,3 +155,11 @@ def test_no_package_hides_a_module_behind_a_function() -> None:
             }
             hidden = {name for name in given if (path.parent / f"{name}.py").exists()}
             assert not hidden, f"{named(path)} hides {hidden}"
+
+
+def test_what_tests_share_stands_in_support() -> None:
+    """No test file imports from another one."""
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            shared = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
+            assert not shared or path.relative_to(TESTS).as_posix() in UNTIL_FORGING, f"{path} imports from a test"

@@ -43,16 +43,15 @@ class StoredHead:
 
 def rounding(head: StoredHead, m: arb, r: arb, centre: arb, away: arb) -> arb:
     """For every s in m +- r; away bounds |output - centre| there. Scores, shift, exponential; sums and products."""
-    box, top = m + arb(0, r), head.heaviest(m)
-    heights = [
-        (k - head.slopes[top]) * m + (c - head.offsets[top]) for k, c in zip(head.slopes, head.offsets, strict=True)
-    ]
+    around, one, top = arb(0, r), arb(1), head.heaviest(m)
+    box, slope, offset = m + around, head.slopes[top], head.offsets[top]
+    heights = [(k - slope) * m + (c - offset) for k, c in zip(head.slopes, head.offsets, strict=True)]
     weights = [h.exp() for h in heights]
     total = sum(weights, arb(0))
-    mean_slope = sum((w * k for w, k in zip(weights, head.slopes, strict=True)), arb(0)) / total
+    mean_slope = sum([w * k for w, k in zip(weights, head.slopes, strict=True)], arb(0)) / total
     # log p_j is concave in s, so it stays below its tangent at the middle
-    p = [(h + (k - mean_slope) * arb(0, r)).exp() / total for h, k in zip(heights, head.slopes, strict=True)]
-    p = [x.upper().min(arb(1)) for x in p]
+    p = [(h + (k - mean_slope) * around).exp() / total for h, k in zip(heights, head.slopes, strict=True)]
+    p = [x.upper().min(one) for x in p]
     errors = _log_weight_errors(head, box, r)
     values = [v + tilt * box for v, tilt in zip(head.values, head.tilts, strict=True)]
     shifts = [(abs(v - centre) + away).upper() for v in values]
@@ -80,13 +79,14 @@ def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
     if head.window is not None:
         return _window_errors(head.window, head.dtype)
     u, lost = UNIT[head.dtype], SMALLEST[head.dtype] * arb(LARGEST_KEY)
+    product, exponential = u * (1 + u), (1 - 2 * EXP_ULPS[head.dtype] * u).log()
+    moved = [k * box for k in head.slopes]
     score_errors = head.off or [
-        u * (1 + u) * (k * box).abs_upper() + u * (k * box + c).abs_upper() + lost
-        for k, c in zip(head.slopes, head.offsets, strict=True)
+        product * x.abs_upper() + u * (x + c).abs_upper() + lost for x, c in zip(moved, head.offsets, strict=True)
     ]
-    worst = largest(score_errors)
+    worst = 2 * largest(score_errors)
     return [
-        (d + u * (1 + u) * (gap + 2 * worst) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()).upper()
+        (d + product * (gap + worst) - exponential).upper()
         for d, gap in zip(score_errors, _largest_gaps(head, box, r), strict=True)
     ]
 
@@ -119,13 +119,15 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     u, tiny = UNIT[head.dtype], SMALLEST[head.dtype]
     growth = [e.expm1().upper() for e in errors]
     lost = 4 * len(p) * tiny
-    mass = sum((x * g for x, g in zip(p, growth, strict=True)), arb(0)) + lost
-    moved = sum((x * g * d for x, g, d in zip(p, growth, shifts, strict=True)), arb(0))
+    grown = [x * g for x, g in zip(p, growth, strict=True)]
+    mass = sum(grown, arb(0)) + lost
+    moved = sum([x * d for x, d in zip(grown, shifts, strict=True)], arb(0))
     moved = (moved + lost * largest(shifts)) / (1 - mass)
     if not mass < SMALL:
         return arb.nan()
     # what a computed weight is at most, its own roundings included
-    inflated = [x * (1 + g) / (1 - mass) * (1 + 4 * u) for x, g in zip(p, growth, strict=True)]
+    one, others, more = arb(1), 1 - mass, 1 + 4 * u
+    inflated = [x * (one + g) / others * more for x, g in zip(p, growth, strict=True)]
     products = [x * v for x, v in zip(inflated, sizes, strict=True)]
     weight_sum = any_order(inflated, u)
     if not weight_sum < SMALL:
@@ -133,8 +135,7 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     # a product, the two roundings of normalising it or the units of one division, and a value that is computed
     plain = 3 if head.window is None else 1 + 2 * DIVISION_ULPS
     counts = [plain + (head.off is not None or (tilt != 0 and not head.copied)) for tilt in head.tilts]
-    each = sum((x * count for x, count in zip(products, counts, strict=True)), arb(0))
-    each = each * u * (1 + 4 * u)
+    each = sum([x * count for x, count in zip(products, counts, strict=True)], arb(0)) * u * more
     summed = (any_order(products, u) + each + (output + moved) * weight_sum) / (1 - weight_sum)
     return (moved + summed + underflow(len(p), largest(sizes), head.dtype)).upper()
 

@@ -63,26 +63,25 @@ def _quotient(head: StoredHead, m: arb, ball: arb) -> list[arb]:
     Weights are relative to the heaviest key's, and values to about the head's output, so that little cancels.
     """
     top = head.heaviest(m)
-    steps = [k - head.slopes[top] for k in head.slopes]
-    terms = [
-        ((k - head.slopes[top]) * m + (c - head.offsets[top]) + step * ball).exp()
-        for k, c, step in zip(head.slopes, head.offsets, steps, strict=True)
-    ]
+    slope, offset, box = head.slopes[top], head.offsets[top], m + ball
+    steps = [k - slope for k in head.slopes]
+    terms = [(step * m + (c - offset) + step * ball).exp() for step, c in zip(steps, head.offsets, strict=True)]
     centre = (head.values[top] + head.tilts[top] * m).mid()
-    deviations = [v + tilt * (m + ball) - centre for v, tilt in zip(head.values, head.tilts, strict=True)]
+    deviations = [v + tilt * box - centre for v, tilt in zip(head.values, head.tilts, strict=True)]
     tilted = any(tilt != 0 for tilt in head.tilts)
     numerator: list[arb] = []
     denominator: list[arb] = []
     before: list[arb] = []
     for i in range(ORDER + 1):
         denominator.append(sum(terms, arb(0)))
-        numerator.append(sum((t * d for t, d in zip(terms, deviations, strict=True)), arb(0)))
+        numerator.append(sum([t * d for t, d in zip(terms, deviations, strict=True)], arb(0)))
         if i and tilted:
-            numerator[i] += sum((t * tilt for t, tilt in zip(before, head.tilts, strict=True)), arb(0))
-        before, terms = terms, [t * step / (i + 1) for t, step in zip(terms, steps, strict=True)]
+            numerator[i] += sum([t * tilt for t, tilt in zip(before, head.tilts, strict=True)], arb(0))
+        count = arb(i + 1)
+        before, terms = terms, [t * step / count for t, step in zip(terms, steps, strict=True)]
     quotient: list[arb] = []
     for i in range(ORDER + 1):
-        known = sum((quotient[j] * denominator[i - j] for j in range(i)), arb(0))
+        known = sum([q * d for q, d in zip(quotient, denominator[i:0:-1], strict=True)], arb(0))
         quotient.append((numerator[i] - known) / denominator[0])
     quotient[0] += centre
     return quotient
