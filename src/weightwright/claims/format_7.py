@@ -153,7 +153,7 @@ def _composite(ridge: Any, target: Any = None, **rest: Any) -> Composite:
     return Composite(target=ridge, formulas=target, **rest)
 
 
-#: What stands for each type of that time.
+#: What stands for each type of that time: a class, or a function that makes today's of the fields of that time.
 OLD_NETWORK_TYPES: Mapping[str, Callable[..., Any]] = {
     name: kind for name, kind in NETWORK_TYPES.items() if name not in ("Block", "Gather", "Mixed", "Total")
 } | {"Term": _term}
