@@ -147,7 +147,7 @@ def _term(A: Floats, R: Floats | None = None, S: Floats | None = None, blocks: b
     return Term(A, None if R is None else Block(R) if blocks else token_map(R), S)
 
 
-#: What stands for each type of a network of that time.
+#: What stands for each type of a network of that time: a class, or a function that makes today's of those fields.
 OLD_NETWORK_TYPES: Mapping[str, Callable[..., Any]] = {
     name: kind for name, kind in NETWORK_TYPES.items() if name not in ("Block", "Gather", "Mixed", "Total")
 } | {"Term": _term}
