@@ -24,11 +24,11 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.approximation.table import propose_squares, propose_table_near
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.export.about import whole
 from weightwright.network.costs import cost
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 
 ROOT = Path(__file__).parents[1]
 SEARCH_SECONDS = 2.0
@@ -68,7 +68,7 @@ def said(net: ww.AttentionNetwork) -> tuple[str, str]:
     certificate = net.certificate
     assert certificate is not None
     if certificate.measured is None:
-        return certificate.status, rounded_up(certificate.bound)
+        return certificate.status, round_up(certificate.bound)
     return certificate.status, f"none: {certificate.measured.reason}"
 
 
@@ -150,7 +150,7 @@ def _difference(way: Callable[[], float]) -> str:
 def output_range(example: Any) -> float:
     """How far the numbers of the narrowest output lie apart, on random inputs."""
     features = example.domain.lo.shape[-1]
-    graph = traced(example.function(), features, example.tokens)
+    graph = trace_function(example.function(), features, example.tokens)
     shape = (INPUTS, example.tokens or 1, features)
     x = np.random.default_rng(0).uniform(example.domain.lo, example.domain.hi, shape)
     return float(np.ptp(evaluate(graph, x), axis=(0, 1)).min())
@@ -191,7 +191,7 @@ def digits_table(examples: ModuleType) -> Lines:
         best = exact.topk(2, dim=-1).values
         margins = best[:, 0] - best[:, 1]
         counts = (len(X), int((margins > 2 * bound).sum()), same)
-        yield row(name, rounded_up(bound), f"{margins.min():.3g}", *(f"{n:,}" for n in counts))
+        yield row(name, round_up(bound), f"{margins.min():.3g}", *(f"{n:,}" for n in counts))
 
 
 def growth_table(widths: tuple[int, ...] = WIDTHS) -> Lines:

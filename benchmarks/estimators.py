@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from weightwright import incontext
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.numbers import Floats
 
 Lines = Iterator[str]
@@ -74,7 +74,7 @@ def apart(ours: Any, theirs: Any) -> float:
 
 def share(model: Any) -> str:
     """The bound, relative to the coefficients."""
-    return rounded_up(model.bound_ / float(np.linalg.norm(model.coef_)))
+    return round_up(model.bound_ / float(np.linalg.norm(model.coef_)))
 
 
 def checks_table(models: tuple[tuple[str, dict[str, Any]], ...] = CHECKED) -> Lines:
@@ -160,7 +160,7 @@ def many_table(count: int = MANY, models: dict[str, dict[str, float]] = MANY_MOD
         farthest = max(apart(a, b) for a, b in zip(ours, theirs, strict=True))
         yield row(
             *(name, f"{times[0]:.2f}", f"{times[1]:.2f}", f"{loop:.2f}", f"{times[1] / loop:.0f}", ours[0].n_iter_),
-            *(rounded_up(max(model.bound_ for model in ours)), f"{farthest:.1g}"),
+            *(round_up(max(model.bound_ for model in ours)), f"{farthest:.1g}"),
         )
     yield ""
     yield load_average(os.getloadavg()[2], os.cpu_count())

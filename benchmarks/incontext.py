@@ -20,7 +20,7 @@ from compiled import head, load_average, row
 from data_sets import data_set
 from pages import told
 
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.errors import WeightwrightError
 from weightwright.incontext import Loss, Problem, Run, fitting, loss, method, plain_iterates, to_iterates, to_optimum
 from weightwright.incontext.choosing import choose_algorithm
@@ -84,8 +84,8 @@ def losses_table(cases: Iterable[str] = CASES, n: int = 50, d: int = 8, images: 
             run, anchors = descent.run(X, target), descent.slope.anchors
             largest = float(run.errors.max())
             met = f"{wanted:g}: {'met' if largest <= wanted and anchors <= most else 'NOT met'}"
-            errors = [rounded_up(float(run.errors[t])) for t in (1, 10, 100)]
-            yield row(name, dtype, anchors, *step_cells(run), *errors, rounded_up(largest), met, within(run))
+            errors = [round_up(float(run.errors[t])) for t in (1, 10, 100)]
+            yield row(name, dtype, anchors, *step_cells(run), *errors, round_up(largest), met, within(run))
             if name == "Huber" and dtype == "float64" and images is not None:
                 run.plot(images / "incontext-huber.png")
 
@@ -94,8 +94,8 @@ def step_cells(run: Run) -> list[str]:
     """The proven error of one step, the largest that one step has, and the proven one of all of them."""
     assert run.net.certificate is not None
     why = (run.lemma.failed or "").split(":")[0]
-    composed = f"none ({why})" if run.lemma.bounds is None else rounded_up(run.lemma.bounds[-1])
-    return [rounded_up(run.net.certificate.bound), rounded_up(float(single_steps(run).max())), composed]
+    composed = f"none ({why})" if run.lemma.bounds is None else round_up(run.lemma.bounds[-1])
+    return [round_up(run.net.certificate.bound), round_up(float(single_steps(run).max())), composed]
 
 
 def single_steps(run: Run) -> Floats:
@@ -141,7 +141,7 @@ def steps_table(steps: dict[str, int] = CHEBYSHEV) -> Lines:
         first, settled = reached(run.path, best)
         values = np.linalg.eigvalsh(X.T @ X)
         sizes = len(X), X.shape[1], f"{values[-1] / values[0]:,.0f}"
-        proven = rounded_up(float(run.errors.max())), rounded_up(run.to_optimum.bound)
+        proven = round_up(float(run.errors.max())), round_up(run.to_optimum.bound)
         yield row(name, *sizes, first, settled, *proven, *plain_steps(X, y, best))
 
 
@@ -204,7 +204,7 @@ def large_table(measured: dict[str, float] | None = None) -> Lines:
     )
     seconds = (f"{measured[key]:.1f} s" for key in ("build", "forward", "enclose"))
     memory = (f"{measured[key]:.2f} GB" for key in ("memory", "memory_in_all"))
-    yield row(measured["anchors"], *seconds, *memory, *(rounded_up(measured[key]) for key in ("error", "optimum")))
+    yield row(measured["anchors"], *seconds, *memory, *(round_up(measured[key]) for key in ("error", "optimum")))
     yield ""
     yield load_average(os.getloadavg()[2], os.cpu_count())
 
@@ -248,11 +248,11 @@ def point(at: int, run: Run) -> StudyPoint:
 def study_table(size: str, curves: dict[str, list[StudyPoint]]) -> Lines:
     yield from head("", *(f"{size}: error (proven bound)" for _ in range(max(map(len, curves.values())))))
     for name, points in curves.items():
-        yield row(name, *(f"{p.at:g}: {rounded_up(p.error)} ({in_words(p.bound)})" for p in points))
+        yield row(name, *(f"{p.at:g}: {round_up(p.error)} ({in_words(p.bound)})" for p in points))
 
 
 def in_words(bound: float) -> str:
-    return rounded_up(bound) if np.isfinite(bound) else "no bound"
+    return round_up(bound) if np.isfinite(bound) else "no bound"
 
 
 def lasso(n: int = 100, d: int = 20) -> Run:
@@ -270,7 +270,7 @@ def lasso_table(run: Run, at: Iterable[int] = (0, 1, 2, 5, 10, 20, 40, 60, 80, 1
         found = to_optimum(run.problem, run.path[t])
         seen = "" if measured is None or np.isnan(measured[t]) else f"{measured[t]:.2g}"
         kept = int((np.abs(run.path[t]) > 1e-9).sum())
-        yield row(t, kept, rounded_up(found.gap), rounded_up(found.bound), seen)
+        yield row(t, kept, round_up(found.gap), round_up(found.bound), seen)
 
 
 def studies(images: Path = IMAGES) -> Lines:

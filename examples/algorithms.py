@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import weightwright as ww
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.incontext import AlgorithmRun, Rule
 
 
@@ -119,7 +119,7 @@ def row(name: str, found: AlgorithmRun, seconds: float) -> str:
     network = found.net.network
     heads, layers = len(list(network.heads)), len(list(network.flat_layers))
     sizes = f"{network.tokens} | {found.states.shape[1]} | {len(found.states) - 1} | {heads} in {layers - 2} layers"
-    said = f"{rounded_up(found.bound)} | {found.errors.max():.1e} | {found.deviation[-1]:.1e}"
+    said = f"{round_up(found.bound)} | {found.errors.max():.1e} | {found.deviation[-1]:.1e}"
     return f"| {name} | {sizes} | {said} | {seconds:.0f} s |"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
-from weightwright.checker.composite.walk import composed_errors
+from weightwright.checker.composite.walk import compose_errors
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
 from weightwright.claims.certificate import Certificate, Terms, assumptions
 from weightwright.claims.files import network_digest, write
@@ -88,9 +88,9 @@ def _propose(network: Network, claim: Composed, domain: Box) -> Terms:
         return prompt_errors(network, draft, claim)
     if isinstance(claim, LoopClaim):
         one, about = one_pass(network, claim), about_one_pass(draft, claim)
-        errors = composed_errors(one, about, claim.composite, parts_hold=True, first=True)
+        errors = compose_errors(one, about, claim.composite, parts_hold=True, first=True)
     elif isinstance(claim.target, Graph):
-        errors = composed_errors(network, draft, claim, parts_hold=True)
+        errors = compose_errors(network, draft, claim, parts_hold=True)
     else:
         n, d = network.tokens or 1, len(network.inputs)
         largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))

@@ -21,7 +21,7 @@ from weightwright.approximation import several
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim, VectorLeaf
-from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.network import Attention, Network
 from weightwright.prover.vector_rounding import VectorAnchors, score_errors
@@ -329,14 +329,14 @@ def test_a_subdivision_covers_and_every_gap_is_seen(d: int) -> None:
     rng = np.random.default_rng(d)
     boxes = halved(rng, 60, d)
     lo, hi = np.full(d, -1.0), np.full(d, 1.0)
-    assert covered(lo, hi, boxes)
-    assert covered(lo, hi, np.concatenate([boxes, halved(rng, 20, d)]))
+    assert is_covered(lo, hi, boxes)
+    assert is_covered(lo, hi, np.concatenate([boxes, halved(rng, 20, d)]))
     for index in range(len(boxes)):
-        assert not covered(lo, hi, np.delete(boxes, index, axis=0))
+        assert not is_covered(lo, hi, np.delete(boxes, index, axis=0))
         side, axis = int(rng.integers(2)), int(rng.integers(d))
         short = boxes.copy()
         short[index, side, axis] = np.nextafter(short[index, side, axis], short[index, 1 - side, axis])
-        assert not covered(lo, hi, short)
+        assert not is_covered(lo, hi, short)
 
 
 def test_pinwheels_and_overlaps_cover_too() -> None:
@@ -344,11 +344,11 @@ def test_pinwheels_and_overlaps_cover_too() -> None:
     pinwheel = np.array(
         [[[0, 0], [2, 1]], [[2, 0], [3, 2]], [[1, 2], [3, 3]], [[0, 1], [1, 3]], [[1, 1], [2, 2]]], dtype=np.float64
     )
-    assert covered(np.zeros(2), np.full(2, 3.0), pinwheel)
-    assert not covered(np.zeros(2), np.full(2, 3.0), pinwheel[:-1])
+    assert is_covered(np.zeros(2), np.full(2, 3.0), pinwheel)
+    assert not is_covered(np.zeros(2), np.full(2, 3.0), pinwheel[:-1])
     corners = np.array([[[-1, -1], [1, 1]], [[0, -1], [2, 2]], [[-1, 0], [2, 2]]], dtype=np.float64)
-    assert covered(np.full(2, -1.0), np.full(2, 2.0), corners)
-    assert not covered(np.full(2, -1.0), np.full(2, 2.0), corners[1:])
+    assert is_covered(np.full(2, -1.0), np.full(2, 2.0), corners)
+    assert not is_covered(np.full(2, -1.0), np.full(2, 2.0), corners[1:])
 
 
 # rounding

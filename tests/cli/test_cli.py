@@ -147,7 +147,7 @@ def test_check_says_proven(sine: ww.AttentionNetwork, saved: Path) -> None:
 
 
 def test_info_runs_no_proof_and_says_so(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("weightwright.checker.check.checked", _never)
+    monkeypatch.setattr("weightwright.checker.check.check_file", _never)
     plot = tmp_path / "info.png"
     text, facts = printed("info", saved), printed_json("info", saved, "--plot", plot)
     assert facts["status"] == "UNCHECKED"

@@ -25,7 +25,7 @@ import weightwright as ww
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.search import search
 from weightwright.claims.graph import Graph
-from weightwright.compiler.loop.proven_rules import tokens_read, traced_rule
+from weightwright.compiler.loop.proven_rules import tokens_read, trace_rule
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext.rules import algorithm
@@ -289,7 +289,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
     function, n, e, s = UNUSUAL[name]
     rng = RNG(8)
     rows, first = rng.uniform(-1, 1, (n, e)), rng.uniform(-1, 1, s)
-    graph = traced_rule(function, n, e, s, "rule")
+    graph = trace_rule(function, n, e, s, "rule")
     prompt = np.column_stack([rows, np.tile(first, (n, 1))])
     found = evaluate(graph, prompt[None])[0]
     wanted = function(torch.tensor(rows), torch.tensor(first)).numpy()
@@ -303,7 +303,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
 
 
 def test_only_what_the_first_token_needs_is_claimed() -> None:
-    graph = traced_rule(lambda x, w: torch.tanh((x**2).mean(dim=0) * w), 3, 1, 1, "rule")
+    graph = trace_rule(lambda x, w: torch.tanh((x**2).mean(dim=0) * w), 3, 1, 1, "rule")
     square, tanh = (next(k for k, node in enumerate(graph.nodes) if node.op == op) for op in ("x**2", "tanh(x)"))
     read = tokens_read(graph)
     assert read[square].all()

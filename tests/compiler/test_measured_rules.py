@@ -18,14 +18,14 @@ import weightwright as ww
 from weightwright.adversary.sequences import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
 from weightwright.claims.prompt import LoopClaim
-from weightwright.compiler.loop.measured_rules import measured_rule
-from weightwright.compiler.loop.proven_rules import traced_rule
+from weightwright.compiler.loop.measured_rules import measure_rule
+from weightwright.compiler.loop.proven_rules import trace_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, rehearsed, stays, width
 from weightwright.compiler.lowering import ranges
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import Evaluator
-from weightwright.enclosures.intervals.formulas import enclosed
+from weightwright.enclosures.intervals.formulas import enclose
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext import rules as algorithms
 from weightwright.incontext.rules import algorithm
@@ -161,9 +161,9 @@ def test_an_error_above_tol_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def elsewhere(*given: Any, progress: Any) -> ww.AttentionNetwork:
         *others, rehearsal = given
-        return measured_rule(*others, dataclasses.replace(rehearsal, examples=0.25 * rehearsal.examples))
+        return measure_rule(*others, dataclasses.replace(rehearsal, examples=0.25 * rehearsal.examples))
 
-    monkeypatch.setattr(algorithms, "measured_rule", elsewhere)
+    monkeypatch.setattr(algorithms, "measure_rule", elsewhere)
     rule = algorithm(steps=1)(lambda x, w: w / (x**2).mean(dim=0))
     with pytest.raises(
         ww.ToleranceError, match=r"pass 1 is off by .*, above tol=1e-09: the run left what was rehearsed"
@@ -223,7 +223,7 @@ POLES: dict[str, tuple[Callable[[Tensor], Tensor], float, float]] = {
 def test_ranges_cross_no_pole_and_hold_what_was_seen(name: str, gap: float) -> None:
     function, pole, side = POLES[name]
     states = pole + side * np.array([[gap], [2.0 + gap]])
-    graph = traced_rule(lambda x, w: function(w) * x.mean(dim=0), 2, 1, 1, "rule")
+    graph = trace_rule(lambda x, w: function(w) * x.mean(dim=0), 2, 1, 1, "rule")
     rehearsal = RuleRehearsal(np.array([[1.0], [2.0]]), states, 0.125)
     found = rehearsed(graph, rehearsal, np.array([-5.0]), np.array([5.0]))
     functions = [(f.formula, f.base) for f in fuse(graph).functions.values()]
@@ -232,14 +232,14 @@ def test_ranges_cross_no_pole_and_hold_what_was_seen(name: str, gap: float) -> N
     for formula, column in functions:
         first, last = found[column]
         assert first < seen[column].min() < seen[column].max() < last
-        lo, hi = enclosed(formula, np.array(first), np.array(last))
+        lo, hi = enclose(formula, np.array(first), np.array(last))
         assert np.isfinite([lo, hi]).all()
     assert stays(graph, rehearsal, states, found).all()
     assert not stays(graph, rehearsal, pole + side * np.array([[0.0], [-gap], [gap / 16], [3.0 + gap]]), found).any()
 
 
 def test_limits_hold_on_both_sides_and_in_all_that_follows() -> None:
-    graph = traced_rule(lambda x, w: torch.exp(w * x.mean(dim=0)) + w, 2, 1, 1, "rule")
+    graph = trace_rule(lambda x, w: torch.exp(w * x.mean(dim=0)) + w, 2, 1, 1, "rule")
     plan = fuse(graph)
     exponential = next(k for k, node in enumerate(graph.nodes) if node.op == "exp(x)")
     ends = np.full((2, 2), -1.0), np.full((2, 2), 1.0)
@@ -255,7 +255,7 @@ def test_limits_hold_on_both_sides_and_in_all_that_follows() -> None:
 def test_columns_of_a_run_lie_in_the_rehearsed_ranges() -> None:
     _, rows, first = NATURAL["kmeans"]
     states = kmeans.plain(rows, first)[:-1]
-    graph = traced_rule(kmeans.rule, len(rows), 2, 4, "kmeans")
+    graph = trace_rule(kmeans.rule, len(rows), 2, 4, "kmeans")
     rehearsal = RuleRehearsal(rows, states, 0.125)
     found = rehearsed(graph, rehearsal, states.min(axis=0) - 0.1, states.max(axis=0) + 0.1)
     for k, column in enumerate(column_values(graph, rehearsal.prompts(states))):

@@ -19,7 +19,7 @@ from support.stored import plain as plain_data
 from support.zoo import NAMES, NONE, ZOO, compiled, random_head
 
 import weightwright as ww
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.export import compare, lens
 from weightwright.export import onnx as onnx_file
 from weightwright.export import torch_source as torch_file
@@ -283,7 +283,7 @@ def test_the_torch_file_reads_well(sine: ww.AttentionNetwork, tmp_path: Path) ->
     for phrase in (
         "formula     sin(5*x)",
         "domain      x[0] in [-1.0, 1.0]",
-        f"bound       {rounded_up(sine.certificate.bound)} on |network - formula|",
+        f"bound       {round_up(sine.certificate.bound)} on |network - formula|",
         "status      PROVEN when this was written",
         f"{next(sine.network.heads).role}; sees registers 0 to {p - 1} and no data token",
         "queries from x[0], data; keys from data, key, offset; values from value; writes sin(5*x)",

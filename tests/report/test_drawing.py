@@ -17,7 +17,7 @@ from weightwright.network import Attention, Head, Network, Sees, selection, toke
 from weightwright.report.drawing.draw import network_figure
 from weightwright.report.drawing.flow import MOST_BOXES, flow
 from weightwright.report.drawing.lanes import MOST_ROWS, lanes
-from weightwright.report.drawing.pen import shortened, width, wrapped
+from weightwright.report.drawing.pen import shortened, width, wrap_text
 from weightwright.report.facts.head_kinds import common, few, kinds, pattern
 
 
@@ -181,7 +181,7 @@ def test_drawings_of_unknown_kind_and_without_matplotlib_are_refused(
 @pytest.mark.parametrize("text", ["short", "several words that need a second line", "unbreakable" * 20, "a+b*" * 60])
 @pytest.mark.parametrize("bold", [False, True])
 def test_text_fits(text: str, bold: bool) -> None:
-    lines = wrapped(text, 8.5, 90.0, 3, bold)
+    lines = wrap_text(text, 8.5, 90.0, 3, bold)
     assert len(lines) <= 3
     assert all(width(line, 8.5, bold) <= 90.0 for line in lines)
     assert width(shortened(text, 8.5, 90.0, bold), 8.5, bold) <= 90.0

@@ -19,7 +19,7 @@ from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
-from weightwright.claims.certificate import Terms, rounded_up
+from weightwright.claims.certificate import Terms, round_up
 from weightwright.report import plot
 
 CHECK = "weightwright check net.safetensors"
@@ -38,7 +38,7 @@ def shown(facts: dict[str, Any], width: int = 100) -> str:
 def test_a_shortened_bound_is_still_a_bound() -> None:
     rng = np.random.default_rng(0)
     for bound in [*(10.0 ** rng.uniform(-300, 300, 500)).tolist(), 5e-324, 0.001, 1.0, 999.5]:
-        text = rounded_up(bound)
+        text = round_up(bound)
         assert Fraction(Decimal(text)) >= Fraction(bound)
         assert len(text.partition("e")[0].replace(".", "").strip("0")) <= 3
         assert Fraction(Decimal(text)) <= Fraction(bound) * Fraction("1.011")
@@ -145,7 +145,7 @@ def test_the_picture_says_what_is_proven(sine: ww.AttentionNetwork) -> None:
     drawn = figure(sine)
     assert drawn.get_suptitle().startswith("sin(5*x)   on [-1, 1]\n")
     assert f"{len(sine.network.registers)} anchors, error at most " in drawn.get_suptitle()
-    assert drawn.get_suptitle().endswith(f"{rounded_up(sine.certificate.bound)}, PROVEN")
+    assert drawn.get_suptitle().endswith(f"{round_up(sine.certificate.bound)}, PROVEN")
     measured, bound = drawn.axes[1].lines[:2]
     assert bound.get_ydata()[0] == sine.certificate.bound
     assert 0.5 * sine.certificate.bound < np.nanmax(measured.get_ydata()) <= sine.certificate.bound

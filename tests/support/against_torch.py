@@ -11,7 +11,7 @@ from torch import nn
 
 from weightwright.claims.graph import Graph
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 
 Function = Callable[[Any], Any]
 
@@ -28,7 +28,7 @@ def seeded(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
 
 def assert_agrees(function: Function, features: int, tokens: int | None, low: float = -2.0, high: float = 2.0) -> Graph:
     """The graph of a function, after comparing it with torch itself at random inputs."""
-    graph, n = traced(function, features, tokens), tokens or 5
+    graph, n = trace_function(function, features, tokens), tokens or 5
     x = np.random.default_rng(1).uniform(low, high, (6, n, features))
     found = evaluate(graph, x)
     for inputs, outputs in zip(x, found, strict=True):

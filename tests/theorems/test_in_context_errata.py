@@ -11,7 +11,7 @@ from weightwright.theorems.descent.regression import (
     fraction_iterates,
     least_squares,
 )
-from weightwright.theorems.descent.steps import descended, spectral_identity
+from weightwright.theorems.descent.steps import descend, spectral_identity
 from weightwright.theorems.kit.measure import outputs
 
 
@@ -37,7 +37,7 @@ def test_states_may_leave_the_ball_of_the_lemma() -> None:
 
 def test_one_layer_is_one_step_and_no_regression() -> None:
     """AE-5: stated for a single layer, which is far from the solution; the error falls with the depth."""
-    run = descended(PROBLEMS["least squares"], 1.0, 24, spectral_identity(1e-9))
+    run = descend(PROBLEMS["least squares"], 1.0, 24, spectral_identity(1e-9))
     assert run.to_optimum[1] > 0.5
     assert run.to_optimum[24] < 0.1 * run.to_optimum[1]
 

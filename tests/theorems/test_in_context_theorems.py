@@ -37,7 +37,7 @@ from weightwright.theorems.descent.regression import (
     fraction_iterates,
     least_squares,
 )
-from weightwright.theorems.descent.steps import anchored_identity, descended, spectral_identity
+from weightwright.theorems.descent.steps import anchored_identity, descend, spectral_identity
 from weightwright.theorems.exhibits.counts import PromptShape, counts_prompted
 from weightwright.theorems.exhibits.gradient_instances import gradients_studies
 from weightwright.theorems.kit.measure import measure, outputs
@@ -196,7 +196,7 @@ def test_exact_iterates_and_optima_are_those_of_numpy(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "looped"), [("ridge", True), ("both", False)])
 def test_every_state_keeps_both_bounds(name: str, looped: bool) -> None:
-    run = descended(PROBLEMS[name], 1.0, 12, spectral_identity(1e-9), looped=looped)
+    run = descend(PROBLEMS[name], 1.0, 12, spectral_identity(1e-9), looped=looped)
     assert run.net.certificate.status == "PROVEN"
     assert len(run.states) == 13
     assert run.holds
@@ -206,7 +206,7 @@ def test_every_state_keeps_both_bounds(name: str, looped: bool) -> None:
 
 
 def test_float32_keeps_its_own_bounds() -> None:
-    run = descended(PROBLEMS["least squares"], 1.0, 8, spectral_identity(1e-5, "float32"), dtype="float32")
+    run = descend(PROBLEMS["least squares"], 1.0, 8, spectral_identity(1e-5, "float32"), dtype="float32")
     assert run.holds
     assert 1e-7 < run.iterate_bounds[1] < 1e-4
 
@@ -216,7 +216,7 @@ def test_other_targets_in_the_prompt_lead_where_refitting_would() -> None:
     X, y = data()
     changed = y.copy()
     changed[[3, 5]] = y[[5, 3]]
-    run = descended(least_squares(X, y, ridge=0.25), 1.0, 48, spectral_identity(1e-9))
+    run = descend(least_squares(X, y, ridge=0.25), 1.0, 48, spectral_identity(1e-9))
     prompt = np.concatenate([X, X / 8, changed[:, None], 0 * X], axis=1)
     before, after = run.states[-1], outputs(run.net, prompt)[0]
     refit = [float(v) for v in exact_optimum(least_squares(X, changed, ridge=0.25))]
@@ -227,14 +227,14 @@ def test_other_targets_in_the_prompt_lead_where_refitting_would() -> None:
 def test_conditions_of_the_lemma_are_checked() -> None:
     problem = PROBLEMS["least squares"]
     with pytest.raises(ww.WeightwrightError, match=r"step=8\.0 exceeds 2/L_f"):
-        descended(problem, 8.0, 2, spectral_identity(1e-9))
+        descend(problem, 8.0, 2, spectral_identity(1e-9))
     with pytest.raises(ww.WeightwrightError, match=r"100 steps with an error of .* may leave \|w\| <= 4"):
-        descended(problem, 1.0, 100, anchored_identity(64))
+        descend(problem, 1.0, 100, anchored_identity(64))
     with pytest.raises(ValueError, match=r"powers of two.*step=0\.75, n=8"):
-        descended(problem, 0.75, 2, spectral_identity(1e-9))
+        descend(problem, 0.75, 2, spectral_identity(1e-9))
     doubled = least_squares(np.repeat(data()[0][:, :1], 2, axis=1), data()[1])
     with pytest.raises(ww.WeightwrightError, match="columns of X depend on each other"):
-        descended(doubled, 1.0, 2, spectral_identity(1e-9))
+        descend(doubled, 1.0, 2, spectral_identity(1e-9))
 
 
 # UA-12

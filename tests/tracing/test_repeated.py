@@ -19,7 +19,7 @@ from weightwright.errors import NotRepeatable
 from weightwright.expressions import parse
 from weightwright.theorems.grids.grid_points import scalar_target
 from weightwright.tracing.repeated import expressions_differ, graphs_differ
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 
 Function = Callable[..., Any]
 calls = count(1)
@@ -113,7 +113,7 @@ def test_a_function_that_is_called_only() -> None:
 def test_a_function_that_can_be_called_once_only() -> None:
     numbers = iter([1.0])
     with pytest.raises(NotRepeatable, match="can be called once only, then it fails"):
-        traced(lambda x: x * next(numbers), features=1, tokens=2)
+        trace_function(lambda x: x * next(numbers), features=1, tokens=2)
     kept: list[Any] = []
 
     def uses_the_last_call(x: Any) -> Any:
@@ -121,7 +121,7 @@ def test_a_function_that_can_be_called_once_only() -> None:
         return x + kept[0]
 
     with pytest.raises(NotRepeatable, match="keep no tensors between calls"):
-        traced(uses_the_last_call, features=1, tokens=2)
+        trace_function(uses_the_last_call, features=1, tokens=2)
 
 
 def test_random_numbers_that_are_the_same_at_every_call_are_constants() -> None:
@@ -129,11 +129,11 @@ def test_random_numbers_that_are_the_same_at_every_call_are_constants() -> None:
         torch.manual_seed(3)
         return x @ torch.randn(2, 2, dtype=torch.float64)
 
-    graph = traced(seeded, features=2, tokens=3)
+    graph = trace_function(seeded, features=2, tokens=3)
     torch.manual_seed(3)
     used = {w for node in graph.nodes for w in node.weights.tolist()}
     assert used == set(torch.randn(2, 2, dtype=torch.float64).ravel().tolist())
-    graph = traced(lambda x: x + 0 * torch.randn(2), features=2, tokens=3)  # drawn, and not used
+    graph = trace_function(lambda x: x + 0 * torch.randn(2), features=2, tokens=3)  # drawn, and not used
     assert graph.outputs == (0, 1)
 
 
@@ -159,9 +159,9 @@ def test_the_callers_random_numbers_stay_the_same(tokens: int | None, fails: boo
     seeded()
     if fails:
         with pytest.raises(NotRepeatable):
-            traced(function, features=2, tokens=tokens)
+            trace_function(function, features=2, tokens=tokens)
     else:
-        traced(function, features=2, tokens=tokens)
+        trace_function(function, features=2, tokens=tokens)
         trace(function)
     assert drawn() == expected
 
@@ -169,7 +169,7 @@ def test_the_callers_random_numbers_stay_the_same(tokens: int | None, fails: boo
 def test_a_matrix_on_the_tokens_counts() -> None:
     def with_corner(corner: float) -> Any:
         mix = torch.tensor([[1.0, 2.0], [corner, 1.0]], dtype=torch.float64)
-        return traced(lambda x: mix @ x, features=1, tokens=2, name="mix")
+        return trace_function(lambda x: mix @ x, features=1, tokens=2, name="mix")
 
     assert "has the constant 3 at one call and 4 at another" in graphs_differ(with_corner(3.0), with_corner(4.0))
     assert graphs_differ(with_corner(3.0), with_corner(3.0)) == ""

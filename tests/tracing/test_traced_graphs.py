@@ -12,7 +12,7 @@ from torch import nn
 
 from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 
 W44 = constants(4, 4)
 
@@ -33,7 +33,7 @@ def black_scholes(x: Any) -> Any:
 
 def test_black_scholes() -> None:
     low, high = np.array([80, 80, 0.1, 0.1, 0]), np.array([120, 120, 2, 0.5, 0.1])
-    graph = traced(black_scholes, features=5, tokens=None)
+    graph = trace_function(black_scholes, features=5, tokens=None)
     x = np.random.default_rng(0).uniform(low, high, (1, 50, 5))
     np.testing.assert_allclose(evaluate(graph, x)[0, :, 0], black_scholes(torch.tensor(x[0])).numpy(), rtol=1e-10)
     assert kinds(graph) == {AFFINE: 5, "function": 8, INPUT: 5, PRODUCT: 8}
@@ -108,23 +108,23 @@ def test_an_attention_block() -> None:
 
 def test_a_linear_layer_is_one_column_for_every_output() -> None:
     layer = seeded(lambda: nn.Linear(5, 7))
-    graph = traced(layer, 5, None)
+    graph = trace_function(layer, 5, None)
     assert kinds(graph) == {AFFINE: 7, INPUT: 5}
     weights = np.array([graph.nodes[column].weights for column in graph.outputs])
     assert (weights == layer.weight.detach().numpy()).all()
     assert [graph.nodes[column].constants[0] for column in graph.outputs] == layer.bias.tolist()
-    by_hand = traced(lambda x: x @ layer.weight.T + layer.bias, 5, None)
+    by_hand = trace_function(lambda x: x @ layer.weight.T + layer.bias, 5, None)
     assert kinds(by_hand) == {AFFINE: 7, INPUT: 5}
 
 
 def test_layer_norm_scales_what_is_left_without_the_mean() -> None:
-    graph = traced(nn.LayerNorm(8), 8, None)
+    graph = trace_function(nn.LayerNorm(8), 8, None)
     # the mean, 8 differences, the mean square with eps; 8 squares and 1 / sqrt; the default weight and bias vanish
     assert kinds(graph) == {AFFINE: 10, "function": 9, INPUT: 8, PRODUCT: 8}
 
 
 def test_equal_columns_are_built_once() -> None:
-    graph = traced(lambda x: torch.sin(x[:, 0] * x[:, 1]) + torch.sin(x[:, 1] * x[:, 0]), 2, None)
+    graph = trace_function(lambda x: torch.sin(x[:, 0] * x[:, 1]) + torch.sin(x[:, 1] * x[:, 0]), 2, None)
     assert kinds(graph) == {AFFINE: 1, "function": 1, INPUT: 2, PRODUCT: 1}
     assert graph.nodes[-1].weights.tolist() == [2.0]
 
@@ -141,26 +141,28 @@ def test_a_sum_in_a_loop_is_one_column() -> None:
 
 
 def test_a_square_matrix_on_tokens_is_one_column_for_every_feature() -> None:
-    assert kinds(traced(lambda x: W44 @ x, 3, 4)) == {INPUT: 3, MIX: 3}
-    assert kinds(traced(lambda x: x.cumsum(0), 3, 4)) == {INPUT: 3, MIX: 3}
+    assert kinds(trace_function(lambda x: W44 @ x, 3, 4)) == {INPUT: 3, MIX: 3}
+    assert kinds(trace_function(lambda x: x.cumsum(0), 3, 4)) == {INPUT: 3, MIX: 3}
 
 
 def test_moving_elements_costs_nothing() -> None:
-    graph = traced(lambda x: torch.stack([row.flip(0) for row in x.reshape(12).view(4, 3)]).T.T, 3, 4)
+    graph = trace_function(lambda x: torch.stack([row.flip(0) for row in x.reshape(12).view(4, 3)]).T.T, 3, 4)
     assert kinds(graph) == {INPUT: 3}
-    assert traced(lambda x: x[[2, 1, 0, 3]].sin(), 3, 4).matrices[0].tolist() == np.eye(4)[[2, 1, 0, 3]].tolist()
+    assert (
+        trace_function(lambda x: x[[2, 1, 0, 3]].sin(), 3, 4).matrices[0].tolist() == np.eye(4)[[2, 1, 0, 3]].tolist()
+    )
 
 
 def test_a_token_is_selected_by_a_matrix_and_a_row_is_placed_by_one() -> None:
-    assert traced(lambda x: x[2], 1, 4).matrices[0].tolist() == np.eye(4)[[2, 2, 2, 2]].tolist()
+    assert trace_function(lambda x: x[2], 1, 4).matrices[0].tolist() == np.eye(4)[[2, 2, 2, 2]].tolist()
     placed = assert_agrees(lambda x: torch.stack([x[1].exp(), x.sum(0)]), 1, 2)
     assert np.diag([1.0, 0.0]).tolist() in [matrix.tolist() for matrix in placed.matrices]
 
 
 def test_a_vector_is_one_output_on_the_tokens_or_several_outputs() -> None:
-    assert len(traced(lambda x: x.sum(1), 4, 4).outputs) == 1
-    assert len(traced(lambda x: x.sum(0), 4, 4).outputs) == 4
-    assert len(traced(lambda x: torch.softmax(x, 0).exp()[:, 1], 4, 4).outputs) == 1
+    assert len(trace_function(lambda x: x.sum(1), 4, 4).outputs) == 1
+    assert len(trace_function(lambda x: x.sum(0), 4, 4).outputs) == 4
+    assert len(trace_function(lambda x: torch.softmax(x, 0).exp()[:, 1], 4, 4).outputs) == 1
 
 
 def test_labels_name_the_operation_and_its_line() -> None:
@@ -169,20 +171,22 @@ def test_labels_name_the_operation_and_its_line() -> None:
         return y * x
 
     line = labelled.__code__.co_firstlineno + 1
-    labels = [node.label for node in traced(labelled, 1, None).nodes]
+    labels = [node.label for node in trace_function(labelled, 1, None).nodes]
     assert labels == ["x[0]", f"log, test_traced_graphs.py:{line}", f"mul, test_traced_graphs.py:{line + 1}"]
-    assert traced(nn.Sequential(nn.Identity(), nn.Tanh()), 1, None).nodes[-1].label == "tanh, module 1 (Tanh)"
-    assert {node.label for node in traced(nn.LayerNorm(2), 2, None).nodes[2:]} == {"layer_norm, module LayerNorm"}
-    assert {node.label.split(",")[0] for node in traced(lambda x: x @ x.T, 2, 2).nodes[2:]} == {"matmul"}
+    assert trace_function(nn.Sequential(nn.Identity(), nn.Tanh()), 1, None).nodes[-1].label == "tanh, module 1 (Tanh)"
+    assert {node.label for node in trace_function(nn.LayerNorm(2), 2, None).nodes[2:]} == {
+        "layer_norm, module LayerNorm"
+    }
+    assert {node.label.split(",")[0] for node in trace_function(lambda x: x @ x.T, 2, 2).nodes[2:]} == {"matmul"}
 
 
 def test_the_weights_of_a_float32_module_are_meant_exactly() -> None:
     layer = seeded(lambda: nn.Linear(2, 1)).float()
-    weights = traced(layer, 2, None).nodes[-1].weights
+    weights = trace_function(layer, 2, None).nodes[-1].weights
     assert weights.tolist() == layer.weight[0].tolist()
 
 
 def test_evaluating_takes_a_batch() -> None:
-    graph = traced(lambda x: x.mean(0) * x, 2, 3)
+    graph = trace_function(lambda x: x.mean(0) * x, 2, 3)
     x = np.random.default_rng(0).normal(size=(5, 3, 2))
     np.testing.assert_allclose(evaluate(graph, x), x.mean(axis=1, keepdims=True) * x, rtol=1e-14)

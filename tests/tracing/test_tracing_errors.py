@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import weightwright as ww
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 
 Function = Callable[[Any], Any]
 
@@ -108,7 +108,7 @@ def test_the_operation_its_line_and_the_way_out_are_named(
     function: Function, reason: str, instead: str, below: int
 ) -> None:
     with pytest.raises(ww.UnsupportedOperation, match=f"(?s){reason}.*; .*{instead}") as caught:
-        traced(function, features=2, tokens=4)
+        trace_function(function, features=2, tokens=4)
     line = function.__code__.co_firstlineno + below
     text = Path(__file__).read_text().splitlines()[line - 1].strip()
     assert f"{__file__}:{line}: `{text[:100]}" in str(caught.value)
@@ -124,7 +124,7 @@ CONSTANTS: list[tuple[Function, str]] = [
 @pytest.mark.parametrize(("function", "reason"), CONSTANTS)
 def test_constants_outside_the_domain_of_a_function_are_refused(function: Function, reason: str) -> None:
     with pytest.raises(ww.FormulaError, match=f"test_tracing_errors.py:{function.__code__.co_firstlineno}.*{reason}"):
-        traced(function, features=2, tokens=4)
+        trace_function(function, features=2, tokens=4)
 
 
 RESULTS: list[tuple[Function, str]] = [
@@ -139,7 +139,7 @@ RESULTS: list[tuple[Function, str]] = [
 @pytest.mark.parametrize(("function", "reason"), RESULTS)
 def test_other_results_are_refused(function: Function, reason: str) -> None:
     with pytest.raises(ww.UnsupportedOperation, match=f"{reason}.*; return \\(tokens, outputs\\)"):
-        traced(function, features=2, tokens=4)
+        trace_function(function, features=2, tokens=4)
 
 
 class Sorting(nn.Module):
@@ -158,14 +158,14 @@ class Outer(nn.Module):
 
 def test_the_module_is_named() -> None:
     with pytest.raises(ww.UnsupportedOperation, match=r"in module 1 \(Dropout\)\); call \.eval\(\)"):
-        traced(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), 2, None)
+        trace_function(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), 2, None)
     line = Outer.forward.__code__.co_firstlineno + 1
     with pytest.raises(
         ww.UnsupportedOperation, match=rf":{line}: `return self.body\(x\)`, in module body.1 \(Dropout\)"
     ):
-        traced(Outer(), 2, None)
+        trace_function(Outer(), 2, None)
     with pytest.raises(ww.UnsupportedOperation, match=r"`return torch.sort\(x\).values`, in module 1 \(Sorting\)"):
-        traced(nn.Sequential(nn.Identity(), Sorting()), 2, None)
+        trace_function(nn.Sequential(nn.Identity(), Sorting()), 2, None)
 
 
 def test_a_parameter_that_is_not_finite_is_named() -> None:
@@ -173,7 +173,7 @@ def test_a_parameter_that_is_not_finite_is_named() -> None:
     with torch.no_grad():
         module[1].weight[0, 1] = math.nan
     with pytest.raises(ww.UnsupportedOperation, match=r"the parameter 1\.weight holds nan"):
-        traced(module, 2, None)
+        trace_function(module, 2, None)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_parameter_that_is_not_finite_is_named() -> None:
 )
 def test_arguments_are_checked(function: Any, features: int, tokens: int | None, reason: str) -> None:
     with pytest.raises(ww.UnsupportedOperation, match=reason):
-        traced(function, features, tokens)
+        trace_function(function, features, tokens)
 
 
 MIXING: list[Function] = [
@@ -206,13 +206,13 @@ MIXING: list[Function] = [
 @pytest.mark.parametrize("function", MIXING)
 def test_without_a_number_of_tokens_they_may_not_be_mixed(function: Function) -> None:
     with pytest.raises(ww.UnsupportedOperation, match="pass tokens=n"):
-        traced(function, features=2, tokens=None)
-    assert traced(function, features=2, tokens=2).tokens == 2
+        trace_function(function, features=2, tokens=None)
+    assert trace_function(function, features=2, tokens=2).tokens == 2
 
 
 def test_a_constant_for_some_tokens_asks_for_their_number() -> None:
     with pytest.raises(ww.UnsupportedOperation, match="traced with 3 tokens because tokens was not given"):
-        traced(lambda x: x.sin() + torch.ones(2, 2), features=2, tokens=None)
+        trace_function(lambda x: x.sin() + torch.ones(2, 2), features=2, tokens=None)
 
 
 def test_a_tensor_of_an_earlier_call_is_refused() -> None:
@@ -223,11 +223,11 @@ def test_a_tensor_of_an_earlier_call_is_refused() -> None:
         return x + seen[0]
 
     with pytest.raises(ww.UnsupportedOperation, match="tensor of an earlier call"):
-        traced(remembers, features=1, tokens=None)
+        trace_function(remembers, features=1, tokens=None)
 
 
 def test_errors_of_the_user_pass() -> None:
     with pytest.raises(AttributeError, match="'no_such_method'"):
-        traced(lambda x: x.no_such_method(), 1, None)
+        trace_function(lambda x: x.no_such_method(), 1, None)
     with pytest.raises(ZeroDivisionError):
-        traced(lambda x: x * (1 // 0), 1, None)
+        trace_function(lambda x: x * (1 // 0), 1, None)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from weightwright.approximation.kinked import Sees
-from weightwright.approximation.measured import first_measured
-from weightwright.approximation.opaque import checked_derivative
+from weightwright.approximation.measured import find_measured
+from weightwright.approximation.opaque import read_derivative
 from weightwright.approximation.proposals import Choice, Kernel, Method, Proposal, Proposals, build
 from weightwright.approximation.several import MAX_VARIABLES, Proof, VectorRequest, approximate_several
 from weightwright.approximation.task import make_task, outward, well_formed
@@ -69,7 +69,7 @@ def approximate(
     _known("proof", proof, ("proven", "measured"))
     name = dtype_name(dtype)
     well_formed(f, tol)
-    derivative, box = checked_derivative(derivative_bound), Box.of(domain)
+    derivative, box = read_derivative(derivative_bound), Box.of(domain)
     if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
         _one_variable_only(len(box.lo), choice, dead_zone, derivative)
         asked = VectorRequest(outward(box, name), float(tol), name, max_anchors, proof)
@@ -78,7 +78,7 @@ def approximate(
     proposals = Proposals(task, choice, progress)
     if proof == "measured":
         networks = (build(task, design) for design in proposals.designs())
-        found = first_measured(networks, task.reference, task.box, task.tol, task.where, proposals.zones)
+        found = find_measured(networks, task.reference, task.box, task.tol, task.where, proposals.zones)
         return AttentionNetwork(*found, on_domain)
     for proposal in proposals:
         progress("checking the certificate")

@@ -44,7 +44,7 @@ def measure(network: Network, target: str | Opaque, domain: Box, zones: Floats) 
     return said(worst.error, worst.inputs)
 
 
-def first_measured(
+def find_measured(
     networks: Iterable[Network], target: str | Opaque, domain: Box, tol: float, where: str, zones: Floats = NO_ZONES
 ) -> tuple[Network, Certificate]:
     """The first network whose largest error in a search is at most tol; ToleranceError if there is none."""

@@ -86,7 +86,7 @@ class Opaque:
         )
 
 
-def checked_derivative(derivative: object) -> tuple[int, float] | None:
+def read_derivative(derivative: object) -> tuple[int, float] | None:
     """(order, bound), or an error that names what is wrong."""
     if derivative is None:
         return None

@@ -14,7 +14,7 @@ from weightwright.approximation.kinked import Kinked, Sees, find_kinks
 from weightwright.approximation.kinks_by_gates import Gates
 from weightwright.approximation.kinks_on_registers import OneSided
 from weightwright.approximation.task import AIMS, SAMPLES, Task
-from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, rounded_up
+from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, round_up
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim
 from weightwright.enclosures.intervals.intervals import Interval
@@ -218,7 +218,7 @@ class Proposals:
         hint = "; a gate, sees='self', may do better" if bends else ""
         keys = sum(len(table.keys) for table in best.design.tables)
         return ToleranceError(
-            f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {rounded_up(best.bound)},"
+            f"{task.where}: tol={task.tol:g} cannot be proven; the best bound found is {round_up(best.bound)},"
             f" with {keys} anchors{hint}",
             best=best.bound,
         )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weightwright.approximation.measured import first_measured
+from weightwright.approximation.measured import find_measured
 from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits, outward
 from weightwright.box import Box
@@ -21,7 +21,7 @@ from weightwright.claims.certificate import (
     Terms,
     VectorLeaf,
     assumptions,
-    rounded_up,
+    round_up,
     vector_formula,
 )
 from weightwright.claims.files import network_digest
@@ -113,7 +113,7 @@ def approximate_several(
     proposals = VectorProposals(task, progress)
     if asked.proof == "measured":
         networks = (_network(task, fit.table) for fit in proposals.fits())
-        return AttentionNetwork(*first_measured(networks, task.reference, asked.box, asked.tol, task.where), on_domain)
+        return AttentionNetwork(*find_measured(networks, task.reference, asked.box, asked.tol, task.where), on_domain)
     for proposal in proposals:
         progress("checking the certificate")
         net = _confirmed(proposal, on_domain)
@@ -335,7 +335,7 @@ class VectorProposals:
                 " the function undefined, at some point?"
             )
         return ToleranceError(
-            f"{task.where}: tol={tol:g} cannot be proven; the best bound found is {rounded_up(best.bound)}, with"
+            f"{task.where}: tol={tol:g} cannot be proven; the best bound found is {round_up(best.bound)}, with"
             f" {len(best.table.values)} anchors",
             best=best.bound,
         )

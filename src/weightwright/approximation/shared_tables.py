@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weightwright.approximation.table import ProposedTable, propose_squares, propose_table_near
-from weightwright.enclosures.intervals.formulas import PARTS, enclosed
+from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
@@ -133,7 +133,7 @@ def _steep(formula: str, lo: float, hi: float) -> float:
     """About the largest of a function's slopes; infinite where it is undefined or unbounded."""
     ends = np.array(lo), np.array(hi)
     with np.errstate(all="ignore"):
-        slope = enclosed(formula, *ends, order=1, parts=16 * PARTS)
+        slope = enclose(formula, *ends, order=1, parts=16 * PARTS)
         largest = float(np.maximum(abs(slope[0]), abs(slope[1])))
     return largest if math.isfinite(largest) else math.inf
 

@@ -15,7 +15,7 @@ import numpy as np
 from weightwright.approximation.proposals import Choice, Proposal, Proposals, propose
 from weightwright.approximation.task import make_task, well_formed
 from weightwright.box import Box
-from weightwright.claims.certificate import Leaf, rounded_up
+from weightwright.claims.certificate import Leaf, round_up
 from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
@@ -122,7 +122,7 @@ def square_proposal(reach: float, tol: float, dtype: str = "float32") -> Proposa
     proposal = propose(task, graded_square(reach, dtype), "taylor", np.zeros(0), np.zeros((0, 2)))
     if proposal is None or proposal.bound > tol:
         bound = None if proposal is None else proposal.bound
-        found = "no error bound could be proven" if bound is None else f"the bound is {rounded_up(bound)}"
+        found = "no error bound could be proven" if bound is None else f"the bound is {round_up(bound)}"
         raise ToleranceError(f"{task.where}: tol={tol:g} cannot be proven by graded keys: {found}", best=bound)
     return proposal
 

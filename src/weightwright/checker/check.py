@@ -19,10 +19,10 @@ from weightwright.network import Network
 
 def check(path: str | os.PathLike[str]) -> Certificate:
     """Recompute every claim in the file. Returns the certificate, PROVEN; raises CertificateError otherwise."""
-    return checked(path)[1]
+    return check_file(path)[1]
 
 
-def checked(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
+def check_file(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
     """The network that was read, and its certificate, PROVEN; raises CertificateError otherwise."""
     network, certificate = read(path)
     if certificate is None:

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from weightwright.checker.core.complaints import agree_identity, must, require, typed
+from weightwright.checker.core.complaints import agree_identity, must, require, require_type
 from weightwright.checker.one_layer.layer import agree_one_layer
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.claims.certificate import Certificate, SideBySideClaim, SideNetwork
@@ -28,7 +28,7 @@ def agree_side_by_side(network: Network, certificate: Certificate, claim: SideBy
         if isinstance(said.claim, VectorLayerClaim):
             agree_vector(part, said, said.claim)
         else:
-            agree_one_layer(part, said, typed(said.claim, OneLayerClaim))
+            agree_one_layer(part, said, require_type(said.claim, OneLayerClaim))
 
 
 def split(network: Network, certificate: Certificate, claim: SideBySideClaim) -> Iterator[tuple[Network, Certificate]]:

@@ -154,11 +154,11 @@ def bound_in_words(certificate: Certificate) -> str:
     """
     claim = certificate.claim
     if isinstance(claim, PromptClaim) and claim.passes:
-        return f"{rounded_up(certificate.bound)} on every state after one pass, against the exact pass"
+        return f"{round_up(certificate.bound)} on every state after one pass, against the exact pass"
     if isinstance(claim, LoopClaim):
-        return f"{rounded_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
+        return f"{round_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
-    return f"{rounded_up(certificate.bound)} on {what}"
+    return f"{round_up(certificate.bound)} on {what}"
 
 
 def measured_certificate(
@@ -211,10 +211,10 @@ def constant(value: Fraction) -> Expression:
     return Apply("neg", (Number(-value),)) if value < 0 else Number(value)
 
 
-def rounded_up(bound: float, digits: int = 3) -> str:
+def round_up(bound: float, digits: int = 3) -> str:
     """A bound in few digits that is still a bound.
 
-    >>> rounded_up(1.132231889107435e-09)
+    >>> round_up(1.132231889107435e-09)
     '1.14e-09'
     """
     context = Context(prec=digits, rounding=ROUND_CEILING)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weightwright.claims.certificate import Certificate, rounded_up
+from weightwright.claims.certificate import Certificate, round_up
 from weightwright.claims.graph import INPUT, Graph
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.compiler.request import Request
@@ -82,7 +82,7 @@ def certify_graph(
     if best is None:
         raise ToleranceError(f"{graph.name}: {refusal}; {dearest_columns(costs)}") from refusal
     raise ToleranceError(
-        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {rounded_up(best.bound)}"
+        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {round_up(best.bound)}"
         f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g})."
         f" {dearest_columns(costs)}. {instead}",
         best.bound,

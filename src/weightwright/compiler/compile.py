@@ -29,7 +29,7 @@ from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperatio
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
-from weightwright.tracing.traced_function import traced
+from weightwright.tracing.traced_function import trace_function
 from weightwright.tracing.user_source import advice
 
 
@@ -71,7 +71,7 @@ def compile(
     )
     progress("tracing")
     try:
-        graph = traced(function, asked.box.lo.shape[-1], tokens)
+        graph = trace_function(function, asked.box.lo.shape[-1], tokens)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise

@@ -21,8 +21,8 @@ from weightwright.approximation.several import Proof
 from weightwright.approximation.task import well_formed
 from weightwright.box import Box
 from weightwright.compiler.attempts import Compiled
-from weightwright.compiler.loop.measured_rules import measured_rule
-from weightwright.compiler.loop.proven_rules import compile_rule, traced_rule
+from weightwright.compiler.loop.measured_rules import measure_rule
+from weightwright.compiler.loop.proven_rules import compile_rule, trace_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, width
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.numbers import Bools, Floats
@@ -152,7 +152,7 @@ class Rule:
         made = self._compiled.get(key)
         if made is None:
             return None
-        graph = traced_rule(self.rule, samples, examples.lo.shape[-1], state.lo.shape[-1], self.name)
+        graph = trace_rule(self.rule, samples, examples.lo.shape[-1], state.lo.shape[-1], self.name)
         assert isinstance(made.about, Compiled)
         return None if graphs_differ(graph, made.about.graph) else made
 
@@ -232,7 +232,7 @@ class Rule:
         key = (examples, state, float(tol), inside.examples.tobytes(), inside.states.tobytes(), inside.room)
         made = self._kept(key, len(inside.examples), examples, state)
         if made is None:
-            made = self._compiled[key] = measured_rule(
+            made = self._compiled[key] = measure_rule(
                 self.rule, self.name, self.steps, examples, state, tol, inside, progress=progress
             )
         net = AttentionNetwork(made.network, made.certificate)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.incontext.errors.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.errors.iterates import Iterates, exact_iterates, plain_iterates
@@ -183,10 +183,10 @@ def _paths(axes: Any, run: Run) -> None:
 
 def _both_errors(axes: Any, run: Run) -> None:
     steps = np.arange(run.steps + 1)
-    label = f"to the exact iterate, largest {rounded_up(float(run.errors.max()))}"
+    label = f"to the exact iterate, largest {round_up(float(run.errors.max()))}"
     axes.plot(steps, _positive(run.errors), color=_TO_ITERATE, linewidth=2.6, label=label)
     if run.lemma.bounds is not None:
-        label = f"bound (iterate), {rounded_up(float(run.bounds[-1]))} at the end"
+        label = f"bound (iterate), {round_up(float(run.bounds[-1]))} at the end"
         axes.plot(steps, _positive(run.bounds), "--", color=_TO_ITERATE, linewidth=1.6, label=label)
     distances = distances_to_optimum(run)
     if distances is not None:
@@ -194,7 +194,7 @@ def _both_errors(axes: Any, run: Run) -> None:
     every = max(1, math.ceil(run.steps / _BOUNDS))
     bounds = run.optimum_bounds(every)
     if np.isfinite(bounds).any():
-        label = f"bound (optimum), {rounded_up(float(bounds[-1]))} at the end"
+        label = f"bound (optimum), {round_up(float(bounds[-1]))} at the end"
         axes.plot(steps[::every], _positive(bounds), "--", color=_TO_OPTIMUM, linewidth=1.6, label=label)
     axes.set_yscale("log")
     axes.set_title("Two errors, never mixed (dashed: proven bounds)", fontsize=10)

@@ -23,7 +23,7 @@ from flint import arb, arb_mat
 
 from weightwright.checker.core.complaints import LARGEST
 from weightwright.checker.core.rounding import SMALLEST, UNIT
-from weightwright.claims.certificate import EXP_ULPS, rounded_up
+from weightwright.claims.certificate import EXP_ULPS, round_up
 from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import ToleranceError
 from weightwright.numbers import Floats
@@ -50,8 +50,8 @@ class Recall:
     steps: int
 
     def __repr__(self) -> str:
-        parts = f"softmax {rounded_up(self.softmax)}, rounding {rounded_up(self.rounding)}"
-        return f"Recall(bound {rounded_up(self.bound)}: {parts}; pattern {self.pattern}, radius {self.radius:g})"
+        parts = f"softmax {round_up(self.softmax)}, rounding {round_up(self.rounding)}"
+        return f"Recall(bound {round_up(self.bound)}: {parts}; pattern {self.pattern}, radius {self.radius:g})"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import arb
 
-from weightwright.claims.certificate import VARIABLES, Certificate, rounded_up
+from weightwright.claims.certificate import VARIABLES, Certificate, round_up
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
@@ -67,9 +67,9 @@ def draw_square(figure: Any, net: AttentionNetwork, said: Certificate) -> None:
 
 def _limit(said: Certificate) -> str:
     if said.measured is not None:
-        return f"no bound; a search over {said.measured.inputs:,} inputs found {rounded_up(said.measured.error)}"
+        return f"no bound; a search over {said.measured.inputs:,} inputs found {round_up(said.measured.error)}"
     kind = "proven bound" if said.status == "PROVEN" else f"bound ({said.status.lower()})"
-    return f"{kind} {rounded_up(said.bound)}"
+    return f"{kind} {round_up(said.bound)}"
 
 
 def _map(figure: Any, axes: Any, z: Floats, extent: tuple[float, ...], colours: str, label: str) -> None:
@@ -156,9 +156,9 @@ def _title(said: Certificate, anchors: int) -> str:
     name = said.formula if len(said.formula) <= 60 else said.formula[:57] + "..."
     domain = interval(said.domain.lo.tolist(), said.domain.hi.tolist())
     error = (
-        f"error at most {rounded_up(said.bound)}"
+        f"error at most {round_up(said.bound)}"
         if said.measured is None
-        else f"largest error found {rounded_up(said.measured.error)}"
+        else f"largest error found {round_up(said.measured.error)}"
     )
     return f"{name}   on {domain}\n{anchors:,} anchors, {error}, {said.status}"
 
@@ -188,10 +188,10 @@ def _error_panel(axes: Any, x: Floats, errors: Floats, said: Certificate) -> Non
     label = f"measured at {len(x):,} points, largest {largest:.3g}"
     axes.plot(x, np.where(errors > 0, errors, np.nan), color="tab:blue", linewidth=0.7, label=label)
     kind = {"PROVEN": "proven bound", "MEASURED": "largest found"}.get(said.status, f"bound ({said.status.lower()})")
-    axes.axhline(top, color="black", linewidth=1.8, label=f"{kind} {rounded_up(top)}")
+    axes.axhline(top, color="black", linewidth=1.8, label=f"{kind} {round_up(top)}")
     for name, value in dataclasses.asdict(said.terms).items():
         if axes.get_ylim()[0] < value < axes.get_ylim()[1]:
-            label = f"{name} {rounded_up(value)}"
+            label = f"{name} {round_up(value)}"
             axes.axhline(value, color=_TERM_COLOURS[name], linewidth=0.9, linestyle="--", label=label)
     axes.set_xlabel("x")
     axes.set_ylabel("|network − function|")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
+from weightwright.claims.certificate import Certificate, bound_in_words, round_up
 from weightwright.claims.files import read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.network import Cost, Network, cost
@@ -151,7 +151,7 @@ class AttentionNetwork(nn.Module):
             return "no certificate"
         found = said.measured
         plain = not isinstance(said.claim, GridClaim | LoopClaim)
-        bound = rounded_up(said.bound) if plain else bound_in_words(said)
+        bound = round_up(said.bound) if plain else bound_in_words(said)
         error = f"bound {bound}" if found is None else f"largest error found {found.error:.3g}"
         zones = f", {len(said.dead_zones)} dead zones" if said.dead_zones else ""
         return f"{said.formula}, {error}{zones}, {said.status}"
@@ -167,7 +167,7 @@ def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain 
     measured has nothing to check: its status is MEASURED."""
     network, certificate = read(path)
     if verify and certificate is not None and certificate.measured is None:
-        from weightwright.checker.check import checked  # needs python-flint
+        from weightwright.checker.check import check_file  # needs python-flint
 
-        network, certificate = checked(path)
+        network, certificate = check_file(path)
     return AttentionNetwork(network, certificate, on_domain)

@@ -60,17 +60,17 @@ class Theorem:
         """Run the studies; none where there are none."""
         if self.studies is None:
             return ()
-        studies: tuple[Study, ...] = resolved(self.studies)()
+        studies: tuple[Study, ...] = resolve(self.studies)()
         return studies
 
 
 @cache
 def _instance(path: str) -> Instance:
-    instance: Instance = resolved(path)()
+    instance: Instance = resolve(path)()
     return instance
 
 
-def resolved(path: str) -> Callable[[], Any]:
+def resolve(path: str) -> Callable[[], Any]:
     """The function that "module:function" names."""
     module, _, name = path.partition(":")
     function: Callable[[], Any] = getattr(import_module(module), name)

@@ -28,7 +28,7 @@ _EXAMPLES = (2, 3)
 _RETURN = "return (tokens, outputs), (tokens,), (outputs,) or a number"
 
 
-def traced(
+def trace_function(
     function: Callable[..., Any] | nn.Module, features: int, tokens: int | None, name: str | None = None
 ) -> Graph:
     """The columns of a function of one tensor (tokens, features).
@@ -36,7 +36,7 @@ def traced(
     It returns (tokens, outputs); or (tokens,), which is one output; or (outputs,) or a number, which every token gets.
     tokens=None: any number of tokens, each treated by itself. Python loops unroll, every number is meant exactly.
 
-    >>> traced(lambda x: torch.tanh(x[:, 0] * x[:, 1]), features=2, tokens=None, name="t").nodes[-1].op
+    >>> trace_function(lambda x: torch.tanh(x[:, 0] * x[:, 1]), features=2, tokens=None, name="t").nodes[-1].op
     'tanh(x)'
     """
     _check_arguments(function, features, tokens)

@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.composite.stream import ROUNDING, Basis, Row
-from weightwright.checker.core.complaints import parsed, require
+from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import RidgeFunctions, TokenModels
 from weightwright.enclosures.balls.midrad import Balls
@@ -152,7 +152,7 @@ class DeclaredUnits:
     def id(self, unit: int) -> int:
         if unit not in self._ids:
             lo, hi = (float(end[0]) for end in self._form(self.declared.argument(unit)).range(self.basis))
-            profile = parsed(self.declared.profile(unit), ("x",), "a profile")
+            profile = parse_or_refuse(self.declared.profile(unit), ("x",), "a profile")
             self._ids[unit] = self.basis.add(*profile_range(profile, lo, hi))
         return self._ids[unit]
 

@@ -16,7 +16,7 @@ from weightwright.checker.composite.declared import difference, one_range, profi
 from weightwright.checker.composite.graph_well_formed import well_formed
 from weightwright.checker.composite.stream import Basis, Row, combination, of_one
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
-from weightwright.checker.core.complaints import parsed, require
+from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
@@ -226,7 +226,7 @@ class GraphUnits:
                 size = count_nodes(self._profiles[node])
                 require(size <= MAX_NODES, f"column {node} as one formula has more than {MAX_NODES} operations")
             else:
-                self._profiles[node] = parsed(text, ("x",), "a profile")
+                self._profiles[node] = parse_or_refuse(text, ("x",), "a profile")
         return self._profiles[node]
 
     def _argument(self, node: int, token: int) -> Row:

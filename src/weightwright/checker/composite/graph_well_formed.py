@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from weightwright.checker.core.complaints import parsed, require
+from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.midrad import power_of_two
@@ -53,7 +53,7 @@ def _node(graph: Graph, node: Node, place: int, features: int) -> None:
         require(_whole(node.index) and 0 <= node.index < limits[node.op], f"{what} has the index {node.index!r}")
     if node.op not in KINDS:
         require(len(node.of) == 1, f"{what} takes {len(node.of)} columns")
-        require(to_text(parsed(node.op, ("x",), what)) == node.op, f"{what} is not written in the usual way")
+        require(to_text(parse_or_refuse(node.op, ("x",), what)) == node.op, f"{what} is not written in the usual way")
 
 
 def _claims(graph: Graph, composite: Composite) -> None:

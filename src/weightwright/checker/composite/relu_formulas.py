@@ -16,9 +16,9 @@ import numpy as np
 from flint import arb, arb_mat, arb_poly, fmpq
 
 from weightwright.checker.composite import piecewise_linear as kinked
-from weightwright.checker.core.complaints import parsed, require, short
+from weightwright.checker.core.complaints import parse_or_refuse, require, short
 from weightwright.claims.target import FormulasClaim, RidgeFunctions
-from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import expand, largest_on_box, shape
 from weightwright.enclosures.balls.series import largest, series_along, working_precision
 from weightwright.expressions import Apply, Expression, Variable
@@ -38,7 +38,7 @@ def agree_formulas(ridge: RidgeFunctions, claim: FormulasClaim, lo: Floats, hi: 
     _shapes(ridge, claim, lo, hi)
     N = len(lo)
     names = tuple(f"x{i}" for i in range(N))
-    formulas = [parsed(text, names, f"formula {m}") for m, text in enumerate(claim.formulas)]
+    formulas = [parse_or_refuse(text, names, f"formula {m}") for m, text in enumerate(claim.formulas)]
     require(claim.rule in _RULES, f"no rule {claim.rule!r}")
     if claim.rule == "exact":
         return _exact(ridge, claim, formulas, names, lo, hi)
@@ -61,7 +61,7 @@ def _shapes(ridge: RidgeFunctions, claim: FormulasClaim, lo: Floats, hi: Floats)
         _array(f"the ridge's {name}", getattr(ridge, name), size)
     require(not ridge.arguments[:, N:].any(), "a unit takes another unit: that is not one hidden layer")
     for k, profile in enumerate(ridge.profiles):
-        require(parsed(profile, ("x",), f"unit {k}") == _RELU, f"unit {k} is {profile!r}, not relu(x)")
+        require(parse_or_refuse(profile, ("x",), f"unit {k}") == _RELU, f"unit {k} is {profile!r}, not relu(x)")
     error = claim.error
     known = isinstance(error, int | float) and not isinstance(error, bool) and isfinite(error) and error >= 0
     require(known, f"an error of {error!r}")
@@ -111,7 +111,7 @@ def _taylor(
     require(0 <= degree < ORDER[N], f"polynomials of degree {degree}, not below {ORDER[N]}")
     _array("the boxes", boxes, (None, 2, N))
     require(bool((boxes[:, 0] <= boxes[:, 1]).all()), "a box is no box")
-    require(covered(lo, hi, boxes), "the boxes do not cover the domain")
+    require(is_covered(lo, hi, boxes), "the boxes do not cover the domain")
     bent = _bent(ridge, claim, lo, hi)
     allowed = [arb(claim.error) - off for off in bent]
     for m, (limit, off) in enumerate(zip(allowed, bent, strict=True)):

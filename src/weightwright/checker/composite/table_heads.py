@@ -14,7 +14,7 @@ from flint import arb
 
 from weightwright.checker.composite.adding import Writes
 from weightwright.checker.composite.stream import exact_numbers
-from weightwright.checker.core.complaints import LEAST, must, parsed, require
+from weightwright.checker.core.complaints import LEAST, must, parse_or_refuse, require
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, underflow
 from weightwright.checker.one_layer.layer import Hole, Target, covers, layer_holds
 from weightwright.checker.one_layer.stored import OneLayer
@@ -155,7 +155,7 @@ def part_holds(
     and the same zones were, and only the range of s is new.
     """
     claim, stored = part.claim, place.stored
-    formula = local_formula(parsed(profile, ("x",), "a profile"), stored.centre, stored.scale, part.mean)
+    formula = local_formula(parse_or_refuse(profile, ("x",), "a profile"), stored.centre, stored.scale, part.mean)
     require(
         claim.formula == to_text(formula),
         f"a part must compute {to_text(formula)!r}, but the claim is {claim.formula!r}",
@@ -164,7 +164,7 @@ def part_holds(
     covers(claim, stored, lo, hi, holes, dtype)
     if examined:
         return
-    layer_holds(stored, claim, [Target(parsed(claim.formula, ("s",), "a part's formula"))], True, holes)
+    layer_holds(stored, claim, [Target(parse_or_refuse(claim.formula, ("s",), "a part's formula"))], True, holes)
 
 
 def _hole(zone: list[float], off: float, stored: OneLayer, dtype: str) -> list[Hole]:

@@ -52,7 +52,7 @@ from weightwright.numbers import Floats
 def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:
     """Refuse (CertificateError) unless every output, or every one of the first token, is within the certificate's bound
     of its target."""
-    errors = composed_errors(network, certificate, composite, first=first)
+    errors = compose_errors(network, certificate, composite, first=first)
     whole = certificate.terms
     claimed = np.array([whole.approximation, whole.leakage, whole.rounding])
     names = ("approximation", "leakage", "rounding")
@@ -62,7 +62,7 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
     require(total <= certificate.bound, f"the terms add up to {total:.6g}, the bound is {certificate.bound:.6g}")
 
 
-def composed_errors(
+def compose_errors(
     network: Network, certificate: Certificate, composite: Composite, parts_hold: bool = False, first: bool = False
 ) -> Floats:
     """(3,): approximation, leakage and rounding of the whole network, from what is claimed about its parts.

@@ -38,14 +38,14 @@ def must(condition: bool, complaint: str) -> None:
 T = TypeVar("T")
 
 
-def typed(value: object, kind: type[T]) -> T:
+def require_type(value: object, kind: type[T]) -> T:
     """The value, if it is of this kind: a TypeError becomes the complaint that the certificate is malformed."""
     if type(value) is not kind:
         raise TypeError(f"a {type(value).__name__} stands where a {kind.__name__} belongs")
     return value
 
 
-def parsed(text: str, variables: Sequence[str], what: str) -> Expression:
+def parse_or_refuse(text: str, variables: Sequence[str], what: str) -> Expression:
     try:
         return parse(text, variables)
     except FormulaError as error:

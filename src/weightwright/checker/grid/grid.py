@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from flint import arb
 
-from weightwright.checker.core.complaints import LARGEST, parsed, require, short
+from weightwright.checker.core.complaints import LARGEST, parse_or_refuse, require, short
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse
 from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
@@ -191,7 +191,7 @@ def _head_error(head: StoredHead, beta: float, leaf: Leaf, size: arb) -> arb:
     require(all(score < LARGEST["float64"] for score in scores), "a score may overflow")
     query = arb(beta) * (1 + abs(arb(leaf.lo)).max(abs(arb(leaf.hi))))
     require(query < LARGEST["float64"], "a query may overflow")
-    found = examine_nearest([head], parsed(RAMP, ("s",), "a ramp"), arb(leaf.lo), arb(leaf.hi))
+    found = examine_nearest([head], parse_or_refuse(RAMP, ("s",), "a ramp"), arb(leaf.lo), arb(leaf.hi))
     total = arb(0)
     for name in ("approximation", "leakage", "rounding"):
         shown, limit = getattr(found, name), getattr(leaf.terms, name)
@@ -212,7 +212,7 @@ def _cells(stored: StoredGrid, claim: GridClaim) -> None:
         return
     names = tuple(f"x{i}" for i in range(N))
     for k, text in enumerate(claim.formulas):
-        formula, values = parsed(text, names, f"formula {k}"), stored.values[k].tolist()
+        formula, values = parse_or_refuse(text, names, f"formula {k}"), stored.values[k].tolist()
         for v, box in enumerate(cells(claim.g, B, half * (1 - arb(claim.delta)), N)):
             where = f"output {k} on the core of cell {v}"
             stays_near(formula, names, box, [values[v]], float(claim.core[k, v]), where)

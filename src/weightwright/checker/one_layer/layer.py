@@ -19,11 +19,11 @@ from weightwright.checker.core.complaints import (
     LARGEST,
     LEAST,
     agree_numbers,
-    parsed,
+    parse_or_refuse,
     require,
+    require_type,
     short,
     terms_hold,
-    typed,
 )
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.checker.one_layer.head import Found, examine
@@ -62,7 +62,7 @@ class Target:
 
 def agree_one_layer(network: Network, certificate: Certificate, claim: OneLayerClaim) -> None:
     """Refuse (CertificateError) unless the network is within the bound of its formula outside the dead zones."""
-    leaf, stored = typed(claim.leaf, Leaf), _stored(network, certificate)
+    leaf, stored = require_type(claim.leaf, Leaf), _stored(network, certificate)
     agree_numbers(leaf)
     holes = list(_holes(certificate, claim.dead_zones, stored))
     require(not holes or leaf.rule == "taylor", f"no rule {leaf.rule!r} with dead zones")
@@ -71,7 +71,7 @@ def agree_one_layer(network: Network, certificate: Certificate, claim: OneLayerC
 
 def agree_samples(network: Network, certificate: Certificate, claim: SampledClaim) -> None:
     """The same for a function that is known by samples."""
-    leaf, stored = typed(claim.leaf, Leaf), _stored(network, certificate)
+    leaf, stored = require_type(claim.leaf, Leaf), _stored(network, certificate)
     agree_numbers(leaf)
     _agree_layer(stored, certificate, leaf, list(_pieces(certificate, leaf, claim.samples, stored)), [])
 
@@ -99,10 +99,10 @@ def _agree_layer(
 
 def _formula(certificate: Certificate, leaf: Leaf, stored: OneLayer) -> Target:
     """What the layer must compute of its query, on the whole domain."""
-    formula = parsed(certificate.formula, ("x",), "formula")
+    formula = parse_or_refuse(certificate.formula, ("x",), "formula")
     expected = to_text(local_formula(formula, stored.centre, stored.scale, stored.mean))
     require(leaf.formula == expected, f"the layer must compute {expected!r}, but the claim is {leaf.formula!r}")
-    return Target(parsed(leaf.formula, ("s",), "the layer's formula"))
+    return Target(parse_or_refuse(leaf.formula, ("s",), "the layer's formula"))
 
 
 def _pieces(certificate: Certificate, leaf: Leaf, samples: Samples, stored: OneLayer) -> Iterator[Target]:

@@ -22,18 +22,18 @@ from weightwright.checker.core.complaints import (
     LARGEST,
     LEAST,
     agree_numbers,
-    parsed,
+    parse_or_refuse,
     require,
+    require_type,
     short,
     terms_hold,
-    typed,
 )
 from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, moved_by
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
 from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, vector_formula
 from weightwright.claims.leaf import VectorLayerClaim, VectorLeaf
-from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
@@ -47,7 +47,7 @@ HALVINGS = (2, 200)
 
 def agree_vector(network: Network, certificate: Certificate, vector: VectorLayerClaim) -> None:
     """Refuse (CertificateError) unless the network is within the bound of its formula of several numbers."""
-    claim, d = typed(vector.leaf, VectorLeaf), len(network.inputs)
+    claim, d = require_type(vector.leaf, VectorLeaf), len(network.inputs)
     agree_numbers(claim)
     require(certificate.kernel == "dot", "several variables go with kernel 'dot'")
     require(claim.layer == 0, f"the claim is about layer {claim.layer}")
@@ -56,11 +56,11 @@ def agree_vector(network: Network, certificate: Certificate, vector: VectorLayer
     _shapes(certificate, claim, d)
     stored = read_vector_head(network)
     _domain(certificate, claim, stored)
-    formula = parsed(certificate.formula, VARIABLES[:d], "formula")
+    formula = parse_or_refuse(certificate.formula, VARIABLES[:d], "formula")
     expected = to_text(vector_formula(formula, stored.centres, stored.scales, stored.mean))
     require(claim.formula == expected, f"the head must compute {expected!r}, but the claim is {claim.formula!r}")
     names = tuple(f"s{i}" for i in range(d))
-    local, slopes = parsed(claim.formula, names, "the head's formula"), [not exact for exact in stored.exact]
+    local, slopes = parse_or_refuse(claim.formula, names, "the head's formula"), [not exact for exact in stored.exact]
     head_holds(Examiner(stored, local, names, claim, slopes), claim)
     _composition(stored, certificate, claim)
 
@@ -102,7 +102,7 @@ def _domain(certificate: Certificate, claim: VectorLeaf, stored: VectorHead) -> 
     x = np.maximum(np.abs(certificate.domain.lo), np.abs(certificate.domain.hi)).tolist()
     s = np.maximum(np.abs(claim.lo), np.abs(claim.hi)).tolist()
     require(all(size < LARGEST[dtype] for size in stored.sizes(x, s)), f"a number may overflow {dtype}")
-    require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
+    require(is_covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
 
 
 def head_holds(examiner: Examiner, claim: VectorLeaf) -> None:

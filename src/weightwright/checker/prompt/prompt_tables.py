@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from weightwright.checker.core.complaints import must, parsed, require
+from weightwright.checker.core.complaints import must, parse_or_refuse, require
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.checker.one_layer.head import examine
 from weightwright.checker.one_layer.layer import Target, covers, layer_holds
@@ -26,7 +26,7 @@ from weightwright.checker.prompt.prompt_layers import StoredTable
 from weightwright.claims.certificate import local_formula, vector_formula
 from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
 from weightwright.claims.prompt import PromptClaim, Summand
-from weightwright.enclosures.balls.cover import covered
+from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
@@ -93,9 +93,9 @@ class Tables:
         """What the heads must compute of their query."""
         scale, along = self.summand.scale, self.summand.along
         if along is None:
-            whole = parsed(self.summand.formula, ("x", "y"), "formula")
+            whole = parse_or_refuse(self.summand.formula, ("x", "y"), "formula")
             return vector_formula(whole, (0.0, 0.0), (scale, scale), self.mean)
-        return local_formula(parsed(self.summand.formula, ("x",), "formula"), 0.0, scale, self.mean)
+        return local_formula(parse_or_refuse(self.summand.formula, ("x",), "formula"), 0.0, scale, self.mean)
 
 
 def tables_of(summand: Summand, tables: Sequence[StoredTable], reach: Reach, features: int, dtype: str) -> Tables:
@@ -155,7 +155,7 @@ def summand_holds(of: Tables) -> None:
         require(claim.rule == "taylor", f"no rule {claim.rule!r}")
         head_holds(_examiner(of, claim), claim)
         return
-    layer_holds(_layer(of), claim, [Target(parsed(claim.formula, ("s",), "a claim's formula"))], True, ())
+    layer_holds(_layer(of), claim, [Target(parse_or_refuse(claim.formula, ("s",), "a claim's formula"))], True, ())
 
 
 def covers_itself(of: Tables) -> None:
@@ -163,7 +163,7 @@ def covers_itself(of: Tables) -> None:
     claim, dtype = of.summand.claim, of.heads[0].dtype
     if isinstance(claim, VectorLeaf):
         claims_a_box(claim, 2)
-        require(covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
+        require(is_covered(claim.lo, claim.hi, claim.boxes), "the boxes do not cover the claim")
         return
     require(math.isfinite(claim.lo) and math.isfinite(claim.hi) and claim.lo < claim.hi, "the claim has no interval")
     covers(claim, _layer(of), claim.lo, claim.hi, (), dtype)
@@ -234,7 +234,9 @@ def _examiner(of: Tables, claim: VectorLeaf) -> Examiner:
     table = of.tables[0]
     must(len(of.tables) == 1 and table.weight == 1, "two variables go with one table of weight 1")
     stored = VectorHead(of.slopes, of.heads[0], [0.0, 0.0], [1.0, 1.0], 0.0, table.beta)
-    return Examiner(stored, parsed(claim.formula, ("s0", "s1"), "a claim's formula"), ("s0", "s1"), claim, (True, True))
+    return Examiner(
+        stored, parse_or_refuse(claim.formula, ("s0", "s1"), "a claim's formula"), ("s0", "s1"), claim, (True, True)
+    )
 
 
 def float_above(x: arb) -> float:

@@ -24,7 +24,7 @@ from weightwright.claims.prompt import LoopClaim, loop_in_words
 from weightwright.claims.target import Composite
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.compile import without_jumps
-from weightwright.compiler.loop.proven_rules import looped, side_by_side, traced_rule
+from weightwright.compiler.loop.proven_rules import put_in_loop, side_by_side, trace_rule
 from weightwright.compiler.loop.rehearsal import AT_ONCE, RuleRehearsal, rehearsed, stays
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.compiler.lowering.ranges import Limit
@@ -45,7 +45,7 @@ HOW = (
 REASON = "no proof was asked for: tables cover what the columns were seen to reach in a rehearsal, and some room"
 
 
-def measured_rule(
+def measure_rule(
     rule: Callable[..., Any],
     name: str,
     steps: int,
@@ -62,7 +62,7 @@ def measured_rule(
     sizes = examples.lo.shape[-1], state.lo.shape[-1]
     box = outward(side_by_side(examples, state), "float64")
     progress("tracing")
-    graph = traced_rule(rule, len(rehearsal.examples), *sizes, name)
+    graph = trace_rule(rule, len(rehearsal.examples), *sizes, name)
     without_jumps(graph)
     progress("rehearsing")
     limits = rehearsed(graph, rehearsal, state.lo, state.hi)
@@ -71,7 +71,7 @@ def measured_rule(
     least = math.inf
     for lowered in _ways(graph, box, tol, limits, progress):
         built = time.perf_counter()
-        network, claim = looped(lowered, graph, sizes, steps)
+        network, claim = put_in_loop(lowered, graph, sizes, steps)
         progress("measuring one pass")
         net = _seen(network, claim, box, rehearsal.prompts(states))
         assert net.certificate is not None

@@ -38,13 +38,13 @@ from weightwright.tracing.symbolic import Traced
 from weightwright.tracing.user_source import boundary
 
 
-def traced_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
+def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
     """The columns of rule(examples (samples, features), state (states,)), on a token for every example.
 
     The inputs of a token are its example's features, then the state, the same on every token. The outputs are all
     inputs, as they are, then the new state.
 
-    >>> traced_rule(lambda x, w: w - (x * w).mean(dim=0), samples=3, features=2, states=2, name="r").outputs[:4]
+    >>> trace_rule(lambda x, w: w - (x * w).mean(dim=0), samples=3, features=2, states=2, name="r").outputs[:4]
     (0, 1, 2, 3)
     """
     return repeated(lambda: _trace(rule, Sheet(samples, free=False), features, states, name), graphs_differ, name)
@@ -112,12 +112,12 @@ def compile_rule(
     box = outward(side_by_side(examples, state), "float64")
     asked = Request(rule, box, tol, "float64", "dot", samples, "proven", None, on_domain, progress)
     progress("tracing")
-    graph = traced_rule(rule, samples, features, states, name)
+    graph = trace_rule(rule, samples, features, states, name)
     without_jumps(graph)
     progress(f"lowering {len(graph.nodes)} columns")
 
     def certify_loop(lowered: Lowered) -> AttentionNetwork:
-        return certify(*looped(lowered, graph, (features, states), steps), box)
+        return certify(*put_in_loop(lowered, graph, (features, states), steps), box)
 
     try:
         return certify_graph(graph, asked, certify_loop, f"{LARGER}; {UNPROVEN}")
@@ -129,7 +129,7 @@ def compile_rule(
         raise type(error)(f"{error}; {UNPROVEN}") from error
 
 
-def looped(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: int) -> tuple[Network, LoopClaim]:
+def put_in_loop(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: int) -> tuple[Network, LoopClaim]:
     """The loop around one pass, and what is claimed about the pass: its outputs are all inputs, then the new state.
 
     sizes: the numbers of an example, and of the state.

@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.claims.graph import KINDS, Graph
 from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import Limit
-from weightwright.enclosures.intervals.formulas import PARTS, enclosed
+from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import Bools, Floats
 from weightwright.prover.composite import column_values
 
@@ -127,6 +127,6 @@ def _farthest(graph: Graph, lo: Floats, hi: Floats) -> dict[int, Limit]:
 
 def _mild(formula: str, lo: Floats, hi: Floats) -> Bools:
     """On which of these intervals, of which the last is the narrowest, the function is defined and not much steeper."""
-    least, most = enclosed(formula, lo, hi, parts=4 * PARTS)
-    slopes = np.max(np.abs(enclosed(formula, lo, hi, order=1, parts=4 * PARTS)), axis=0)
+    least, most = enclose(formula, lo, hi, parts=4 * PARTS)
+    slopes = np.max(np.abs(enclose(formula, lo, hi, order=1, parts=4 * PARTS)), axis=0)
     return np.isfinite(least) & np.isfinite(most) & (slopes <= STEEPER * slopes[-1]) & np.isfinite(slopes)

@@ -14,7 +14,7 @@ import numpy as np
 
 from weightwright.claims.graph import MIX, PRODUCT, SOFTMAX, ProductClaim
 from weightwright.compiler.lowering.ranges import ColumnRanges
-from weightwright.enclosures.intervals.formulas import PARTS, enclosed
+from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import UNIT, Floats
 
 #: Bits of the middles that are taken off the factors.
@@ -67,7 +67,7 @@ class Slopes:
             function = forms.plan.functions.get(unit)
             if function is not None:
                 lo, hi = ranges.of(function.base)
-                slope = enclosed(function.formula, lo, hi, order=1, parts=4 * PARTS)
+                slope = enclose(function.formula, lo, hi, order=1, parts=4 * PARTS)
                 functions[unit] = np.maximum(abs(slope[0]), abs(slope[1]))
             elif forms.graph.nodes[unit].op == PRODUCT:
                 # two squares of numbers in [-1, 1], of slope at most 2; and what is added to their difference

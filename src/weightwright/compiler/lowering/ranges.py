@@ -14,7 +14,7 @@ import numpy as np
 
 from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
-from weightwright.enclosures.intervals.formulas import OUTWARD, enclosed
+from weightwright.enclosures.intervals.formulas import OUTWARD, enclose
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
@@ -153,7 +153,7 @@ def _functions(ranges: ColumnRanges, units: list[int]) -> None:
     """The same formula of several columns."""
     functions = ranges.forms.plan.functions
     lo, hi = (np.array(ends) for ends in zip(*(ranges.of(functions[u].base) for u in units), strict=True))
-    least, most = enclosed(functions[units[0]].formula, lo, hi)
+    least, most = enclose(functions[units[0]].formula, lo, hi)
     bad = np.argwhere(~(np.isfinite(least) & np.isfinite(most)))
     if len(bad):
         i, t = bad[0]

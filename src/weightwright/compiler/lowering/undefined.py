@@ -20,7 +20,7 @@ from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator, Lemma, Limit, Undefined
 from weightwright.enclosures.balls.series import series, working_precision
-from weightwright.enclosures.intervals.formulas import enclosed
+from weightwright.enclosures.intervals.formulas import enclose
 from weightwright.errors import FormulaError
 from weightwright.expressions import parse, shortened
 from weightwright.numbers import Floats
@@ -144,7 +144,7 @@ def _halves(a: Floats, b: Floats, relative: Floats) -> list[tuple[Floats, Floats
 def _outside(forms: Forms, found: Undefined) -> float:
     """How much of the argument's range lies where the function is undefined."""
     points = np.linspace(found.lo, found.hi, _POINTS)
-    least, most = enclosed(forms.plan.functions[found.unit].formula, points, points)
+    least, most = enclose(forms.plan.functions[found.unit].formula, points, points)
     return float(np.mean(~(np.isfinite(least) & np.isfinite(most))))
 
 

@@ -9,7 +9,7 @@ from weightwright.numbers import Floats
 _STEPS = 100  # for each box, at most
 
 
-def covered(lo: Floats, hi: Floats, boxes: Floats) -> bool:
+def is_covered(lo: Floats, hi: Floats, boxes: Floats) -> bool:
     """Whether every point from lo to hi, (d,) each, lies in one of the boxes, (number, 2, d).
 
     A region that no box holds whole is cut in two along a face of a box inside it, and both parts are looked at with

@@ -115,7 +115,7 @@ _RULES: dict[str, Callable[..., arb]] = {
 }
 
 
-def solved(G: arb_mat, b: Balls) -> Balls | None:
+def solve(G: arb_mat, b: Balls) -> Balls | None:
     """G^-1 b; None where G is not proven to be nonsingular."""
     try:
         found: Balls = G.solve(arb_mat([[entry] for entry in b])).entries()

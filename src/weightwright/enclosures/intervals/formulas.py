@@ -15,7 +15,7 @@ OUTWARD = 1e-12
 PARTS = 16
 
 
-def enclosed(formula: str, lo: Floats, hi: Floats, order: int = 0, parts: int = PARTS) -> tuple[Floats, Floats]:
+def enclose(formula: str, lo: Floats, hi: Floats, order: int = 0, parts: int = PARTS) -> tuple[Floats, Floats]:
     """Ends of a formula's Taylor coefficient of this order (1: its slope) over intervals of any shape; not finite where
     it is undefined or unbounded."""
     steps = np.linspace(0.0, 1.0, parts + 1)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.estimators.heads_picture.table_points import DrawnTable
 from weightwright.estimators.heads_picture.watching import Pattern, WatchedRun, is_example, some_tokens, watch_run
 from weightwright.export.figures import check_plottable, drawn_figure, require_matplotlib, write_figure
@@ -211,7 +211,7 @@ def _error(axes: Any, table: DrawnTable) -> None:
         axes.axhline(table.bound, color=_BOUND, linestyle="--", linewidth=1.6)
         low = float(np.nanmin(errors, initial=table.bound))
         axes.set_ylim(max(low, table.bound * 1e-6) / 2, table.bound * 4)
-    proven = "" if table.bound is None else f": proven within {rounded_up(table.bound)}"
+    proven = "" if table.bound is None else f": proven within {round_up(table.bound)}"
     axes.set_title(f"how well{proven}", fontsize=11)
 
 
@@ -286,7 +286,7 @@ def _distances(axes: Any, model: FittedModel, seen: WatchedRun) -> None:
     axes.set_yscale("log")
     axes.set_xlim(0, seen.passes)
     axes.set_ylabel("distance, in your units")
-    proven = f"proven within {rounded_up(model.bound_)}" if np.isfinite(model.bound_) else "nothing is proven"
+    proven = f"proven within {round_up(model.bound_)}" if np.isfinite(model.bound_) else "nothing is proven"
     axes.set_title(f"how far it is; coef_ to the optimum: {proven}", fontsize=11)
     axes.legend(loc="upper right", fontsize=9, framealpha=0.9)
 

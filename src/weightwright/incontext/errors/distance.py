@@ -34,7 +34,7 @@ from weightwright.enclosures.balls.linear_algebra import (
     matrix,
     norm,
     product,
-    solved,
+    solve,
     weighted_rows,
 )
 from weightwright.enclosures.balls.series import largest, working_precision
@@ -94,7 +94,7 @@ def _without(problem: Problem, slopes: Balls, pulls: Balls, free: np.ndarray) ->
     The part is X_f a with (X_f^T C X_f) a = X_f^T C u, the pulls of the features.
     """
     weights, columns = problem.sample_weights(), matrix(problem.rows[:, free])
-    part = solved(columns.transpose() * weighted_rows(columns, weights), [pulls[r] for r in free])
+    part = solve(columns.transpose() * weighted_rows(columns, weights), [pulls[r] for r in free])
     if part is None:
         return None
     dual = [u - along for u, along in zip(slopes, product(columns, part), strict=True)]

@@ -64,7 +64,7 @@ def multiplied(
     return GuardedLayers(tuple(layers), tuple(guards))
 
 
-def looked_up(
+def look_up(
     layout: Layout, function: Slope, argument: Argument, target: int, first: int
 ) -> tuple[GuardedLayers, Floats]:
     """Every token gets f(q) of one number q, added to `target`, with the registers from `first` on that hold its table

@@ -39,7 +39,7 @@ from weightwright.incontext.networks.blocks import Layout, gate
 from weightwright.incontext.networks.guarded import (
     Argument,
     GuardedLayers,
-    looked_up,
+    look_up,
     looped_network,
     multiplied,
     shares,
@@ -123,7 +123,7 @@ def _inverse(layout: Layout, lo: float, hi: float, tol: float | None, dtype: str
     function = spectral_slope(
         f"1/(x + {centre!r})", (1.0, 0.0), beyond(max(hi - centre, centre - lo)), asked, dtype, MOST
     )
-    part, rows = looked_up(layout, function, sigma, layout.at["f"][0], first=1)
+    part, rows = look_up(layout, function, sigma, layout.at["f"][0], first=1)
     return part, np.concatenate([np.zeros((1, layout.width)), rounded(rows, dtype)])
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from flint import arb, arb_mat
 
-from weightwright.enclosures.balls.linear_algebra import Balls, box_around, inverse, length, product, solved
+from weightwright.enclosures.balls.linear_algebra import Balls, box_around, inverse, length, product, solve
 from weightwright.incontext.optimum.least_squares import normal_equations
 from weightwright.incontext.problem.problem import Problem, shortest_subgradient
 
@@ -48,7 +48,7 @@ class Quadratic:
             return [arb(0)] * len(self.b)
         rows = self.G.table()
         reduced = arb_mat([[rows[i][j] for j in used] for i in used])
-        found = solved(reduced, [self.b[j] - self.l1[j] * signs.get(j, 0) for j in used])
+        found = solve(reduced, [self.b[j] - self.l1[j] * signs.get(j, 0) for j in used])
         if found is None:
             return None
         whole = [arb(0)] * len(self.b)

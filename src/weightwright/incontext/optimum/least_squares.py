@@ -15,7 +15,7 @@ from weightwright.enclosures.balls.linear_algebra import (
     dot,
     matrix,
     product,
-    solved,
+    solve,
     weighted_rows,
 )
 from weightwright.incontext.problem.problem import Problem
@@ -37,7 +37,7 @@ def enclose_least_squares(problem: Problem) -> tuple[Balls | None, int]:
     """
     n, d = problem.n, problem.d
     if problem.has_ridge or n > d:
-        found = solved(*normal_equations(problem))
+        found = solve(*normal_equations(problem))
         if found is not None or problem.has_ridge:
             return found, d
     else:
@@ -53,7 +53,7 @@ def _interpolating(problem: Problem) -> Balls | None:
     inner = (matrix(X) * matrix(X.T)).table()
     if problem.intercept:
         inner = [[*row, arb(1)] for row in inner] + [[arb(1)] * n + [arb(0)]]
-    found = solved(arb_mat(inner), balls(problem.y) + [arb(0)] * problem.intercept)
+    found = solve(arb_mat(inner), balls(problem.y) + [arb(0)] * problem.intercept)
     return None if found is None else product(matrix(X.T), found[:n]) + found[n:]
 
 
@@ -70,7 +70,7 @@ def _of_minimum_norm(problem: Problem) -> tuple[Balls | None, int]:
         return [arb(0)] * problem.d, rank
     basis = matrix(columns[:, pivots])
     scaled = weighted_rows(basis, problem.sample_weights())
-    u = solved(basis.transpose() * scaled, product(scaled.transpose(), balls(problem.y)))
+    u = solve(basis.transpose() * scaled, product(scaled.transpose(), balls(problem.y)))
     w = None if u is None else _shortest([row[free:] for row in relations[free:]], u[free:], problem.d)
     if u is None or w is None:
         return None, rank
@@ -82,7 +82,7 @@ def _shortest(B: list[Balls], u: Balls, d: int) -> Balls | None:
     if not B:
         return [arb(0)] * d
     rows = arb_mat(B)
-    m = solved(rows * rows.transpose(), u)
+    m = solve(rows * rows.transpose(), u)
     return None if m is None else product(rows.transpose(), m)
 
 

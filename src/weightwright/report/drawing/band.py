@@ -20,7 +20,7 @@ from weightwright.report.drawing.pen import (
     WRITES,
     Pen,
     shortened,
-    wrapped,
+    wrap_text,
 )
 from weightwright.report.facts.fact_tables import printable
 
@@ -81,8 +81,8 @@ class Band:
         drawn = []
         room = BOX - 2 * PAD
         for box in self.plan.columns[index].boxes:
-            title = wrapped(printable(box.title), NAME, room, MOST_LINES, bold=True)
-            lines = [line for said in box.lines for line in wrapped(printable(said), SMALL, room, MOST_LINES)]
+            title = wrap_text(printable(box.title), NAME, room, MOST_LINES, bold=True)
+            lines = [line for said in box.lines for line in wrap_text(printable(said), SMALL, room, MOST_LINES)]
             height = 2 * PAD + LEADING * (len(title) * NAME + len(lines) * SMALL)
             drawn.append(_Drawn(box, title, lines, self.left[index], y, height))
             y -= height + GAP

@@ -7,7 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from weightwright.claims.certificate import Certificate, bound_in_words, rounded_up
+from weightwright.claims.certificate import Certificate, bound_in_words, round_up
 from weightwright.claims.prompt import LoopClaim
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network
@@ -26,7 +26,7 @@ from weightwright.report.drawing.pen import (
     WRITES,
     Pen,
     width,
-    wrapped,
+    wrap_text,
 )
 from weightwright.report.facts.fact_tables import interval, printable
 
@@ -89,9 +89,9 @@ def _heading(net: AttentionNetwork, room: float) -> list[tuple[str, float, str]]
     """Lines with their sizes and colours: what it computes, how well, of what size it is."""
     said, counts = net.certificate, net.cost
     name = "a network without a certificate" if said is None else printable(said.formula)
-    lines = [(line, TITLE, INK) for line in wrapped(name, TITLE, room, 2, bold=True)]
+    lines = [(line, TITLE, INK) for line in wrap_text(name, TITLE, room, 2, bold=True)]
     if said is not None:
-        lines += [(line, NAME, INK) for line in wrapped(_claim(said), NAME, room, 3)]
+        lines += [(line, NAME, INK) for line in wrap_text(_claim(said), NAME, room, 3)]
     sizes = ((counts.layers, "layer"), (counts.heads, "head"), (counts.parameters, "parameter"))
     size = ", ".join(f"{count:,} {thing}{'' if count == 1 else 's'}" for count, thing in sizes)
     return [*lines, (f"{size}, {net.network.dtype}", NAME, QUIET)]
@@ -100,8 +100,8 @@ def _heading(net: AttentionNetwork, room: float) -> list[tuple[str, float, str]]
 def _claim(said: Certificate) -> str:
     where = f"on {interval(said.domain.lo.tolist(), said.domain.hi.tolist())}"
     if said.measured is not None:
-        return f"{said.status}: largest error found {rounded_up(said.measured.error)} {where}"
-    bound = rounded_up(said.bound) if said.norm == math.inf else bound_in_words(said)
+        return f"{said.status}: largest error found {round_up(said.measured.error)} {where}"
+    bound = round_up(said.bound) if said.norm == math.inf else bound_in_words(said)
     error = "error of one pass" if isinstance(said.claim, LoopClaim) else "error"
     return f"{said.status}: {error} at most {bound} {where}"
 

@@ -77,7 +77,7 @@ def shortened(text: str, size: float, room: float, bold: bool = False) -> str:
     return _middle_out(text, kept)
 
 
-def wrapped(text: str, size: float, room: float, most: int, bold: bool = False) -> list[str]:
+def wrap_text(text: str, size: float, room: float, most: int, bold: bool = False) -> list[str]:
     """The text in at most `most` lines, broken at spaces where it can be; the last one is shortened if need be."""
     lines: list[str] = []
     rest = text.strip()

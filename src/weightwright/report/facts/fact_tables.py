@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.claims.certificate import VARIABLES, rounded_up
+from weightwright.claims.certificate import VARIABLES, round_up
 from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.head_kinds import common, kinds, pattern, shortened
 
@@ -170,7 +170,7 @@ def _seen(head: Facts) -> str:
 
 
 def _part(part: Facts) -> str:
-    terms = ", ".join(f"{name} {rounded_up(value)}" for name, value in part["terms"].items())
+    terms = ", ".join(f"{name} {round_up(value)}" for name, value in part["terms"].items())
     heads = f", {part['heads']:,} heads each" if part["heads"] > 1 else ""
     return f"{part['computes']}{heads}: {terms}"
 
@@ -194,7 +194,7 @@ def _worded(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if key in _ROUNDED_UP:
-        return rounded_up(value)
+        return round_up(value)
     if key.endswith("seconds"):
         return f"{value:.2f} s"
     if isinstance(value, bool):

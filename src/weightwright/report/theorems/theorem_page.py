@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weightwright.report.theorems.theorem_tables import Columns, notes, tables
-from weightwright.theorems.theorem import Theorem, resolved
+from weightwright.theorems.theorem import Theorem, resolve
 
 if TYPE_CHECKING:
     from weightwright.theorems.kit.rates import Study
@@ -95,7 +95,7 @@ def section(shown: Shown, studies: Sequence[Study], figures: Sequence[str]) -> s
 
 def _code(theorem: Theorem) -> str:
     """The source of the function that builds the instance: what is shown is what runs."""
-    return inspect.getsource(resolved(theorem.small))
+    return inspect.getsource(resolve(theorem.small))
 
 
 def _markdown(columns: Columns) -> str:

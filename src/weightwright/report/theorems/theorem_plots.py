@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _errors(axes: Any, curve: Curve) -> None:
         axes.plot(curve.x, np.where(errors > 0, errors, np.nan), color=colour, linewidth=0.7)
         bound = curve.bounds.get(name)
         if bound is not None and np.isfinite(bound):
-            label = f"{name}: proven bound {rounded_up(bound)}, largest drawn {largest:.2g}"
+            label = f"{name}: proven bound {round_up(bound)}, largest drawn {largest:.2g}"
             axes.axhline(bound, color=colour, linewidth=width + 0.6, linestyle="--", label=label)
             highest.append(bound)
         else:
@@ -144,7 +144,7 @@ def _plane(part: Any, plane: Plane) -> None:
     axes.locator_params(nbins=6)
     axes.set_xlabel(plane.labels[0])
     axes.set_ylabel(plane.labels[1])
-    bound = "no proven bound" if plane.bound is None else f"proven bound {rounded_up(plane.bound)}"
+    bound = "no proven bound" if plane.bound is None else f"proven bound {round_up(plane.bound)}"
     largest = f"largest drawn {float(np.nanmax(plane.errors)):.2g}"
     axes.set_title(f"{plane.title}\n{largest}, {bound}", fontsize=10, parse_math=False)
     part.colorbar(picture, ax=axes, label="|network − target|")

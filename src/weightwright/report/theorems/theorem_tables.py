@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.fact_tables import printable
 from weightwright.theorems.theorem import Theorem
@@ -118,7 +118,7 @@ def tables(shown: Shown, studies: Sequence[Study] = ()) -> Iterator[Columns]:
     ]
     if parameters:
         yield "parameters", ("variant", "chosen", "by the paper's formulas"), parameters
-    bounds = [(check.name, name, rounded_up(bound)) for check in shown.checks for name, bound in check.bounds.items()]
+    bounds = [(check.name, name, round_up(bound)) for check in shown.checks for name, bound in check.bounds.items()]
     if bounds:
         yield "all bounds", ("variant", "bound", "value"), bounds
     if shown.counts:
@@ -139,7 +139,7 @@ def _variants(shown: Shown) -> Columns:
         found = "-" if check.measured is None else f"{check.measured:.3g}"
         if check.interval is not None:
             found += f" in [{check.interval[0]:.3g}, {check.interval[1]:.3g}]"
-        bound = "-" if check.bound is None else rounded_up(check.bound)
+        bound = "-" if check.bound is None else round_up(check.bound)
         native = [] if check.native is None else ["yes" if check.native else "no"]
         inputs = f"{check.inputs:,}" if check.inputs else "-"
         rows.append([check.name, check.status, bound, found, check.norm, inputs, *native])
@@ -166,7 +166,7 @@ def _study(study: Study) -> Columns:
         if (study.one_bound and index < len(study.series) - 1) or all(point.bound is None for point in series.points):
             continue
         headings.append(study.bound_is if study.one_bound else f"{series.name}: {study.bound_is}")
-        columns.append(["-" if point is None or point.bound is None else rounded_up(point.bound) for point in found])
+        columns.append(["-" if point is None or point.bound is None else round_up(point.bound) for point in found])
     slopes = [(series, series.fitted()) for series in study.series if series.slope is not None]
     told = "; ".join(f"{s.name}: fitted slope {fit:.3f}, expected {s.slope:g}" for s, fit in slopes if fit is not None)
     return f"{study.title}{f' ({told})' if told else ''}", headings, list(zip(*columns, strict=True))
@@ -197,7 +197,7 @@ def _status(status: str) -> Text:
 
 
 def _numbers(one: Shown) -> tuple[str, str]:
-    bound = "-" if one.bound is None else rounded_up(one.bound)
+    bound = "-" if one.bound is None else round_up(one.bound)
     return bound, "-" if one.measured is None else f"{one.measured:.3g}"
 
 

@@ -131,7 +131,7 @@ class Descended:
         return all(error <= bound for error, bound in pairs)
 
 
-def descended(
+def descend(
     problem: Problem,
     step: float,
     steps: int,

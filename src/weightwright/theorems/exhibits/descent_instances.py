@@ -9,7 +9,7 @@ import numpy as np
 
 from weightwright.numbers import Floats
 from weightwright.theorems.descent.regression import exact_optimum, least_squares
-from weightwright.theorems.descent.steps import Descended, anchored_identity, descended, spectral_identity
+from weightwright.theorems.descent.steps import Descended, anchored_identity, descend, spectral_identity
 from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted
 from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
 from weightwright.theorems.kit.rates import Point, Series, Study
@@ -84,27 +84,27 @@ def _data() -> tuple[Floats, Floats]:
 
 @cache
 def _least_squares() -> Descended:
-    return descended(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descend(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 @cache
 def _stacked() -> Descended:
-    return descended(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL), looped=False)
+    return descend(least_squares(*_data()), _STEP, _LENGTH, spectral_identity(_TOL), looped=False)
 
 
 @cache
 def _faithful() -> Descended:
-    return descended(least_squares(*_data()), _STEP, _SHORT, anchored_identity(_ANCHORS))
+    return descend(least_squares(*_data()), _STEP, _SHORT, anchored_identity(_ANCHORS))
 
 
 @cache
 def _ridge() -> Descended:
-    return descended(least_squares(*_data(), ridge=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descend(least_squares(*_data(), ridge=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 @cache
 def _lasso() -> Descended:
-    return descended(least_squares(*_data(), l1=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
+    return descend(least_squares(*_data(), l1=0.125), _STEP, _LENGTH, spectral_identity(_TOL))
 
 
 def _zeros() -> int:

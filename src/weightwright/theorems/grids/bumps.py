@@ -5,9 +5,9 @@ from __future__ import annotations
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.certified import (
     GridRequest,
-    certified,
+    certify_grid,
     choose_grid,
-    finished,
+    finish,
     printed_parameters,
     refuse_beyond,
     values_at_points,
@@ -68,10 +68,10 @@ def bumps(
     grid = choose_grid(asked, target, "bumps", within_budget)
     values = values_at_points(grid, target)
     network = bump_network(grid, values)
-    certificate = certified(asked, target, grid, "bumps", network, values, None)
+    certificate = certify_grid(asked, target, grid, "bumps", network, values, None)
     printed = printed_parameters(asked, grid, values, certificate)
     chosen = {"units": 4 * grid.N * grid.g + grid.cells}
-    return finished("UA-4", network, certificate, target, grid, chosen, printed, NOTES)
+    return finish("UA-4", network, certificate, target, grid, chosen, printed, NOTES)
 
 
 def counts_bumps(n: int, d: int, g: int) -> dict[str, int]:

@@ -269,7 +269,7 @@ def pick_parameters(cells: GridCells, n: int, p: int | None, beta: float | None)
     return PickedGrid(wanted, beta_bumps, float(beta), head, gap)
 
 
-def certified(
+def certify_grid(
     asked: GridRequest,
     target: GridTarget,
     grid: Grid,
@@ -340,7 +340,7 @@ def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certifica
     return {"g": float(max(1, math.ceil(slope * B / near))), "delta": 1 - (1 - outside) ** (1 / N), **printed}
 
 
-def finished(
+def finish(
     id: str,
     network: Network,
     certificate: Certificate,

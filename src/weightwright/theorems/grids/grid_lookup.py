@@ -14,9 +14,9 @@ from weightwright.theorems.grids.certified import (
     TAIL,
     GridRequest,
     cells_of,
-    certified,
+    certify_grid,
     choose_grid,
-    finished,
+    finish,
     pick_parameters,
     printed_parameters,
     refuse_beyond,
@@ -152,12 +152,12 @@ def by_method(
     values = values_at_points(grid, target)
     picked = pick_parameters(cells_of(grid), grid.n, p, beta)
     network = attention_network(grid, values, picked.p, picked.beta_bumps, picked.beta, second_layer, sequence)
-    certificate = certified(asked, target, grid, kind, network, values, picked)
+    certificate = certify_grid(asked, target, grid, kind, network, values, picked)
     # Remark E.1 has p = g^(nd); Lemma F.1 the beta for the gap of 1 that (G.53) takes for granted
     printed = printed_parameters(asked, grid, values, certificate) | {"p": float(grid.cells)}
     printed["beta"] = math.log(max(grid.cells - 1, 1) / TAIL)
     chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta, "gap": picked.gap}
-    return finished(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
+    return finish(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
 
 
 def counts_sequence_to_scalar(n: int, d: int, g: int, p: int) -> dict[str, int]:

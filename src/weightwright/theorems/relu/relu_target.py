@@ -21,7 +21,7 @@ from torch import nn
 
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.box import Box
-from weightwright.claims.certificate import rounded_up
+from weightwright.claims.certificate import round_up
 from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
@@ -307,7 +307,7 @@ def _out_of_reach(
         built = _built(expressions, waves, proof, box, proof.bound / 2, most) if proof.complete else None
         if built is not None and tol < built[1].error <= spread / 4:  # else a constant does nearly as well
             best = built[1].error
-            return ToleranceError(f"{where}: tol={tol:g} cannot be proven; {rounded_up(best)} can be", best)
+            return ToleranceError(f"{where}: tol={tol:g} cannot be proven; {round_up(best)} can be", best)
     return ToleranceError(
         f"{where}: tol={tol:g} cannot be proven, and no other error of use; is the function smooth, the domain small?"
     )
