@@ -152,7 +152,7 @@ def any_order(terms: Interval, u: Interval) -> Interval:
     joins = np.cumsum(partial, -1) - partial[..., :1]  # S_2 + ... + S_m
     rest = np.flip(np.cumsum(np.flip(size, -1), -1), -1)
     light = np.concatenate([rest[..., 1:], np.zeros((*rest.shape[:-1], 1))], axis=-1)  # T for m = 1, ..., n
-    slack = Interval.exact(1.0 + 8.0 * n * float(u.hi))  # of the sums above, and of computed subtrees
-    heavy = Interval.exact(joins) + Interval.exact(np.arange(n, dtype=np.float64)) * Interval.exact(light)
-    cost = (u * heavy + Interval.exact(light)) * slack * slack
-    return Interval.exact(cost.hi.min(axis=-1))
+    slack = 1.0 + 8.0 * n * float(u.hi)  # of the sums above, and of computed subtrees
+    heavy = up(joins + up(np.arange(n, dtype=np.float64) * light))  # upper ends: nothing here is negative
+    cost = up(up(up(up(u.hi * heavy) + light) * slack) * slack)
+    return Interval.exact(cost.min(axis=-1))

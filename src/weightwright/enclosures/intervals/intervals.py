@@ -21,12 +21,16 @@ LIBRARY_ULPS = 8
 TINY = 2.0**-1022
 
 
+#: As arrays: a number would be made one in every call.
+_LOWEST, _HIGHEST = np.array(-np.inf), np.array(np.inf)
+
+
 def down(x: Floats | np.float64) -> Floats:
-    return np.nextafter(x, -np.inf)
+    return np.nextafter(x, _LOWEST)
 
 
 def up(x: Floats | np.float64) -> Floats:
-    return np.nextafter(x, np.inf)
+    return np.nextafter(x, _HIGHEST)
 
 
 @dataclass(frozen=True, eq=False)
