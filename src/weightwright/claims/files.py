@@ -87,15 +87,17 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     if certificate is None:
         return network, None
     _claims_nothing_if_measured(path, certificate)
-    status: Status = "UNCHECKED" if certificate.measured is None else "MEASURED"
+    status: Status = "MEASURED" if isinstance(certificate.claim, MeasuredClaim) else "UNCHECKED"
     return network, dataclasses.replace(certificate, status=status)
 
 
 def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certificate) -> None:
-    found = certificate.measured
-    if found is not None and certificate.bound != math.inf:
+    found = certificate.claim
+    if not isinstance(found, MeasuredClaim):
+        return
+    if certificate.bound != math.inf:
         raise FileFormatError(f"{path}: a certificate whose error was measured claims no bound")
-    if found is not None and not isinstance(found.error, float):
+    if not isinstance(found.error, float):
         raise FileFormatError(f"{path}: the measured error {found.error!r} is no number")
 
 

@@ -4,9 +4,18 @@ The prover, the checker and the head designers each give these expressions a mea
 """
 
 from weightwright.expressions.derivative import differentiate
-from weightwright.expressions.nodes import OPERATIONS, Apply, Expression, Number, Variable, fold, substitute
+from weightwright.expressions.nodes import (
+    OPERATIONS,
+    Apply,
+    Expression,
+    Number,
+    Variable,
+    fold,
+    shortened,
+    substitute,
+    to_text,
+)
 from weightwright.expressions.parser import parse
-from weightwright.expressions.text import shortened, to_text
 
 __all__ = [
     "OPERATIONS",

@@ -86,7 +86,7 @@ class _Errors:
         _well_formed(prompt)
         _stated(certificate, prompt)
         box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
-        require(box.lo.shape in (shape, shape[1:]), f"the domain {box} is no box of {shape[1]} features")
+        require(box.lo.shape in (shape, shape[1:]), f"a domain of {box.lo.shape} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
         lo, hi = (np.broadcast_to(end, shape) for end in (box.lo, box.hi))
         self.read, self.prompt, self.n = read_prompt(network, prompt), prompt, shape[0]

@@ -69,13 +69,13 @@ class Problem:
             raise ValueError(f"loss must be a Loss, not {self.loss!r}; write loss('squared') or loss(formula=...)")
         if X.size == 0:
             raise ValueError(f"X has shape {X.shape}; at least one sample and one feature are needed")
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} entries and X has {len(X)} rows; every sample needs one target")
         object.__setattr__(self, "X", X)
+        if len(y) != self.n:
+            raise ValueError(f"y has {len(y)} entries and X has {self.n} rows; every sample needs one target")
         object.__setattr__(self, "y", y)
         _require_targets(y, self.loss)
         if self.weights is not None:
-            object.__setattr__(self, "weights", _sample_weights(self.weights, len(X)))
+            object.__setattr__(self, "weights", _sample_weights(self.weights, self.n))
         for name in ("ridge", "l1"):
             given = getattr(self, name)
             if not (isinstance(given, Fraction) and given >= 0):
