@@ -42,8 +42,11 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/window_cpu.py
 	$(BIN)/python benchmarks/hopfield.py
 	$(BIN)/python benchmarks/incontext.py
+	$(BIN)/python benchmarks/compile_times.py
+	$(BIN)/python benchmarks/walks.py
 
 docs: .venv/.ready
+	$(BIN)/python benchmarks/house.py --write docs/modules.md
 	$(BIN)/weightwright theorems --write docs/theorems.md
 	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
 	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md
