@@ -94,12 +94,16 @@ FORGERIES = {
 }
 
 
+@pytest.fixture(scope="module")
+def windowed() -> ww.AttentionNetwork:
+    return ww.approximate("exp(x)", (-1, 1), 1e-9, kernel="anchor")
+
+
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_changed_window_is_refused(name: str, tmp_path: object) -> None:
-    net = ww.approximate("exp(x)", (-1, 1), 1e-9, kernel="anchor")
-    network = FORGERIES[name](net.network)
+def test_a_changed_window_is_refused(windowed: ww.AttentionNetwork, name: str, tmp_path: object) -> None:
+    network = FORGERIES[name](windowed.network)
     path = f"{tmp_path}/net.safetensors"
-    write(path, network, dataclasses.replace(net.certificate, network=network_digest(network)))
+    write(path, network, dataclasses.replace(windowed.certificate, network=network_digest(network)))
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 

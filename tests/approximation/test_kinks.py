@@ -110,6 +110,7 @@ def test_inside_a_dead_zone_the_output_stays_between_the_two_sides() -> None:
     assert y.abs().max() <= 1 + 1e-6
 
 
+@pytest.mark.usefixtures("short_search")
 def test_a_measured_jump_has_its_dead_zone_too() -> None:
     net = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.1, proof="measured")
     assert net.certificate.status == "MEASURED"
@@ -181,12 +182,16 @@ def changed(network: Network, **changes: object) -> Network:
     return dataclasses.replace(network, layers=(dataclasses.replace(layer, heads=heads),))
 
 
+@pytest.fixture(scope="module")
+def gate() -> ww.AttentionNetwork:
+    return ww.approximate("abs(x - 0.25)", (-1, 1), 1e-6, sees="self")
+
+
 @pytest.mark.parametrize("name", FORGERIES)
-def test_the_checker_refuses_a_changed_gate(name: str, tmp_path: object) -> None:
-    net = ww.approximate("abs(x - 0.25)", (-1, 1), 1e-6, sees="self")
+def test_the_checker_refuses_a_changed_gate(gate: ww.AttentionNetwork, name: str, tmp_path: object) -> None:
     path = f"{tmp_path}/net.safetensors"
-    network = FORGERIES[name](net.network)
-    write(path, network, dataclasses.replace(net.certificate, network=network_digest(network)))
+    network = FORGERIES[name](gate.network)
+    write(path, network, dataclasses.replace(gate.certificate, network=network_digest(network)))
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 

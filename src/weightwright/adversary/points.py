@@ -115,7 +115,9 @@ def _crossings(network: Network, head: Head, axis: int) -> Floats:
 def _taken(net: AttentionNetwork, x: Floats, lo: Floats, hi: Floats) -> Floats:
     """The inputs as numbers of the network's dtype inside the domain and outside its dead zones, each once."""
     inside = np.clip(np.where(np.isnan(x), lo, x), lo, hi)
-    taken = np.unique(np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi), axis=0)
+    taken = np.clip(torch.tensor(inside, dtype=net.dtype).double().numpy(), lo, hi)
+    # rows are sorted as records, which takes long; numbers alone are not
+    taken = np.unique(taken)[:, None] if taken.shape[1] == 1 else np.unique(taken, axis=0)
     assert net.certificate is not None
     for start, end in net.certificate.dead_zones:
         taken = taken[(taken[:, 0] <= start) | (taken[:, 0] >= end)]
