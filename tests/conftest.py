@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,6 @@ def pytest_runtest_teardown() -> None:
 def sine() -> ww.AttentionNetwork:
     """A proven network that many tests look at and none changes."""
     return ww.approximate("sin(5*x)", (-1, 1), 1e-8)
-
-
-@pytest.fixture
-def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors are measured for a tenth of a second: for tests of what is said of them, not of how large they are."""
-    for module in ("weightwright.approximation.measured", "weightwright.compiler.measured_network"):
-        monkeypatch.setattr(importlib.import_module(module), "SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -22,15 +22,6 @@ UPWARDS = {
     ("incontext/__init__.py", "estimators/linear.py"),
     ("incontext/__init__.py", "estimators/logistic.py"),
 }
-#: Files that still take `altered` and `refused` from another one.
-UNTIL_FORGING = {
-    "checker/test_composite_forgeries.py",
-    "checker/test_graph_forgeries.py",
-    "checker/test_loop_forgeries.py",
-    "checker/test_prompted_checker.py",
-    "checker/test_prompted_reviews.py",
-    "incontext/test_penalties.py",
-}
 HEIGHT = {name: height for height, name in enumerate(FLOORS)}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
@@ -162,4 +153,4 @@ def test_what_tests_share_stands_in_support() -> None:
     for path in TESTS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             shared = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
-            assert not shared or path.relative_to(TESTS).as_posix() in UNTIL_FORGING, f"{path} imports from a test"
+            assert not shared, f"{path} imports from a test"

@@ -110,7 +110,6 @@ def test_inside_a_dead_zone_the_output_stays_between_the_two_sides() -> None:
     assert y.abs().max() <= 1 + 1e-6
 
 
-@pytest.mark.usefixtures("short_search")
 def test_a_measured_jump_has_its_dead_zone_too() -> None:
     net = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.1, proof="measured")
     assert net.certificate.status == "MEASURED"

@@ -79,7 +79,6 @@ def test_without_a_bound_it_is_measured_and_says_how() -> None:
     assert worst_error(net, seed=3) <= 1.5 * said.measured.error
 
 
-@pytest.mark.usefixtures("short_search")
 def test_measured_files_prove_nothing(tmp_path: object) -> None:
     path = f"{tmp_path}/net.safetensors"
     net = ww.approximate(bessel, (0, 10), 1e-4, proof="measured")
@@ -91,7 +90,6 @@ def test_measured_files_prove_nothing(tmp_path: object) -> None:
         ww.search(net)
 
 
-@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     "function",
     [bessel, special.j0, torch.special.bessel_j0, lambda x: math.cos(x) if x > 0.3 else math.cos(x) + 0.0],
@@ -103,7 +101,6 @@ def test_whatever_a_function_takes(function: object) -> None:
     assert net.certificate.measured.error <= 1e-4
 
 
-@pytest.mark.usefixtures("short_search")
 def test_two_variables_are_measured() -> None:
     net = ww.approximate(lambda x, y: special.jv(1, x * y), ((0, 0), (2, 2)), 1e-3, proof="measured")
     assert net.certificate.status == "MEASURED"

@@ -16,7 +16,6 @@ from weightwright.expressions import parse
 PLANE, UNIT = ww.Box([-1, -1], [1, 1]), ww.Box([0], [1])
 
 
-@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("function", "domain", "tol"),
     [

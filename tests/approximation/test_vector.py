@@ -111,7 +111,6 @@ def test_random_formulas_keep_their_bounds(seed: int) -> None:
 # measured instead of proven
 
 
-@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("formula", "box"),
     [
@@ -139,7 +138,6 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
         ww.check(path)
 
 
-@pytest.mark.usefixtures("short_search")
 def test_measured_refuses_what_the_search_contradicts() -> None:
     with pytest.raises(ww.ToleranceError, match=r"no network within tol=1e-30 .* smallest error measured is"):
         ww.approximate("x*y", SQUARE, 1e-30, proof="measured", max_anchors=64)

@@ -191,7 +191,6 @@ def test_a_tolerance_out_of_reach_names_the_columns_that_cost_most() -> None:
     assert caught.value.best > 1e-17
 
 
-@pytest.mark.usefixtures("short_search")
 def test_measured_says_why_there_is_no_proof(tmp_path: Path) -> None:
     net = ww.compile(lambda x: x[:, 0] * x[:, 1], ww.Box([-1, -1], [1, 1]), 1e-13, proof="measured")
     certificate = net.certificate

@@ -63,7 +63,6 @@ def test_numbers_that_do_not_come_in_pairs_are_counted(product: ww.AttentionNetw
     assert "takes 2 numbers at a time, and 3 were given" in result.stderr
 
 
-@pytest.mark.usefixtures("short_search")
 def test_a_measured_error_is_never_shown_as_a_bound(measured: ww.AttentionNetwork, tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     measured.save(path)
@@ -82,7 +81,6 @@ def test_a_measured_error_is_never_shown_as_a_bound(measured: ww.AttentionNetwor
     assert (asked["status"], asked["bound"]) == ("MEASURED", None)
 
 
-@pytest.mark.usefixtures("short_search")
 def test_pictures_of_two_variables_and_of_measured_errors(
     product: ww.AttentionNetwork, measured: ww.AttentionNetwork, tmp_path: Path
 ) -> None:
@@ -97,7 +95,6 @@ def test_pictures_of_two_variables_and_of_measured_errors(
     assert svg.stat().st_size > 1000
 
 
-@pytest.mark.usefixtures("short_search")
 def test_three_variables_are_not_drawn(tmp_path: Path) -> None:
     net = ww.approximate("x + y + z", ww.Box([0] * 3, [1] * 3), 0.1, proof="measured")
     with pytest.raises(ww.WeightwrightError, match="one or two variables, not of 3"):
