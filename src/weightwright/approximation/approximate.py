@@ -10,12 +10,16 @@ import torch
 from weightwright.approximation.kinked import Sees
 from weightwright.approximation.measured import find_measured
 from weightwright.approximation.opaque import read_derivative
-from weightwright.approximation.proposals import Choice, Kernel, Method, Proposal, Proposals, build
-from weightwright.approximation.several import MAX_VARIABLES, Proof, VectorRequest, approximate_several
+from weightwright.approximation.proposals import Choice, Kernel, Method, Proposals, build
+from weightwright.approximation.several import (
+    MAX_VARIABLES,
+    Proof,
+    VectorRequest,
+    approximate_several,
+    confirm_proposal,
+)
 from weightwright.approximation.task import make_task, outward, well_formed
 from weightwright.box import Box
-from weightwright.certify import confirm
-from weightwright.errors import CertificateError
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
 
@@ -82,19 +86,10 @@ def approximate(
         return AttentionNetwork(*found, on_domain)
     for proposal in proposals:
         progress("checking the certificate")
-        net = _confirmed(proposal, on_domain)
+        net = confirm_proposal(proposal, on_domain)
         if net is not None:
             return net
-    raise proposals.failure(lambda best: _confirmed(best, on_domain) is not None)
-
-
-def _confirmed(proposal: Proposal, on_domain: OnDomain) -> AttentionNetwork | None:
-    """The network of a proposal, PROVEN; None where the checker does not agree."""
-    network = proposal.network()
-    try:
-        return AttentionNetwork(network, confirm(network, proposal.certificate(network)), on_domain)
-    except CertificateError:
-        return None
+    raise proposals.failure(lambda best: confirm_proposal(best, on_domain) is not None)
 
 
 def _choose(method: Method, kernel: Kernel, sees: Sees, most: int) -> Choice:

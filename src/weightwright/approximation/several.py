@@ -12,6 +12,7 @@ import numpy as np
 
 from weightwright.approximation.measured import find_measured
 from weightwright.approximation.opaque import Opaque
+from weightwright.approximation.proposals import Proposal
 from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits, outward
 from weightwright.box import Box
 from weightwright.certify import confirm
@@ -116,11 +117,11 @@ def approximate_several(
         return AttentionNetwork(*find_measured(networks, task.reference, asked.box, asked.tol, task.where), on_domain)
     for proposal in proposals:
         progress("checking the certificate")
-        net = _confirmed(proposal, on_domain)
+        net = confirm_proposal(proposal, on_domain)
         if net is not None:
             return net
         proposals.work -= WORK / 3  # the checker's enclosures are wider than the prover's: it took long to disagree
-    raise proposals.failure(lambda best: _confirmed(best, on_domain) is not None)
+    raise proposals.failure(lambda best: confirm_proposal(best, on_domain) is not None)
 
 
 def propose_vector_table(formula: str, box: Box, tol: float, dtype: str, most: int) -> VectorProposal:
@@ -135,7 +136,7 @@ def propose_vector_table(formula: str, box: Box, tol: float, dtype: str, most: i
     raise proposals.failure()
 
 
-def _confirmed(proposal: VectorProposal, on_domain: OnDomain) -> AttentionNetwork | None:
+def confirm_proposal(proposal: Proposal | VectorProposal, on_domain: OnDomain) -> AttentionNetwork | None:
     """The network of a proposal, PROVEN; None where the checker does not agree."""
     network = proposal.network()
     try:

@@ -39,7 +39,7 @@ class PromptTable:
 
 
 class Layout:
-    """The coordinates of the stream, by groups of so many numbers; None: one number, whose name has no index."""
+    """The coordinates of the stream, by groups, each with its size; None: one number, whose name has no index."""
 
     def __init__(self, sizes: Mapping[str, int | None]) -> None:
         self.sizes = dict(sizes)

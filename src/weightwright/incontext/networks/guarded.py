@@ -109,7 +109,7 @@ def looped_network(
     n: int,
     dtype: str,
 ) -> AttentionNetwork:
-    """The pass so many times, then the last layers. inputs: groups. constants: what groups hold at first, (1 or n,
+    """The pass `steps` times, then the last layers. inputs: groups. constants: what groups hold at first, (1 or n,
     size)."""
     names = [layout.names[i] for group in inputs for i in layout.at[group]]
     A = np.zeros((len(names), layout.width))

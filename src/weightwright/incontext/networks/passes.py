@@ -51,7 +51,7 @@ class Algorithm:
             raise ValueError("answer='p': the passes have no state p")
 
     def steps(self, count: int) -> list[Pass]:
-        """The passes of so many steps, one after the other."""
+        """The passes of `count` steps, one after the other."""
         return [self.step(k) for k in range(count)]
 
     def step(self, k: int) -> Pass:
@@ -61,7 +61,7 @@ class Algorithm:
     def arranged(
         self, count: int, tables: Sequence[PromptTable], n: int, d: int, dtype: str, looped: bool
     ) -> tuple[list[Pass], list[Layer]]:
-        """The passes as they stand in the layers (those of a loop once), and the layers of so many steps."""
+        """The passes as they stand in the layers (those of a loop once), and the layers of `count` steps."""
         layout = layout_of(d, [*self.first, *self.cycle])
 
         def layers(passes: Sequence[Pass]) -> list[Layer]:
