@@ -26,11 +26,12 @@ from support.forging import (
 
 import weightwright as ww
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import Leaf, OneLayerClaim
 from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels
 from weightwright.network import Network
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.bumps import bumps
 from weightwright.theorems.kit.measure import outputs, taken

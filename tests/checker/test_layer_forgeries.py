@@ -21,7 +21,6 @@ from weightwright.claims.certificate import (
     Certificate,
     MeasuredClaim,
     Terms,
-    assumptions,
     local_formula,
     measured_certificate,
 )
@@ -30,6 +29,7 @@ from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import Design, Own, Query, Table, assemble
 from weightwright.network import Network
+from weightwright.prover.machine import assumptions
 
 Zones = tuple[tuple[float, float], ...]
 PLAIN = Query(0.0, 1.0)

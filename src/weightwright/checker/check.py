@@ -33,6 +33,8 @@ def check_file(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
         )
     try:
         _agree(network, certificate)
+    except FloatingPointError as error:  # numpy overflowed, or made a NaN: nothing that is computed from it is a proof
+        raise CertificateError(f"{path}: a number of the proof is not bounded ({error})") from error
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
     return network, dataclasses.replace(certificate, status="PROVEN")
@@ -42,7 +44,7 @@ def _agree(network: Network, certificate: Certificate) -> None:
     """The certificate is about this network, and the rule for its kind of claim agrees with all that it says."""
     claim = certificate.claim
     rule = RULES.get(type(claim))
-    with working_precision(), np.errstate(all="ignore"):  # infinity and NaN are refused where numbers are compared
+    with working_precision(), np.errstate(all="raise", under="ignore"):
         agree_identity(network, certificate)
         require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
         assert rule is not None

@@ -20,7 +20,7 @@ from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
-from weightwright.enclosures.balls.midrad import above
+from weightwright.enclosures.balls.midrad import SPARE, above
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
@@ -75,7 +75,7 @@ class GraphUnits:
             ranges = [one_range(form, cell) for cell in self._cells]
             if node in self._waiting:
                 require(unit in self._late, "a unit that waits was not computed")
-                away = 1.01 * float(self._late[unit].sum())
+                away = SPARE * float(self._late[unit].sum())
                 ranges = [(lo - away, hi + away) for lo, hi in ranges]
             profile = self._profile(node)
             self._ids[unit] = self._add([profile_range(profile, lo, hi) for lo, hi in ranges])
@@ -296,7 +296,7 @@ class GraphUnits:
         ]  # fmt: skip
         places = [place for place, id in enumerate(V.ids) if id in squares]
         require(len(places) == 1, f"the lemma about product {claim.node}: no square of column {other}")
-        c = float(V.forms.mid[places[0], 0] - 1.01 * V.forms.rad[places[0], 0])
+        c = float(V.forms.mid[places[0], 0] - SPARE * V.forms.rad[places[0], 0])
         require(c > 0, f"the lemma about product {claim.node}: the square has weight {c!r}")
         keep = [place for place in range(len(V.ids)) if place not in places]
         rest = Row(tuple(V.ids[p] for p in keep), type(V.forms)(V.forms.mid[keep], V.forms.rad[keep]))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.checker.core.complaints import LEAST, must
+from weightwright.checker.core.machine import Machine
 from weightwright.enclosures.balls.midrad import LOST, Balls, U, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Linear, Term
 from weightwright.numbers import Floats
@@ -125,6 +126,16 @@ class Stream:
             self._known["sizes"] = above(np.abs(ends).max(axis=1) + self.total, 2)
         return self._known["sizes"]
 
+    def entering(self, machine: Machine) -> Stream:
+        """The same as it enters a product of matrices: what may be subnormal, may be taken for 0."""
+        if not machine.flushed:
+            return self
+        known = self.constants
+        kept = (known == 0) | (np.abs(known) >= machine.smallest)  # NaN is not
+        err = self.err.copy()
+        err[ROUNDING] += np.where(kept, 0.0, machine.flushed)
+        return Stream(self.rows, above(err, 1))
+
     @cached_property
     def constants(self) -> Floats:
         """(tokens, coordinates): numbers that are known and computed exactly; NaN elsewhere."""
@@ -141,8 +152,9 @@ def each(rows: list[Row], function: Callable[[Row], T]) -> list[T]:
     return [known[id(row)] for row in rows]
 
 
-def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: float) -> Stream:
+def linear(stream: Stream, map: Linear, basis: Basis, machine: Machine) -> Stream:
     """X -> sum of R (S * X) A, plus C, as it is run: products with A first, then with R, then the sum."""
+    stream, unit, smallest = stream.entering(machine), machine.unit, machine.smallest
     sizes = stream.sizes(basis)
     T, width = _tokens_out(stream, map), len(map.coordinates)
     alike = [Row.constant(code) for code in map.C]

@@ -14,8 +14,8 @@ from flint import arb
 
 from weightwright.checker.composite.adding import Writes
 from weightwright.checker.composite.stream import exact_numbers
-from weightwright.checker.core.complaints import LEAST, must, parse_or_refuse, require
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, underflow
+from weightwright.checker.core.complaints import must, parse_or_refuse, require
+from weightwright.checker.core.rounding import UNIT, StoredHead, underflow
 from weightwright.checker.one_layer.layer import Hole, Target, covers, layer_holds
 from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.claims.certificate import LARGEST_KEY, local_formula
@@ -171,7 +171,7 @@ def _hole(zone: list[float], off: float, stored: OneLayer, dtype: str) -> list[H
     """The queries that only an s inside the zone can lead to, if s may be off by `off`."""
     start, end = zone
     require(math.isfinite(start) and math.isfinite(end) and start < end, f"the dead zone {zone!r} is no interval")
-    slip, least = 4 * Fraction(float(UNIT[dtype])), Fraction(2) ** LEAST[dtype]
+    slip, least = 4 * Fraction(float(UNIT[dtype])), Fraction(stored.query_lost)
     first, last = (
         (Fraction(x) + side * Fraction(off) - Fraction(stored.centre)) * Fraction(stored.scale)
         for x, side in ((start, 1), (end, -1))
@@ -186,6 +186,6 @@ def query_slip(place: TablePlace, part: TableClaim, dtype: str) -> float:
     if stored.exact_query:
         return 0.0
     largest = max(abs(claim.lo), abs(claim.hi))
-    query = (UNIT[dtype] * largest if stored.centre else arb(0)) + SMALLEST[dtype]
+    query = (UNIT[dtype] * largest if stored.centre else arb(0)) + arb(stored.query_lost)
     moves = arb(claim.lipschitz) + abs(arb(part.slope) / arb(stored.scale))
     return float(above(np.array(float((moves * query).upper())), 1))

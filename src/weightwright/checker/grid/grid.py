@@ -13,11 +13,11 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.core.complaints import LARGEST, parse_or_refuse, require, short
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse
+from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, exp_error
 from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import EXP_ULPS, OPAQUE, Certificate, Leaf
+from weightwright.claims.certificate import OPAQUE, Certificate, Leaf
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
 from weightwright.network import Network
@@ -166,7 +166,7 @@ def _pick_errors(stored: StoredGrid, claim: GridClaim, size: arb, ramp: arb) -> 
     highest = beta * (2 * N + bumps)
     require(highest < LARGEST["float64"], "a score may overflow")
     # a score is beta times a bump, exactly; its distance to the top one rounds, and so does its exponential
-    error = u * (1 + u) * 2 * highest - (1 - 2 * EXP_ULPS["float64"] * u).log() + SMALLEST["float64"]
+    error = u * (1 + u) * 2 * highest + exp_error("float64") + SMALLEST["float64"]
     for values in stored.values.tolist():
         held = [arb(value) for value in values]
         spread = largest(held) + largest(-value for value in held)

@@ -17,7 +17,6 @@ from flint import arb
 
 from weightwright.checker.core.complaints import (
     LARGEST,
-    LEAST,
     agree_numbers,
     parse_or_refuse,
     require,
@@ -133,7 +132,7 @@ def _composition(stored: OneLayer, certificate: Certificate, leaf: Leaf) -> None
     """From the layer's query to the network's input: the query rounds once, adding up rounds a few times."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(leaf.lo), abs(leaf.hi))
-    query = (u * s if stored.centre else arb(0)) + smallest
+    query = (u * s if stored.centre else arb(0)) + arb(stored.query_lost)
     # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
     moves = arb(leaf.lipschitz) + abs(arb(stored.slope) / arb(stored.scale))
     moves += sum((abs(head.weight) * largest(abs(tilt) for tilt in head.tilts) for head in stored.heads), arb(0))
@@ -180,7 +179,7 @@ def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int
     if stored.exact_query:
         return first, last
     # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-    slip, least = (Fraction(2) ** e for e in (1 - FORMATS[dtype].bits, LEAST[dtype]))
+    slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(stored.query_lost)
     return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
 
 
@@ -296,6 +295,9 @@ def adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) -> 
     for head, count in zip(stored.heads, counts, strict=True):
         total += count * (abs(head.weight) * stored.largest_value(head, s) + spent)
     lost = (2 * len(stored.heads) + 2) * smallest  # also a power of two may lead below the normal range
+    # x, the heads' results and the output enter a product each
+    enters = abs(arb(stored.slope)) + sum((abs(head.weight) for head in stored.heads), arb(1))
+    lost += arb(stored.machine.flushed) * enters
     return u * total * (1 + 8 * (len(stored.heads) + 2) * u) + lost
 
 

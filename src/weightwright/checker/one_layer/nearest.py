@@ -12,9 +12,9 @@ from itertools import accumulate, pairwise
 
 from flint import arb
 
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, underflow
+from weightwright.checker.core.rounding import LOST_SCORE, SMALLEST, UNIT, StoredHead, coarse, exp_error, underflow
 from weightwright.checker.one_layer.head import Found
-from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, MAX_TOKENS
+from weightwright.claims.certificate import MAX_TOKENS
 from weightwright.enclosures.balls.series import largest, series, smallest
 from weightwright.expressions import Expression
 
@@ -162,10 +162,10 @@ def _rounding(heads: Sequence[StoredHead], s: arb, tau: arb, moved: arb) -> arb:
         largest_value = largest(abs(v) for v in head.values)
         product = largest(abs(k) for k in head.slopes) * s
         score = product + largest(abs(c) for c in head.offsets)
-        delta = u * (1 + u) * product + u * score + tiny * arb(LARGEST_KEY)
+        delta = u * (1 + u) * product + u * score + LOST_SCORE[head.dtype]
         if head.off is not None:
             delta = largest(head.off)
-        d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
+        d = delta + u * (1 + u) * 2 * (score + delta) + exp_error(head.dtype)
         growth = (d.expm1() + 2 * count * tiny).upper()
         slack = (1 + growth) / (1 - growth) * (arb(1.001) + 4 * count * u)  # a computed weight is at most slack p_j
         summing = (u + tau).min((count + 2) * u) * slack**2  # two heavy terms and light ones, or any at all

@@ -16,6 +16,12 @@ from weightwright.numbers import Bools, Floats
 U = 2.0**-53
 #: More than anything that products and sums of this length can lose below the normal range.
 LOST = 2.0**-1000
+#: More than (1 + 2 U)^n for every n up to 2^38: what a short computation in float64 can be off by, relatively.
+ROOM = 1.0001
+#: The same for n up to 2^10, where the difference counts.
+CLOSE = 1.0 + 2.0**-40
+#: More than (1 + u)^2 ROOM for the unit roundoff u of every dtype, of which bfloat16's, 2^-8, is the largest.
+SPARE = 1.01
 
 
 def above(x: Floats, roundings: int) -> Floats:
