@@ -75,12 +75,11 @@ def product_of_balls(A: Balls, X: Balls) -> Balls:
     count = _products(A.mid != 0, X.mid != 0)
     inexact = _products((A.mid != 0) & ~power_of_two(A.mid), (X.mid != 0) & ~power_of_two(X.mid))
     uncertain = _products(A.mid != 0, X.rad != 0) + _products(A.rad != 0, (X.mid != 0) | (X.rad != 0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        mid = A.mid @ X.mid
-        size = np.abs(A.mid) @ np.abs(X.mid)
-        exact = (count == 0) | ((count == 1) & (inexact == 0) & (size > LOST))
-        own = np.where(exact, 0.0, gamma(count) * size + LOST)
-        rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own + np.where(uncertain > 0, LOST, 0.0)
+    mid = A.mid @ X.mid
+    size = np.abs(A.mid) @ np.abs(X.mid)
+    exact = (count == 0) | ((count == 1) & (inexact == 0) & (size > LOST))
+    own = np.where(exact, 0.0, gamma(count) * size + LOST)
+    rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own + np.where(uncertain > 0, LOST, 0.0)
     return Balls(mid, np.where(rad == 0, 0.0, above(rad, A.mid.shape[1] + 4)))
 
 
