@@ -78,6 +78,14 @@ def test_an_old_file_is_proven_and_written_anew(name: str, tmp_path: Path) -> No
     assert (again.status, again.bound, again.terms) == ("PROVEN", said.bound, said.terms)
 
 
+def test_an_old_file_in_bfloat16_does_not_know_that_products_flush() -> None:
+    """Its bound does not cover what processors do to subnormal numbers."""
+    path = FOLDER / "bfloat16.safetensors"
+    with pytest.raises(ww.CertificateError, match="hides an assumption: .*subnormal"):
+        ww.check(path)
+    assert ww.load(path, verify=False).certificate.status == "UNCHECKED"
+
+
 def test_what_stood_beside_a_claim_is_part_of_it() -> None:
     said = {name: ww.load(FOLDER / f"{name}.safetensors", verify=False).certificate for name in FILES}
     assert len(said["dead_zones"].dead_zones) == len(old("dead_zones")["dead_zones"]) > 0

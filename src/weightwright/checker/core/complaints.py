@@ -77,8 +77,8 @@ def agree_identity(network: Network, certificate: Certificate) -> None:
     require(certificate.dtype == network.dtype, f"certified for {certificate.dtype}, stored as {network.dtype}")
     require(certificate.dtype in FORMATS, f"no rule for dtype {certificate.dtype}")
     require(certificate.kernel in KERNELS, f"no rule for kernel {certificate.kernel!r}")
-    said = assumed(certificate.dtype, certificate.kernel)
-    require(set(said) <= set(certificate.assumptions), "the certificate hides an assumption")
+    hidden = [said for said in assumed(certificate.dtype, certificate.kernel) if said not in certificate.assumptions]
+    require(not hidden, f"the certificate hides an assumption: {'; '.join(hidden)}")
     _numbers(certificate.terms)
     _number(certificate.bound, "bound")
     _no_subnormal_weights(network)
