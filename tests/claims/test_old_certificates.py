@@ -81,7 +81,7 @@ def test_an_old_file_is_proven_and_written_anew(name: str, tmp_path: Path) -> No
 def test_an_old_file_in_bfloat16_does_not_know_that_products_flush() -> None:
     """Its bound does not cover what processors do to subnormal numbers."""
     path = FOLDER / "bfloat16.safetensors"
-    with pytest.raises(ww.CertificateError, match="hides an assumption: .*subnormal"):
+    with pytest.raises(ww.CertificateError, match=r"hides an assumption: .*subnormal"):
         ww.check(path)
     assert ww.load(path, verify=False).certificate.status == "UNCHECKED"
 
