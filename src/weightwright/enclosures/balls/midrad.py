@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from weightwright.limits import hold, tick
 from weightwright.numbers import Bools, Floats
 
 U = 2.0**-53
 #: More than anything that products and sums of this length can lose below the normal range.
 LOST = 2.0**-1000
+#: Arrays of the size of a product that are there at the same time while it is computed.
+_ARRAYS = 8
 
 
 def above(x: Floats, roundings: int) -> Floats:
@@ -66,6 +69,7 @@ def _sum_of_radii(*parts: Floats) -> Floats:
 def product_of_balls(A: Balls, X: Balls) -> Balls:
     """A @ X. Every entry is a sum of `count` products of numbers that are not 0, in any order. What underflows is
     made up for by LOST, wherever a product is not 0."""
+    hold(_ARRAYS * A.mid.shape[0] * X.mid.shape[-1])
     count = _products(A.mid != 0, X.mid != 0)
     inexact = _products((A.mid != 0) & ~power_of_two(A.mid), (X.mid != 0) & ~power_of_two(X.mid))
     uncertain = _products(A.mid != 0, X.rad != 0) + _products(A.rad != 0, (X.mid != 0) | (X.rad != 0))
@@ -80,5 +84,6 @@ def product_of_balls(A: Balls, X: Balls) -> Balls:
 
 def _products(a: Bools, b: Bools) -> Floats:
     """How many products of the sum in every entry are of this kind."""
+    tick()
     count: Floats = a.astype(np.float64) @ b.astype(np.float64)
     return count
