@@ -20,6 +20,7 @@ from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
+from weightwright.limits import UNLIMITED
 from weightwright.network import Network
 from weightwright.prover.composite import propose
 from weightwright.prover.machine import assumptions
@@ -58,7 +59,7 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)
-        return dataclasses.replace(certificate, status=check(path).status)
+        return dataclasses.replace(certificate, status=check(path, **UNLIMITED).status)
 
 
 def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:

@@ -213,7 +213,7 @@ PART: dict[str, tuple[Forge, str]] = {
     ),
     "units that are not there": (lambda c: with_parts(c, units=(99,) * len(of(c).parts[0].units)), "a part computes"),
     "a unit too few": (lambda c: with_parts(c, units=of(c).parts[0].units[:-1]), "tokens of|computes"),
-    "units of another kind": (lambda c: with_parts(c, units=(0.5,) * len(of(c).parts[0].units)), "a part computes"),
+    "units of another kind": (lambda c: with_parts(c, units=(0.5,) * len(of(c).parts[0].units)), "TableClaim.units is"),
     "no heads": (lambda c: with_parts(c, heads=()), "a part of the heads"),
     "a head twice": (lambda c: with_parts(c, heads=of(c).parts[0].heads * 2), "claim the same head|of the heads"),
     "a head that is not there": (lambda c: with_parts(c, heads=(99,)), "a head that layer . lacks"),

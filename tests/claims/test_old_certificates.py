@@ -56,6 +56,8 @@ def forged(name: str, folder: Path, change: Callable[[Structure], None]) -> Path
         arrays = load(source.read_bytes()) | arrays
     change(payload["certificate"])
     del payload["digest"]
+    text = json.dumps(payload)
+    arrays = {name: array for name, array in arrays.items() if f'"{name}"' in text}
     payload["digest"] = old_digest(payload, arrays)
     path = folder / "forged.safetensors"
     path.write_bytes(save(arrays, metadata={"weightwright": json.dumps(payload, sort_keys=True)}))

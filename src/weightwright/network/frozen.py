@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,9 +20,9 @@ class Sparse:
     numbers: Floats
 
     def dense(self) -> Floats:
-        array = np.zeros(math.prod(self.shape))
-        array[self.positions] = self.numbers
-        return array.reshape(self.shape)
+        array = np.zeros(self.shape)
+        array.reshape(-1)[self.positions] = self.numbers
+        return array
 
 
 def sparse(array: Floats) -> Sparse | None:
@@ -36,8 +35,9 @@ def sparse(array: Floats) -> Sparse | None:
 
 
 class Frozen:
-    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. The repr names
-    arrays by their shapes."""
+    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. An array that is
+    one already, and owns its numbers, is kept: what several fields name is held once. The repr names arrays by their
+    shapes."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -49,6 +49,9 @@ class Frozen:
             value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
                 kind = np.bool_ if part.name == "mask" else np.float64
+                flags = value.flags
+                if value.dtype == kind and flags.owndata and flags.c_contiguous and not flags.writeable:
+                    continue
                 own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
                 own.flags.writeable = False
                 object.__setattr__(self, part.name, own)

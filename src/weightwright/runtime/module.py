@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up
 from weightwright.claims.files import read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
 from weightwright.runtime.layer_modules import AttentionLayer, LinearMap, build_layer
@@ -161,13 +162,19 @@ def _runs_passes(certificate: Certificate) -> bool:
     return isinstance(certificate.against, PromptClaim | LoopClaim)
 
 
-def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
+def load(
+    path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
+) -> AttentionNetwork:
     """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
     verify=False needs no python-flint and leaves the certificate's status UNCHECKED. A network whose error was only
-    measured has nothing to check: its status is MEASURED."""
-    network, certificate = read(path)
-    if verify and certificate is not None and certificate.measured is None:
-        from weightwright.checker.check import check_file  # needs python-flint
+    measured has nothing to check: its status is MEASURED.
 
-        network, certificate = check_file(path)
-    return AttentionNetwork(network, certificate, on_domain)
+    limits: seconds, megabytes, tokens and boxes that the file may cost, as for `ww.check`; BudgetError beyond them.
+    """
+    with limited(path, Limits(**limits)):
+        network, certificate = read(path)
+        if verify and certificate is not None and certificate.measured is None:
+            from weightwright.checker.check import prove  # needs python-flint
+
+            certificate = prove(path, network, certificate)
+        return AttentionNetwork(network, certificate, on_domain)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from weightwright.limits import hold
 from weightwright.numbers import Floats
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -18,6 +19,7 @@ class Weights(nn.Module):
 
     def keep(self, dtype: str, **arrays: Floats | None) -> None:
         for name, array in arrays.items():
+            hold(0 if array is None else array.size)
             self.constant(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
 
     def constant(self, name: str, tensor: Tensor | None) -> None:

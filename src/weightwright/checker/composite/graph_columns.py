@@ -25,6 +25,7 @@ from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
+from weightwright.limits import count_boxes, tick
 from weightwright.numbers import Floats
 
 Range = tuple[float, float]
@@ -72,6 +73,7 @@ class GraphUnits:
         if unit not in self._ids:
             node, token = divmod(unit, self.n)
             form = self._argument(node, token)
+            count_boxes(len(self._cells))
             ranges = [one_range(form, cell) for cell in self._cells]
             if node in self._waiting:
                 require(unit in self._late, "a unit that waits was not computed")
@@ -135,7 +137,8 @@ class GraphUnits:
                     stack.extend(missing)
                     continue
                 done = stack.pop()
-                self._declared[done] = self._declare(*done)
+                if done not in self._declared:
+                    self._declared[done] = self._declare(*done)
         return self._declared[key]
 
     def held(self, node: int, token: int) -> Held:
@@ -149,7 +152,8 @@ class GraphUnits:
                     stack.extend(missing)
                     continue
                 done = stack.pop()
-                self._held[done] = self._hold(*done)
+                if done not in self._held:
+                    self._held[done] = self._hold(*done)
         return self._held[key]
 
     def _is_function(self, node: int) -> bool:
@@ -157,6 +161,7 @@ class GraphUnits:
 
     def _parents(self, node: int, token: int) -> list[tuple[int, int]]:
         """The columns whose forms the form of a column is made of."""
+        tick()
         own = self.graph.nodes[node]
         if self._is_function(node) or own.op in (SOFTMAX, INPUT):
             return []
@@ -358,6 +363,7 @@ def _cells(basis: Basis, splits: tuple[int, ...]) -> list[Basis]:
         edge[0], edge[-1] = a, b
     cells = []
     for index in np.ndindex(*splits):
+        tick()
         ends = [(edge[i], edge[i + 1]) for edge, i in zip(edges, index, strict=True)]
         cells.append(Basis(np.array([a for a, _ in ends]), np.array([b for _, b in ends])))
     return cells

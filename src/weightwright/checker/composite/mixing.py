@@ -31,6 +31,7 @@ from weightwright.checker.core.complaints import must
 from weightwright.checker.core.machine import Machine
 from weightwright.claims.certificate import LARGEST_KEY, MAX_TOKENS
 from weightwright.enclosures.balls.midrad import CLOSE, ROOM, SPARE, Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.limits import hold, tick
 from weightwright.network import Head, Linear, Term
 from weightwright.numbers import Bools, Floats
 
@@ -38,6 +39,8 @@ from weightwright.numbers import Bools, Floats
 GATE = 0.2785
 #: How far below the registers' scores a gate puts the tokens of a query that is to get nothing.
 SILENT = 700.0
+#: Arrays of the size of all scores that are there at the same time.
+_ARRAYS = 6
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Keys:
 def constant_mixing(head: Head, keys: Keys) -> Stream:
     """Scores are numbers, so every token receives a fixed mean of the values; forms and errors of (tokens, d_out)."""
     m, r, n = keys.machine, len(keys.registers), len(keys.stream.rows)
+    hold(_ARRAYS * n * (n + r))
     must(bool(power_of_two(np.array(head.beta))) and head.window is None, f"a mixing head with beta {head.beta!r}")
     K = exact_numbers(keys.held, head.W_K, m.dtype)
     Q = exact_numbers(keys.stream.constants, head.W_Q, m.dtype)
@@ -90,6 +94,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
     rows, err = list[Row](), np.zeros((3, n, head.W_V.shape[1]))
     known: dict[tuple[bytes, ...], int] = {}  # tokens that others equal in everything that counts here
     for i in range(n):
+        tick()
         same = known.setdefault(tuple(part[i].tobytes() for part in (scores.mid, scores.rad, off, seen)), i)
         if same != i:
             err[:, i] = err[:, same]
@@ -117,6 +122,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
 def _softmax(scores: Balls, seen: Bools, i: int, hide: bool) -> tuple[Balls, float]:
     """Weights of the keys that are seen, and what the others would weigh beside them if they were not masked."""
     chosen = np.flatnonzero(seen)
+    tick()
     z = [arb(float(scores.mid[i, j]), float(scores.rad[i, j])) for j in range(len(seen))]
     top = max((z[j] for j in chosen), key=float)
     weights = {j: (z[j] - top).exp() for j in (range(len(seen)) if hide else chosen)}
@@ -207,6 +213,7 @@ def gate(head: Head, keys: Keys) -> Gate:
 def picking(head: Head, keys: Keys) -> Stream:
     """Forms and errors of (tokens, d_out)."""
     m, r, n = keys.machine, len(keys.registers), len(keys.stream.rows)
+    hold(_ARRAYS * n * (n + r))
     must(bool(power_of_two(np.array(head.beta))) and head.window is None, f"a picking head with beta {head.beta!r}")
     K = exact_numbers(keys.held, head.W_K, m.dtype)
     seen = visible(head, n, r)

@@ -22,8 +22,12 @@ from weightwright.claims.certificate import LARGEST_KEY, local_formula
 from weightwright.claims.target import TableClaim
 from weightwright.enclosures.balls.midrad import above, gamma
 from weightwright.expressions import to_text
+from weightwright.limits import hold
 from weightwright.network import Attention, Head
 from weightwright.numbers import Floats
+
+#: What a key takes in memory: slope, offset and value as balls, and the numbers that they are read from.
+_BYTES_OF_A_KEY = 4 * 64
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ def _target(head: Head, column: int) -> int:
 def _head(head: Head, column: int, weight: float, tokens: Floats, registers: Floats, dtype: str) -> StoredHead:
     """Keys and values are numbers; those that are not seen are hidden by their score, or not computed at all."""
     start, stop = head.sees.registers
+    hold(len(registers) + len(tokens), each=_BYTES_OF_A_KEY)
     seen = np.zeros(len(registers) + len(tokens), dtype=bool)
     seen[start:stop] = True
     seen[len(registers) :] = head.sees.data == "all"

@@ -45,9 +45,13 @@ from weightwright.claims.target import (
     composite_in_words,
 )
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
+from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
 from weightwright.numbers import Floats
+
+#: Numbers that the form of a token takes in memory, beside those that it holds.
+_ITEMS_OF_A_ROW = 64
 
 
 def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:
@@ -117,6 +121,7 @@ class _CompositeWalk:
 
     def run(self) -> Stream:
         n, d = self.n, len(self.network.inputs)
+        hold(n * (d + _ITEMS_OF_A_ROW))
         ids = [(0, *range(1 + t * d, 1 + (t + 1) * d)) for t in range(n)]
         one_token = np.vstack([np.zeros((1, d)), np.eye(d)])
         stream = Stream([Row(i, Balls.exact(one_token)) for i in ids], np.zeros((3, n, d)))
@@ -148,6 +153,7 @@ class _CompositeWalk:
         sizes = np.concatenate([np.abs(registers) + grown, stream.sizes(self.basis)])
         added = [no_overflow(head, sizes) for head in layer.heads]
         for head in layer.heads:
+            tick()
             self._registers_as_stored(head, len(registers))
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
@@ -221,6 +227,7 @@ class _CompositeWalk:
         own = np.array([terms.approximation, terms.leakage, terms.rounding + slip])
         inexact = sum(not scales_exactly(float(head.weight)) for head in place.stored.heads)
         for token, unit in enumerate(part.units):
+            tick()
             incoming = stream.err[:, token, place.source]
             if unit == UNREAD:
                 row, error = Row.constant(np.zeros(1)), np.array([largest, 0.0, 0.0])
@@ -241,6 +248,7 @@ class _CompositeWalk:
 
     def _zones(self, token: int) -> Floats:
         """The dead zones of all rows of a token together; with units of another kind there are none."""
+        tick()
         zones = [part.zones for part in self.composite.parts if token < len(part.units) and part.units[token] != UNREAD]
         return np.concatenate([*zones, np.zeros((0, 2))])
 
@@ -296,6 +304,7 @@ class _CompositeWalk:
         require(len(nodes) == len(found.sources), f"a softmax head of {len(found.sources)} entries computes {nodes}")
         of = next(self.graph.graph.nodes[k].of for k in nodes if k != -1)
         for token, row in enumerate(stream.rows):
+            tick()
             # if every score is off by at most D, a weight p changes by at most tanh(D / 2)
             off = np.zeros(3)
             for source, k in zip(found.sources, of, strict=True):
@@ -339,8 +348,9 @@ def _column(row: Row, coordinate: int) -> Row:
 
 def _every_column_once(layer: Attention, parts: list[TableClaim], gates: list[int]) -> None:
     """No head is claimed twice, and no column of a part's head is left out."""
-    claimed = [(head, part.column) for part in parts for head in part.heads]
-    require(len(set(claimed)) == len(claimed), "two parts claim the same head")
+    each = [(head, part.column) for part in parts for head in part.heads]
+    claimed = set(each)
+    require(len(claimed) == len(each), "two parts claim the same head")
     require(len(set(gates)) == len(gates) and not set(gates) & {head for head, _ in claimed}, "a head is claimed twice")
     for index in {head for head, _ in claimed}:
         for column in np.flatnonzero(layer.heads[index].W_O.any(axis=1)).tolist():

@@ -20,6 +20,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import OPAQUE, Certificate, Leaf
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
+from weightwright.limits import count_boxes
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
@@ -39,6 +40,7 @@ def stays_near(f: Expression, names: Sequence[str], box: Box, values: Sequence[f
     """|f(x) - value| <= limit for every x in the box and each of the values; else a refusal."""
     boxes = [(box, 0)]
     while boxes:
+        count_boxes(1)
         part, halvings = boxes.pop()
         found = _farthest(f, names, part, values, limit)
         if found <= limit:

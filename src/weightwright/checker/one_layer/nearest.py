@@ -17,6 +17,7 @@ from weightwright.checker.one_layer.head import Found
 from weightwright.claims.certificate import MAX_TOKENS
 from weightwright.enclosures.balls.series import largest, series, smallest
 from weightwright.expressions import Expression
+from weightwright.limits import tick
 
 #: Weights that are off by less together are bounded to first order.
 SMALL = arb(1) / 4
@@ -64,6 +65,7 @@ class _Runs:
         self.on_line: list[list[int]] = [[] for _ in lines]
         before, after = [arb(0)] * (len(lines) + 1), [arb(0)] * (len(lines) + 1)
         for index, (first, values) in enumerate(runs):
+            tick()
             for j in range(first, first + len(values)):
                 self.on_line[j].append(index)
             before[first + len(values)] += values[-1]
@@ -119,6 +121,7 @@ def _worst_half_cell(runs: _Runs, formula: Expression, lo: arb, hi: arb, holes: 
         right = x[j] if j < last else hi.max(x[-1] + h)
         split = x[0] - h / 2 if j == 0 else x[-1] + h / 2 if j == last else (left + right) / 2
         for start, end, other in ((left, split, max(j - 1, 0)), (split, right, min(j + 1, last))):
+            tick()
             if end < lo or start > hi:
                 continue
             here, there, apart = runs.values(j, other)
@@ -135,6 +138,7 @@ def _worst_half_cell(runs: _Runs, formula: Expression, lo: arb, hi: arb, holes: 
 def _pieces(a: arb, b: arb, holes: Sequence[Hole]) -> Iterator[tuple[arb, arb]]:
     """What the holes leave of [a, b], rounded outward."""
     for start, end in holes:
+        tick()
         if start < b and end > a:
             if not start < a:
                 yield from _pieces(a, start.max(a), holes[1:])

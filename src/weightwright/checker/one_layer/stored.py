@@ -20,11 +20,14 @@ from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import LARGEST_ANCHOR, LARGEST_KEY, LARGEST_WINDOW_BETA
 from weightwright.enclosures.balls.series import largest
+from weightwright.limits import hold
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import Floats
 
 #: The least weight of a window is e^-LOWEST; e^-87 is the smallest normal float32.
 LOWEST = 64
+#: What a key takes in memory: slope, offset, value and tilt as balls.
+_BYTES_OF_A_KEY = 4 * 64
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class _Reader:
         return scale, shift
 
     def head(self, head: Head, centre: Fraction, scale: Fraction) -> StoredHead:
+        hold(len(self.network.registers), each=_BYTES_OF_A_KEY)
         if head.window is not None:
             self._check_window(head, head.window)
         start, stop = head.sees.registers

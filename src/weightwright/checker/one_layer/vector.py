@@ -36,12 +36,15 @@ from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
+from weightwright.limits import count_boxes, hold, tick
 from weightwright.network import Network
 from weightwright.numbers import FORMATS
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
 HALVINGS = (2, 200)
+#: What a ball of a few bits takes in memory.
+_BYTES_OF_A_BALL = 96
 
 
 def agree_vector(network: Network, certificate: Certificate, vector: VectorLayerClaim) -> None:
@@ -106,9 +109,11 @@ def _domain(certificate: Certificate, claim: VectorLeaf, stored: VectorHead) -> 
 
 def head_holds(examiner: Examiner, claim: VectorLeaf) -> None:
     """Every term of the claim on every box; where the enclosure is too wide, on its halves."""
+    count_boxes(len(claim.boxes))
     boxes = [(a, b) for a, b in claim.boxes.tolist()]
     budget = HALVINGS[0] * len(boxes) + HALVINGS[1]
     while boxes:
+        count_boxes(1)
         a, b = boxes.pop()
         found = examiner.examine(a, b)
         complaint = found.complaint(claim)
@@ -253,6 +258,7 @@ class _Local:
         tails, value_tails = [], []
         term = self.grown
         for k in range(order + 1):
+            tick()  # an order goes through all keys
             tails.append(sum(term, arb(0)))
             if k in (1, order):
                 value_tails.append(sum((t * abs(v) for t, v in zip(term, deviations, strict=True)), arb(0)))
@@ -320,6 +326,7 @@ def _products(slopes: Sequence[Sequence[arb]], s: Sequence[arb], j: int) -> arb:
 
 def _exponential(slope: Sequence[arb], within: Degrees) -> list[arb]:
     """The coefficients of e^{slope.t}."""
+    tick()
     out = []
     for exponents in within.monomials:
         term = arb(1)
@@ -331,6 +338,7 @@ def _exponential(slope: Sequence[arb], within: Degrees) -> list[arb]:
 
 def _monomial_table(slopes: Sequence[Sequence[arb]], within: Degrees) -> arb_mat:
     """Column j: the coefficients of e^{k_j.t}."""
+    hold(len(slopes[0]) * len(within), each=_BYTES_OF_A_BALL)
     columns = [_exponential(slope, within) for slope in zip(*slopes, strict=True)]
     return arb_mat([list(row) for row in zip(*columns, strict=True)])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from weightwright.limits import hold, tick
 from weightwright.numbers import Bools, Floats
 
 U = 2.0**-53
@@ -22,6 +23,8 @@ ROOM = 1.0001
 CLOSE = 1.0 + 2.0**-40
 #: More than (1 + u)^2 ROOM for the unit roundoff u of every dtype, of which bfloat16's, 2^-8, is the largest.
 SPARE = 1.01
+#: Arrays of the size of a product that are there at the same time while it is computed.
+_ARRAYS = 8
 
 
 def above(x: Floats, roundings: int) -> Floats:
@@ -72,6 +75,7 @@ def _sum_of_radii(*parts: Floats) -> Floats:
 def product_of_balls(A: Balls, X: Balls) -> Balls:
     """A @ X. Every entry is a sum of `count` products of numbers that are not 0, in any order. What underflows is
     made up for by LOST, wherever a product is not 0."""
+    hold(_ARRAYS * A.mid.shape[0] * X.mid.shape[-1])
     count = _products(A.mid != 0, X.mid != 0)
     inexact = _products((A.mid != 0) & ~power_of_two(A.mid), (X.mid != 0) & ~power_of_two(X.mid))
     uncertain = _products(A.mid != 0, X.rad != 0) + _products(A.rad != 0, (X.mid != 0) | (X.rad != 0))
@@ -85,5 +89,6 @@ def product_of_balls(A: Balls, X: Balls) -> Balls:
 
 def _products(a: Bools, b: Bools) -> Floats:
     """How many products of the sum in every entry are of this kind."""
+    tick()
     count: Floats = a.astype(np.float64) @ b.astype(np.float64)
     return count
