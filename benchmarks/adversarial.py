@@ -46,8 +46,15 @@ class Attacked:
     worst: float = 0.0
 
 
+#: Formulas beside those of `network_cases.py`, on [-1, 1], in both dtypes.
+MORE = ("x**3 - x", "atan(4*x)", "sqrt(2+x)*sin(3*x)", "exp(-8*x**2)", "log(3+2*x)", "softplus(4*x)", "x/(1+x**2)")
+
+
 def build(groups: tuple[str, ...]) -> Iterator[tuple[str, str, Any]]:
     """(name, kind, network) of every case with a bound that a search can look at."""
+    for text in MORE:
+        for dtype, tol in ((torch.float32, 1e-4), (torch.float64, 1e-7)):
+            yield f"{text}, {dtype}", "heads", ww.approximate(text, (-1, 1), tol, dtype=dtype)
     for name, case in CASES.items():
         if case.group not in groups:
             continue
