@@ -33,6 +33,7 @@ FLOORS = [
     "runtime",
     "tracing",
     "certify",
+    "recheck",
     "export",
     "heads",
     "adversary",

@@ -1,15 +1,14 @@
-"""`check`: one saved file in, one certificate with status PROVEN out, or a CertificateError that says why not."""
+"""`check`: one saved file in, one certificate out, PROVEN or CONDITIONAL, or a CertificateError that says why not."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
 import numpy as np
 
 from weightwright.checker.claim_rules import RULES
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
-from weightwright.claims.certificate import Certificate
+from weightwright.claims.certificate import Certificate, agreed
 from weightwright.claims.files import read
 from weightwright.claims.prompt import PromptClaim
 from weightwright.enclosures.balls.series import working_precision
@@ -18,12 +17,13 @@ from weightwright.network import Network
 
 
 def check(path: str | os.PathLike[str]) -> Certificate:
-    """Recompute every claim in the file. Returns the certificate, PROVEN; raises CertificateError otherwise."""
+    """Recompute every claim in the file. Returns the certificate, PROVEN, or CONDITIONAL on what the caller stated;
+    raises CertificateError otherwise."""
     return check_file(path)[1]
 
 
 def check_file(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
-    """The network that was read, and its certificate, PROVEN; raises CertificateError otherwise."""
+    """The network that was read, and its certificate as `check` returns it."""
     network, certificate = read(path)
     if certificate is None:
         raise CertificateError(f"{path}: the network has no certificate")
@@ -35,7 +35,7 @@ def check_file(path: str | os.PathLike[str]) -> tuple[Network, Certificate]:
         _agree(network, certificate)
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
-    return network, dataclasses.replace(certificate, status="PROVEN")
+    return network, agreed(certificate)
 
 
 def _agree(network: Network, certificate: Certificate) -> None:

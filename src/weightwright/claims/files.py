@@ -88,7 +88,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
         return network, None
     _claims_nothing_if_measured(path, certificate)
     status: Status = "MEASURED" if isinstance(certificate.claim, MeasuredClaim) else "UNCHECKED"
-    return network, dataclasses.replace(certificate, status=status)
+    return network, dataclasses.replace(certificate, status=status, why="")
 
 
 def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certificate) -> None:

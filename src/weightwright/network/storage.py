@@ -87,7 +87,10 @@ def encode(value: Any, arrays: ArrayWriter) -> Any:
             return {"array": arrays.put(value)}
         if is_dataclass(value):
             if type(value) not in types:
-                types[type(value)] = len(types), [field.name for field in fields(value)]
+                types[type(value)] = (
+                    len(types),
+                    [field.name for field in fields(value) if field.metadata.get("stored", True)],
+                )
             kind, names = types[type(value)]
             row = [kind, *(plain(getattr(value, name)) for name in names)]
             number = numbers.setdefault(in_json(row), len(items))
