@@ -167,7 +167,7 @@ class AttentionHead(Weights):
         return Tables(
             K,
             V,
-            float(K[0, 0]) / 2 if windowed else 0.0,
+            float(K[0, 0].detach()) / 2 if windowed else 0.0,
             decay(self.beta, self.window, W_K.dtype).to(W_K.device) if self.window is not None else None,
             *(Picked(W) if self.sees.data == "block" and _picks_all(W) else None for W in (W_K, W_V)),
         )

@@ -73,8 +73,11 @@ class OnTokens(Weights):
         sources = np.array(self.map.sources, dtype=np.int64)
         return places(sources, self.__dict__["_owner"].matrix("registers").device), -1 in self.map.sources
 
+    def parts(self) -> dict[str, Any]:
+        return {"R": self.array("R")} if isinstance(self.map, Block | Mixed) else {}
+
     def read_back(self) -> TokenMap:
-        R = self.array("R") if isinstance(self.map, Block | Mixed) else None
+        R = self.parts().get("R")
         if R is None or R is self.map.R:  # type: ignore[union-attr]
             return self.map
         map: Any = self.map
