@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
     from weightwright.runtime import AttentionNetwork, load
+    from weightwright.runtime.selftest import selftest
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "load",
     "memory",
     "search",
+    "selftest",
 ]
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
     "compile": "weightwright.compiler.compile",
     "load": "weightwright.runtime.module",
     "search": "weightwright.adversary.search",
+    "selftest": "weightwright.runtime.selftest",
 }
 
 

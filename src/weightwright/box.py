@@ -68,6 +68,10 @@ class Box:
 
 def _ends(name: str, ends: Any, outward: float) -> Floats:
     """An array of floats: (features,) or (tokens, features)."""
+    if isinstance(ends, np.ndarray) and ends.dtype == np.float64 and ends.ndim and np.isfinite(ends).all():
+        own = np.array(ends)
+        own.flags.writeable = False
+        return own
 
     def rounded(item: Any) -> Any:
         listed = isinstance(item, list | tuple | np.ndarray) and np.ndim(item) > 0

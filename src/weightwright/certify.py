@@ -13,15 +13,17 @@ from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.checker.composite.walk import compose_errors
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
-from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
+from weightwright.limits import UNLIMITED
 from weightwright.network import Network
 from weightwright.prover.composite import propose
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 
 #: Factors of the rounding that is claimed, one after the other, where the checker could not show what was proposed.
@@ -57,7 +59,7 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)
-        checked = check(path)
+        checked = check(path, **UNLIMITED)
     return dataclasses.replace(certificate, status=checked.status, why=checked.why)
 
 

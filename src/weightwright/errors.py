@@ -10,6 +10,7 @@ __all__ = [
     "FileFormatError",
     "FormulaError",
     "LawError",
+    "MalformedCertificateError",
     "NotRepeatable",
     "ToleranceError",
     "UnsupportedOperation",
@@ -38,7 +39,7 @@ class ToleranceError(WeightwrightError):
 
 
 class BudgetError(WeightwrightError):
-    """The network would need more anchors than allowed; raised before any memory is taken."""
+    """More than allowed would be needed: anchors of a network, or time, memory, tokens or boxes for a file."""
 
 
 class CertificateError(WeightwrightError):
@@ -51,6 +52,10 @@ class FileFormatError(WeightwrightError, ValueError):
 
 class AlteredFileError(FileFormatError, CertificateError):
     """A file whose contents do not match their digest."""
+
+
+class MalformedCertificateError(FileFormatError, CertificateError):
+    """A file whose certificate has a field that holds something of another type; the message names the field."""
 
 
 class LawError(WeightwrightError, ValueError):

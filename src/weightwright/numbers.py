@@ -51,7 +51,8 @@ SMALLEST = {name: format.smallest for name, format in FORMATS.items()}
 
 
 def rounded(array: Floats, dtype: str) -> Floats:
-    """Every entry rounded to the nearest number of the dtype (ties to even)."""
+    """Every entry rounded to the nearest number of the dtype (ties to even). In bfloat16 what is below the smallest
+    normal number becomes 0: processors may take it for 0 in a product."""
     if dtype == "float64":
         return array
     if dtype == "float32":
@@ -61,4 +62,5 @@ def rounded(array: Floats, dtype: str) -> Floats:
     _, exponent = np.frexp(array)
     unit = np.ldexp(1.0, np.maximum(exponent - format.bits, format.lowest))
     nearest = np.round(array / unit) * unit
+    nearest = np.where(np.abs(nearest) < format.smallest, 0.0, nearest)
     return np.where(np.abs(nearest) < 2.0**128, nearest, np.copysign(np.inf, nearest))

@@ -26,11 +26,12 @@ from support.forging import (
 
 import weightwright as ww
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import Leaf, OneLayerClaim
 from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels
 from weightwright.network import Network
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.bumps import bumps
 from weightwright.theorems.kit.measure import outputs, taken
@@ -212,7 +213,7 @@ PART: dict[str, tuple[Forge, str]] = {
     ),
     "units that are not there": (lambda c: with_parts(c, units=(99,) * len(of(c).parts[0].units)), "a part computes"),
     "a unit too few": (lambda c: with_parts(c, units=of(c).parts[0].units[:-1]), "tokens of|computes"),
-    "units of another kind": (lambda c: with_parts(c, units=(0.5,) * len(of(c).parts[0].units)), "a part computes"),
+    "units of another kind": (lambda c: with_parts(c, units=(0.5,) * len(of(c).parts[0].units)), "TableClaim.units is"),
     "no heads": (lambda c: with_parts(c, heads=()), "a part of the heads"),
     "a head twice": (lambda c: with_parts(c, heads=of(c).parts[0].heads * 2), "claim the same head|of the heads"),
     "a head that is not there": (lambda c: with_parts(c, heads=(99,)), "a head that layer . lacks"),

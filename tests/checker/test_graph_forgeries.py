@@ -16,7 +16,7 @@ from support.forging import altered, proven, refused
 import weightwright as ww
 from weightwright.certify import certify
 from weightwright.checker.composite.graph_columns import _hull
-from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
+from weightwright.claims.certificate import Certificate, Terms, local_formula
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
 from weightwright.claims.leaf import Leaf
@@ -25,6 +25,7 @@ from weightwright.compiler.lowering.lower import lower
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
 from weightwright.prover.composite import evaluate
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns
 

@@ -21,7 +21,6 @@ from weightwright.claims.certificate import (
     Certificate,
     MeasuredClaim,
     Terms,
-    assumptions,
     local_formula,
     measured_certificate,
 )
@@ -30,6 +29,7 @@ from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import Design, Own, Query, Table, assemble
 from weightwright.network import Network
+from weightwright.prover.machine import assumptions
 
 Zones = tuple[tuple[float, float], ...]
 PLAIN = Query(0.0, 1.0)
@@ -240,7 +240,10 @@ def test_a_zone_may_reach_over_the_end_of_the_domain() -> None:
 
 ODD: dict[str, tuple[Change, str]] = {
     "a measured error and a finite bound": (lambda c: dataclasses.replace(c, bound=1.0), "claims no bound"),
-    "a measured error that is a text": (lambda c: with_claim(c, error="0"), "measured error '0' is no number"),
+    "a measured error that is a text": (
+        lambda c: with_claim(c, error="0"),
+        "MeasuredClaim.error is '0'",
+    ),
     "a measured error that is a whole number": (lambda c: with_claim(c, error=0), "measured error 0 is no number"),
 }
 

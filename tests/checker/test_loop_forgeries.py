@@ -273,7 +273,7 @@ CLAIMS: dict[str, tuple[Callable[[], Certificate], str]] = {
         lambda: with_claim(said(), features=3, states=1),
         "the target of one pass has 1 outputs",
     ),
-    "a truth for a number": (lambda: with_claim(said(), features=True, states=3), "features and 3 states"),
+    "a truth for a number": (lambda: with_claim(said(), features=True, states=3), "LoopClaim.features is True"),
     "a smaller state": (lambda: with_outputs(1), "the target of one pass has 2 outputs"),
     "a larger state": (lambda: with_outputs(3), "the target of one pass has 2 outputs"),
     "a smaller error": (

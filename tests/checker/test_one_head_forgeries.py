@@ -17,13 +17,14 @@ from flint import arb
 from support.exact import errors
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms, assumptions, local_formula
+from weightwright.claims.certificate import Certificate, Terms, local_formula
 from weightwright.claims.files import network_digest, read, write
 from weightwright.claims.leaf import Leaf, OneLayerClaim
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
 from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Network
+from weightwright.prover.machine import assumptions
 
 
 def forged_network(

@@ -15,10 +15,11 @@ from support.forging import SIDES, made, nudged_networks, proven, refused, widen
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
 from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
+LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)
 
 
 @cache
@@ -65,7 +66,7 @@ SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     ),
     "parts in a part": (lambda c: with_part(c, claim=c.claim), "one plain network"),
     "a part with samples": (
-        lambda c: with_part(c, claim=SampledClaim(part_of(c).claim.leaf, SAMPLES)), "one plain network",
+        lambda c: with_part(c, claim=SampledClaim(LEAF, SAMPLES)), "one plain network",
     ),
     "a part of one number": (lambda c: with_part(c, claim=OneLayerClaim(part_of(c).claim.leaf)), "malformed"),
     "a part twice": (lambda c: with_claim(c, parts=(*c.claim.parts, c.claim.parts[0])), "."),
@@ -74,7 +75,7 @@ SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "a part of another network": (lambda c: with_part(c, network="0" * 64), "another network"),
     "a hidden assumption": (lambda c: replace(c, assumptions=()), "hides an assumption"),
     "a dead zone in a part": (
-        lambda c: with_part(c, claim=OneLayerClaim(part_of(c).claim.leaf, ((-1.0, 1.0),))), "dead zones",
+        lambda c: with_part(c, claim=OneLayerClaim(LEAF, ((-1.0, 1.0),))), "dead zones",
     ),
     "a part that is none": (lambda c: with_claim(c, parts=(part_of(c),)), "a part is none|malformed"),
 }  # fmt: skip

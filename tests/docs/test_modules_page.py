@@ -1,16 +1,19 @@
-"""docs/modules.md says what the docstrings say; every file and every room has one."""
+"""Pages made from the source: docs/modules.md says what the docstrings say, docs/trusted.md what is believed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import trusted
 from house import FLOORS, SOURCE, describe, write_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "modules.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_is_what_the_docstrings_say() -> None:
-    assert PAGE.read_text() == write_page(), "run `make docs`, or benchmarks/house.py --write docs/modules.md"
+    assert (DOCS / "modules.md").read_text() == write_page(), (
+        "run `make docs`, or benchmarks/house.py --write docs/modules.md"
+    )
 
 
 def test_every_folder_is_a_floor() -> None:
@@ -22,3 +25,13 @@ def test_every_folder_is_a_floor() -> None:
 def test_every_file_says_what_it_holds() -> None:
     silent = [path for path in SOURCE.rglob("*.py") if path.name != "__main__.py" and not describe(path)]
     assert not silent
+
+
+def test_the_page_of_what_is_believed_is_what_the_imports_say() -> None:
+    page = (DOCS / "trusted.md").read_text()
+    assert page == trusted.write_page(), "run `make docs`, or benchmarks/trusted.py --write docs/trusted.md"
+
+
+def test_nothing_of_the_prover_has_to_be_believed() -> None:
+    needed = {path.relative_to(SOURCE).parts[0] for path in trusted.closure(SOURCE / "checker" / "check.py")}
+    assert not needed & {"prover", "heads", "approximation", "compiler", "runtime", "certify.py"}

@@ -16,7 +16,7 @@ from support.zoo import ZOO
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
-from weightwright.network import Loop, Network, Sees
+from weightwright.network import Network, Sees
 from weightwright.runtime import AttentionNetwork
 
 
@@ -45,7 +45,7 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "a window": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, kernel="anchor"),
     "a kink": lambda: ww.approximate("relu(x)", (-1, 1), 1e-2),
     "compiled": mlp,
-    "prompt": lambda: made("descent", "float64"),
+    "prompt": lambda: copy.deepcopy(made("descent", "float64")),
 }
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
 
@@ -238,9 +238,9 @@ def test_an_output_is_no_view_of_a_weight() -> None:
     assert torch.equal(net(x), before)
 
 
-def test_loops_keep_their_watch(sine: AttentionNetwork) -> None:
-    net = made("descent", "float64")
-    assert isinstance(net.network.layers[0], Loop) or net.watchers > 0
+def test_what_is_not_watched_is_assumed() -> None:
+    net = copy.deepcopy(made("descent", "float64"))
+    assert net.watchers > 0
     assert net.certificate.status == "PROVEN"
     net.on_domain = "ignore"
     assert net.certificate.status == "CONDITIONAL"
@@ -249,3 +249,12 @@ def test_loops_keep_their_watch(sine: AttentionNetwork) -> None:
     for module in net.modules():
         module._forward_pre_hooks.clear()
     assert net.certificate.status == "CONDITIONAL"
+
+
+def test_the_arrays_of_a_network_cannot_be_written_to(sine: AttentionNetwork) -> None:
+    """They are read only, and no flag changes that: what `network` says is what runs."""
+    for network in (sine.network, copy.deepcopy(sine.network), ZOO["masked"]()):
+        for array in (network.registers, network.embed.C, next(network.heads).W_V, next(network.heads).mask):
+            if array is not None and array.size:
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.setflags(write=True)

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms, assumptions
+from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.prompt import PromptClaim, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, RidgeFunctions, composite_in_words
 from weightwright.network import Attention, Linear, Network, Term, selection
 from weightwright.numbers import Floats
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.bumps import bumps
 from weightwright.theorems.grids.grid_lookup import (

@@ -25,7 +25,8 @@ from weightwright.network import Head, Network
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
-_BATCH = 4096
+#: Inputs of a batch: of the first ones, and of later ones, which double up to here.
+_BATCH, _LARGE_BATCH = 4096, 2**16
 _EXACT = 64  # inputs of a batch whose error is computed exactly: those that look worst in float64
 _SEEDS = 16  # worst inputs so far whose surroundings are searched
 
@@ -50,13 +51,13 @@ def search_points(
     start, tried = time.perf_counter(), 0
     worst: list[tuple[float, tuple[float, ...]]] = []  # (error, x), largest first
     batches = [_special(net, lo, hi), _even(lo, hi), rng.uniform(lo, hi, (_BATCH, len(lo)))]
-    reach = 0.1
+    reach, size = 0.1, _BATCH
     while batches or (worst and time.perf_counter() - start < seconds):
         if not batches:  # around the worst, closer every time, and elsewhere again
-            reach = reach / 4 if reach > 1e-12 else 0.1
+            reach, size = reach / 4 if reach > 1e-12 else 0.1, min(2 * size, _LARGE_BATCH)
             centres = np.array([x for _, x in worst])
-            near = rng.choice(centres, _BATCH) + (hi - lo) * reach * rng.uniform(-1, 1, (_BATCH, len(lo)))
-            batches = [near, rng.uniform(lo, hi, (_BATCH, len(lo)))]
+            near = rng.choice(centres, size) + (hi - lo) * reach * rng.uniform(-1, 1, (size, len(lo)))
+            batches = [near, rng.uniform(lo, hi, (size, len(lo)))]
         x = _taken(net, batches.pop(0), lo, hi)
         if not len(x):  # all in dead zones
             continue

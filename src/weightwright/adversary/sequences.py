@@ -35,7 +35,7 @@ from weightwright.network.token_maps import pick
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 
-_COUNT = 512  # inputs of a round
+_COUNT, _LARGE_COUNT = 512, 2**13  # inputs of the first rounds, and of later ones, which double up to here
 _EXACT = 8  # of which the error is computed exactly: those that look worst in float64
 _SEEDS = 8  # worst inputs so far whose surroundings are searched
 _SCORES = 2**23  # scores computed at a time
@@ -53,17 +53,17 @@ def search_sequences(
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (net.certificate.domain.lo, net.certificate.domain.hi))
     target, rng = _target(composite, n, d, first), np.random.default_rng(seed)
     places = _places(net.network, composite)
-    start, tried, rounds, reach = time.perf_counter(), 0, 0, 0.1
+    start, tried, rounds, reach, size = time.perf_counter(), 0, 0, 0.1, _COUNT
     worst: list[tuple[float, tuple[float, ...]]] = []
     while rounds < 3 or (worst and time.perf_counter() - start < seconds):
         if rounds == 0:
-            x = np.where(rng.random((_COUNT, n * d)) < 0.5, lo, hi)
+            x = np.where(rng.random((size, n * d)) < 0.5, lo, hi)
         elif rounds % 3 == 1 or not worst:
-            x = target.aimed(rng, rng.uniform(lo, hi, (_COUNT, n * d)), lo, hi, places)
+            x = target.aimed(rng, rng.uniform(lo, hi, (size, n * d)), lo, hi, places)
         else:
-            reach = reach / 4 if reach > 1e-12 else 0.1
+            reach, size = reach / 4 if reach > 1e-12 else 0.1, min(2 * size, _LARGE_COUNT)
             centres = np.array([at for _, at in worst])
-            x = rng.choice(centres, _COUNT) + (hi - lo) * reach * rng.uniform(-1, 1, (_COUNT, n * d))
+            x = rng.choice(centres, size) + (hi - lo) * reach * rng.uniform(-1, 1, (size, n * d))
         x = np.clip(torch.tensor(np.clip(x, lo, hi), dtype=net.dtype).double().numpy(), lo, hi)
         x, rounds = x[~target.in_zones(x)], rounds + 1
         if len(x):

@@ -14,7 +14,7 @@ from weightwright.approximation.kinked import Kinked, Sees, find_kinks
 from weightwright.approximation.kinks_by_gates import Gates
 from weightwright.approximation.kinks_on_registers import OneSided
 from weightwright.approximation.task import AIMS, SAMPLES, Task
-from weightwright.claims.certificate import Certificate, Leaf, Terms, assumptions, round_up
+from weightwright.claims.certificate import Certificate, Leaf, Terms, round_up
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim
 from weightwright.enclosures.intervals.intervals import Interval
@@ -28,8 +28,9 @@ from weightwright.heads.sigmoid import two_keys
 from weightwright.heads.spectral import MAX_SPECTRAL, SpectralDesigner
 from weightwright.heads.window_anchors import WindowDesigner
 from weightwright.network import Network
-from weightwright.numbers import FORMATS, SMALLEST, Floats
+from weightwright.numbers import FORMATS, Floats
 from weightwright.prover import Proof, Sampled, Sum, first_edges, network_terms, prove, prove_nearest
+from weightwright.prover.machine import assumptions
 
 #: Anchors of a uniform grid beyond which other places for them are tried first.
 MANY = 64
@@ -96,13 +97,15 @@ def propose(task: Task, design: Design, rule: Rule, kinks: Floats, zones: Floats
         proof = prove_nearest(layer.heads[0], local, lo, hi, task.dtype)
     else:
         proof = _prove_on_boxes(task, design, layer, (lo, hi), kinks, _holes(task, zones))
-    lipschitz = 0.0 if query.exact else proof.lipschitz
+    lost = query.lost(task.dtype)
+    lipschitz = 0.0 if lost is None else proof.lipschitz
     terms, bound = network_terms(
         proof.terms,
         lipschitz,
         layer,
         centre=query.centre,
-        exact_query=query.exact,
+        scale=query.scale,
+        lost=lost,
         mean=design.mean,
         lo=lo,
         hi=hi,
@@ -141,9 +144,10 @@ def build(task: Task, design: Design) -> Network:
 def _holes(task: Task, zones: Floats) -> Floats:
     """The queries that inputs inside the dead zones alone can lead to."""
     holes = (zones - task.query.centre) * task.query.scale
-    if task.query.exact:
+    lost = task.query.lost(task.dtype)
+    if lost is None:
         return holes
-    slip = 2.0 ** (2 - FORMATS[task.dtype].bits) * np.abs(holes) + 2 * SMALLEST[task.dtype]
+    slip = 2.0 ** (2 - FORMATS[task.dtype].bits) * np.abs(holes) + 2 * lost
     return holes + slip * np.array([1.0, -1.0])
 
 

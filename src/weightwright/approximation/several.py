@@ -21,7 +21,6 @@ from weightwright.claims.certificate import (
     Certificate,
     Terms,
     VectorLeaf,
-    assumptions,
     round_up,
     vector_formula,
 )
@@ -37,6 +36,7 @@ from weightwright.heads.vector_anchors import VectorDesigner, VectorFit, VectorT
 from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.prover import Goal, QueryAxis, prove_vector, vector_terms
+from weightwright.prover.machine import assumptions
 from weightwright.prover.vector import ORDER
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
@@ -308,7 +308,7 @@ class VectorProposals:
         if hopeful and not proof.complete:
             self.too_dear = count
         axes = [
-            QueryAxis(lo, hi, query.centre != 0, query.exact, 0.0 if query.exact else slope)
+            QueryAxis(lo, hi, query.centre != 0, slope, query.lost(asked.dtype))
             for lo, hi, query, slope in zip(
                 task.lo.tolist(), task.hi.tolist(), task.queries, proof.lipschitz.tolist(), strict=True
             )
@@ -316,7 +316,7 @@ class VectorProposals:
         terms, bound = vector_terms(proof.terms, axes, table.values, task.mean, asked.dtype)
         if not math.isfinite(bound):
             return None
-        slopes = np.array([axis.lipschitz for axis in axes])
+        slopes = np.array([0.0 if axis.lost is None else axis.lipschitz for axis in axes])
         leaf = VectorLeaf(0, to_text(task.local), task.lo, task.hi, "taylor", proof.boxes, proof.terms, slopes)
         return VectorProposal(task, table, leaf, terms, bound)
 

@@ -32,13 +32,6 @@ OPAQUE = "opaque "
 #: What is known of a bound: docs/certificates.md has the table.
 Status = Literal["PROVEN", "CONDITIONAL", "MEASURED", "EDITED", "UNCHECKED"]
 
-#: Units in the last place that exp may be off by. float32: torch's quick one in flash attention; bfloat16: computed
-#: in float32 and rounded.
-EXP_ULPS = {"float64": 4, "float32": 20, "bfloat16": 1}
-#: The same in kernel "anchor", whose one exponential has a small argument.
-WINDOW_EXP_ULPS = {"float64": 4, "float32": 4, "bfloat16": 1}
-#: Units in the last place that a division may be off by in kernel "anchor".
-DIVISION_ULPS = 2
 #: What the features of an input are called in a formula.
 VARIABLES = ("x", "y", "z")
 #: Keys are at most this large, so that a query that underflows moves a score by no more than this times the loss.
@@ -241,17 +234,6 @@ def measured_certificate(
     """A certificate that claims nothing and says what was measured."""
     nothing = Terms(math.inf, math.inf, math.inf)
     return Certificate(claim, formula, domain, dtype, kernel, math.inf, nothing, network, (), "MEASURED")
-
-
-def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:
-    """What the rounding model takes for granted; every certificate that uses it says so."""
-    arithmetic = "sums may be taken in any order, with or without fused multiply-add; arithmetic rounds to nearest"
-    if kernel == "dot":
-        return f"exp is computed within {EXP_ULPS[dtype]} units in the last place", arithmetic
-    return (
-        f"exp is computed within {WINDOW_EXP_ULPS[dtype]} units in the last place, division within {DIVISION_ULPS}",
-        arithmetic,
-    )
 
 
 def local_formula(formula: Expression, centre: float, scale: float, mean: float | Fraction) -> Expression:

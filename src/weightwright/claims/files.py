@@ -10,7 +10,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -18,13 +18,14 @@ from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, MeasuredClaim, SideBySideClaim, SideNetwork, Status
+from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, SideNetwork, Status
 from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
-from weightwright.errors import AlteredFileError, FileFormatError
+from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError
+from weightwright.limits import hold
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
 
@@ -32,6 +33,12 @@ FORMAT = 8
 #: The format before it, which is read too.
 OLD_FORMAT = 7
 _KEY = "weightwright"
+#: Kinds of number that tensors hold.
+_DTYPES = ("F64", "I32", "BOOL")
+#: What the text of a file holds; nothing else.
+_FIELDS = ("format", "arrays", "network", "certificate", "digest")
+#: Bytes that a character of the text takes once it is read as JSON, at most about: "[]," becomes a list.
+_BYTES_OF_A_CHARACTER = 32
 _ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf)
 _COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (Fused, Graph, Node, ProductClaim, SoftmaxClaim)
@@ -86,13 +93,15 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
         network, certificate = _decoded(payload, pools)
     if certificate is None:
         return network, None
-    _claims_nothing_if_measured(path, certificate)
+    _makes_a_claim(path, certificate)
     status: Status = "MEASURED" if isinstance(certificate.claim, MeasuredClaim) else "UNCHECKED"
     return network, dataclasses.replace(certificate, status=status, why="")
 
 
-def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certificate) -> None:
+def _makes_a_claim(path: str | os.PathLike[str], certificate: Certificate) -> None:
     found = certificate.claim
+    if type(found) not in get_args(Claim):
+        raise MalformedCertificateError(f"{path}: no rule for a claim of type {type(found).__name__}")
     if not isinstance(found, MeasuredClaim):
         return
     if certificate.bound != math.inf:
@@ -104,9 +113,11 @@ def _claims_nothing_if_measured(path: str | os.PathLike[str], certificate: Certi
 def _decoded(payload: dict[str, Any], pools: Pools) -> tuple[Network, Certificate | None]:
     arrays = ArrayReader(payload.get("arrays"), pools)
     network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
-    if payload.get("certificate") is None:
-        return network, None
-    return network, decode(payload["certificate"], arrays, _CERTIFICATE_TYPES, Certificate)
+    certificate = payload.get("certificate")
+    if certificate is not None:
+        certificate = decode(certificate, arrays, _CERTIFICATE_TYPES, Certificate)
+    arrays.all_are_named()
+    return network, certificate
 
 
 def _contents(path: Path) -> tuple[dict[str, Any], str, Pools]:
@@ -114,11 +125,12 @@ def _contents(path: Path) -> tuple[dict[str, Any], str, Pools]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            pools = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            pools = {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise FileFormatError(f"{path}: not a safetensors file, or cut short ({error})") from error
     try:
         text = metadata[_KEY]
+        hold(len(text), each=_BYTES_OF_A_CHARACTER)
         payload = json.loads(text, parse_constant=_refuse)
         version = payload["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -128,7 +140,20 @@ def _contents(path: Path) -> tuple[dict[str, Any], str, Pools]:
         do = "write it again with this version" if older else "upgrade it"
         reads = f"this weightwright reads formats {OLD_FORMAT} and {FORMAT}"
         raise FileFormatError(f"{path}: format {version!r}, but {reads}; {do}")
+    fields = _FIELDS if version == FORMAT else tuple(field for field in _FIELDS if field != "arrays")
+    for field in (*(metadata.keys() - {_KEY}), *(payload.keys() - set(fields))):
+        raise FileFormatError(f"{path}: it has a field {field!r} that nothing uses")
     return payload, text, pools
+
+
+def _tensor(file: Any, name: str) -> Any:
+    dtype, shape = (getattr(file.get_slice(name), f"get_{what}")() for what in ("dtype", "shape"))
+    if dtype not in _DTYPES:
+        raise FileFormatError(f"the tensor {name!r} holds {dtype}, not one of {', '.join(_DTYPES)}")
+    hold(math.prod(shape))
+    tensor = np.array(file.get_tensor(name))
+    tensor.flags.writeable = False
+    return tensor
 
 
 def _refuse(constant: str) -> None:

@@ -18,8 +18,10 @@ import numpy as np
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.old_certificates import upgrade_certificate
 from weightwright.errors import FileFormatError
+from weightwright.limits import tick
 from weightwright.network import Attention, Block, Linear, Network, Sees, Term, token_map
-from weightwright.network.storage import DECODING_ERRORS, NETWORK_TYPES
+from weightwright.network.field_types import agree_types
+from weightwright.network.storage import BY_TYPE, DECODING_ERRORS, NETWORK_TYPES, malformed
 from weightwright.numbers import Floats
 
 Arrays = dict[str, Any]
@@ -34,10 +36,24 @@ def read_old(
     A certificate that names its network by the digest of that time names it by today's; one that names another network
     still does, and no check agrees with it.
     """
-    network = _decode(payload.get("network"), arrays, OLD_NETWORK_TYPES, Network)
+    named: set[str] = set()
+    network = _decode(payload.get("network"), arrays, named, OLD_NETWORK_TYPES, Network)
     claims = payload.get("certificate")
-    if claims is None:
-        return network, None
+    certificate = None if claims is None else _certificate(payload, network, arrays, named, digest, types)
+    for name in sorted(arrays.keys() - named):
+        raise FileFormatError(f"the tensor {name!r} is held by no field")
+    return network, certificate
+
+
+def _certificate(
+    payload: dict[str, Any],
+    network: Network,
+    arrays: Arrays,
+    named: set[str],
+    digest: Digest,
+    types: Mapping[str, type],
+) -> Certificate:
+    claims = payload["certificate"]
     own = {name: array for name, array in arrays.items() if name.startswith("network.")}
     try:
         _rename(claims, old_digest(payload["network"], own), digest(network))
@@ -46,7 +62,8 @@ def read_old(
                 _rename(part["certificate"], old_digest(*_encode(side)), digest(side))
     except DECODING_ERRORS as error:
         raise FileFormatError(f"the stored structure is not a Certificate: {error}") from error
-    return network, _decode(upgrade_certificate(claims), arrays, types, Certificate)
+    certificate: Certificate = _decode(upgrade_certificate(claims), arrays, named, types, Certificate)
+    return certificate
 
 
 def old_digest(structure: Any, arrays: Arrays) -> str:
@@ -64,22 +81,31 @@ def _rename(claims: dict[str, Any], old: str, new: str) -> None:
         claims["network"] = new
 
 
-def _decode(structure: Any, arrays: Arrays, types: Mapping[str, Callable[..., Any]], expected: type) -> Any:
+def _decode(
+    structure: Any, arrays: Arrays, named: set[str], types: Mapping[str, Callable[..., Any]], expected: type
+) -> Any:
+    """named: the arrays that were asked for are added to it."""
+
     def value(item: Any) -> Any:
         if isinstance(item, list):
             return tuple(value(inner) for inner in item)
         if not isinstance(item, dict):
             return item
         if item.keys() == {"array"}:
+            named.add(item["array"])
             return arrays[item["array"]]
         if item.keys() == {"float"}:
             return float.fromhex(item["float"])
-        return types[item["type"]](**{key: value(inner) for key, inner in item.items() if key != "type"})
+        tick()
+        given = {key: value(inner) for key, inner in item.items() if key != "type"}
+        made = types[item["type"]](**given)
+        agree_types(made, given, BY_TYPE)
+        return made
 
     try:
         result = value(structure)
     except DECODING_ERRORS as error:
-        raise FileFormatError(f"the stored structure is not a {expected.__name__}: {error}") from error
+        raise malformed(error, expected) from error
     if not isinstance(result, expected):
         raise FileFormatError(f"the stored structure is a {type(result).__name__}, not a {expected.__name__}")
     return result
@@ -144,6 +170,8 @@ def _side_networks(network: Network, parts: list[Any]) -> Iterator[Network]:
 def _term(A: Floats, R: Floats | None = None, S: Floats | None = None, blocks: bool = False) -> Term:
     if R is None and blocks:
         raise ValueError("blocks need an R that acts on them")
+    if R is not None and R.dtype != np.float64:
+        raise TypeError(f"Term.R is an array of {R.dtype}")
     return Term(A, None if R is None else Block(R) if blocks else token_map(R), S)
 
 

@@ -6,6 +6,7 @@ inputs and in earlier units, and outputs that are affine in both. A `TableClaim`
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -141,6 +142,6 @@ def composite_in_words(composite: Composite) -> str:
         return target.name
     if isinstance(target, TokenModels):
         return f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
-    kinds = ", ".join(f"{target.profiles.count(profile)} of {profile}" for profile in dict.fromkeys(target.profiles))
+    kinds = ", ".join(f"{count} of {profile}" for profile, count in Counter(target.profiles).items())
     units = f"{len(target.profiles)} units ({kinds})" if kinds else "no unit"
     return f"{len(target.constants)} outputs affine in the inputs and {units}"

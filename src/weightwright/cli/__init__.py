@@ -1,12 +1,13 @@
-"""The command line: `weightwright approximate | compile | run | check | info | theorems`. Thin; the work is elsewhere.
+"""The command line: `weightwright approximate | compile | run | check | info | selftest | theorems`.
 
-torch and the rest are imported inside the commands, so that `weightwright --help` is quick.
+Thin: the work is elsewhere. torch and the rest are imported inside the commands, so that `--help` is quick.
 """
 
 from weightwright.cli.application import app
 from weightwright.cli.building import approximate, theorems
 from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run
+from weightwright.cli.machine_command import selftest
 
 __all__ = ["app", "main"]
 
@@ -15,6 +16,7 @@ app.command()(compile)
 app.command(context_settings={"ignore_unknown_options": True})(run)  # so that -0.5 is a value
 app.command()(check)
 app.command()(info)
+app.command()(selftest)
 app.command()(theorems)
 
 

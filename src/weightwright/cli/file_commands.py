@@ -13,6 +13,8 @@ import typer
 
 import weightwright as ww
 from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, show
+from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
+from weightwright.limits import LimitOptions
 
 
 def run(
@@ -24,6 +26,10 @@ def run(
         Literal["raise", "clamp", "ignore"], typer.Option(help="What to do with values outside the domain.")
     ] = "raise",
     json: Json = False,
+    seconds: Seconds = DEFAULT.seconds,
+    megabytes: Megabytes = DEFAULT.megabytes,
+    tokens: Tokens = DEFAULT.tokens,
+    boxes: Boxes = DEFAULT.boxes,
 ) -> None:
     """Check the network, run it, and print x, network(x) and the proven bound, a line each.
 
@@ -37,15 +43,17 @@ def run(
         from weightwright import report
         from weightwright.adversary.sequences import excepted
 
-        net = ww.load(_file(path), on_domain=on_domain)
-    tokens, features = net.network.tokens, len(net.network.inputs)
-    sequences = tokens not in (None, 1) or len(net.network.outputs) > 1
-    count = (tokens or 1) * features
+        net = ww.load(
+            _file(path), on_domain=on_domain, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes
+        )
+    rows_of, features = net.network.tokens, len(net.network.inputs)
+    sequences = rows_of not in (None, 1) or len(net.network.outputs) > 1
+    count = (rows_of or 1) * features
     numbers = _numbers(values or _from_stdin())
     if len(numbers) % count:
-        what = f" ({tokens} tokens of {features})" if sequences else ""
+        what = f" ({rows_of} tokens of {features})" if sequences else ""
         raise ValueError(f"the network takes {count} numbers at a time{what}, and {len(numbers)} were given")
-    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, tokens or 1, features)  # shown as the network takes them
+    x = torch.tensor(numbers, dtype=net.dtype).reshape(-1, rows_of or 1, features)  # shown as the network takes them
     with torch.no_grad():
         y = net(x)
     if sequences:
@@ -67,20 +75,25 @@ def check(
         float | None, typer.Option(metavar="SECONDS", help="Also look so long for an input that exceeds the bound.")
     ] = None,
     json: Json = False,
+    seconds: Seconds = DEFAULT.seconds,
+    megabytes: Megabytes = DEFAULT.megabytes,
+    tokens: Tokens = DEFAULT.tokens,
+    boxes: Boxes = DEFAULT.boxes,
 ) -> None:
     """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees."""
     with progress_shown("checking the certificate") as progress:
         from weightwright import report
 
         start = time.perf_counter()
-        certificate = ww.check(_file(path))
-        seconds = time.perf_counter() - start
-        facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": seconds}
+        limits: LimitOptions = {"seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes}
+        certificate = ww.check(_file(path), **limits)
+        took = time.perf_counter() - start
+        facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": took}
         worst, unsearched = None, None
         if search is not None:
             progress("looking for the worst input")
             try:
-                worst = ww.search(ww.load(path, verify=False), search)
+                worst = ww.search(ww.load(path, verify=False, **limits), search)
                 facts["search"] = dataclasses.asdict(worst)
             except ww.WeightwrightError as error:  # what was checked is shown all the same
                 unsearched = error
@@ -91,7 +104,16 @@ def check(
         raise ww.CertificateError(f"at x = {worst.x!r} the error is {worst.error!r}, above the bound {worst.bound!r}")
 
 
-def info(path: Net, plot: Plot = None, draw: Draw = None, json: Json = False) -> None:
+def info(
+    path: Net,
+    plot: Plot = None,
+    draw: Draw = None,
+    json: Json = False,
+    seconds: Seconds = DEFAULT.seconds,
+    megabytes: Megabytes = DEFAULT.megabytes,
+    tokens: Tokens = DEFAULT.tokens,
+    boxes: Boxes = DEFAULT.boxes,
+) -> None:
     """Show what is in the file, as claimed. Nothing is proven or checked.
 
     --plot is for functions of one or two variables: the function and the error. --draw shows any network's layers.
@@ -103,7 +125,7 @@ def info(path: Net, plot: Plot = None, draw: Draw = None, json: Json = False) ->
         for picture in (plot, draw):
             if picture is not None:
                 report.check_plottable(picture)
-        net = ww.load(_file(path), verify=False)
+        net = ww.load(_file(path), verify=False, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes)
         facts = {"file": str(path), **report.network_facts(net, f"weightwright check {shlex.quote(str(path))}")}
         if plot is not None:
             progress("drawing")

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from weightwright.errors import FormulaError
+from weightwright.limits import tick
 
 T = TypeVar("T")
 
@@ -66,6 +67,7 @@ def fold(expression: Expression, leaf: Callable[[Number | Variable], T], node: C
         current, arguments_done = stack.pop()
         if id(current) in results:
             continue
+        tick()
         if not isinstance(current, Apply):
             results[id(current)] = leaf(current)
         elif arguments_done:

@@ -22,6 +22,7 @@ import numpy as np
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.numbers import FORMATS, SMALLEST, Floats, rounded
 from weightwright.prover import Anchors, Sum, Window
+from weightwright.prover.machine import FLUSHED
 
 #: How far below the anchors' scores hidden keys are put: e^-1000 of weight is no weight.
 HIDDEN = -1024.0
@@ -109,17 +110,19 @@ class Query:
         """The query of x."""
         return (x - self.centre) * self.scale
 
-    @property
-    def exact(self) -> bool:
-        """Whether s is computed without rounding."""
-        return self.centre == 0 and self.scale >= 1
+    def lost(self, dtype: str) -> float | None:
+        """What s can be off by for numbers below the normal range; None where it is computed without rounding."""
+        if self.centre == 0 and self.scale >= 1 and not FLUSHED[dtype]:
+            return None
+        return SMALLEST[dtype] + FLUSHED[dtype] * self.scale
 
     def reach(self, lo: float, hi: float, dtype: str) -> tuple[float, float]:
         """An interval that holds every query of [lo, hi], rounded once in the dtype or not at all."""
         ends = [(Fraction(x) - Fraction(self.centre)) * Fraction(self.scale) for x in (lo, hi)]
-        if self.exact:
+        lost = self.lost(dtype)
+        if lost is None:
             return float(ends[0]), float(ends[1])  # floats already
-        slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(SMALLEST[dtype])
+        slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(lost)
         first, last = float(ends[0] - slip * abs(ends[0]) - least), float(ends[1] + slip * abs(ends[1]) + least)
         return math.nextafter(first, -math.inf), math.nextafter(last, math.inf)
 

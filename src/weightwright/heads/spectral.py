@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lstsq
 
-from weightwright.claims.certificate import EXP_ULPS
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.heads.registers import Table
 from weightwright.numbers import FORMATS, UNIT, Floats, rounded
+from weightwright.prover.machine import EXP_UNITS
 from weightwright.prover.rounding import any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0)  # anchors outside the interval, on each side
@@ -147,7 +147,7 @@ def solve(weights: Floats, target: Floats, ridge: float) -> Floats:
 def rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: Floats, dtype: str) -> float:
     """About what the prover's rounding model will say; only steers the choice."""
     u = UNIT[dtype]
-    off = 2 * np.abs(scores) + scores.max(axis=1, keepdims=True) - scores + 2 * EXP_ULPS[dtype]
+    off = 2 * np.abs(scores) + scores.max(axis=1, keepdims=True) - scores + EXP_UNITS["dot"][dtype]
     moved = u * (weights * np.abs(values - output[:, None]) * off).sum(axis=1)
     products = weights * np.abs(values)
     sums = [any_order(Interval.exact(terms), Interval.exact(u)).hi for terms in (products, weights)]

@@ -19,12 +19,12 @@ from itertools import product
 
 import numpy as np
 
-from weightwright.claims.certificate import EXP_ULPS
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.heads.registers import HIDDEN, Query
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.numbers import UNIT, Floats, rounded
 from weightwright.prover import VectorAnchors
+from weightwright.prover.machine import EXP_UNITS
 from weightwright.prover.rounding import any_order
 
 PADS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)  # anchors outside the interval, on each side
@@ -285,7 +285,7 @@ def _rounding_estimate(table: VectorTable, s: Floats, dtype: str) -> float:
     products = np.abs(s) @ np.abs(table.beta * table.keys).T
     d = s.shape[1]
     off = products + np.abs(scores) + (d - 1) / 2 * (products + np.abs(table.beta * table.offsets) + np.abs(scores))
-    off = off + scores.max(axis=1, keepdims=True) - scores + 2 * EXP_ULPS[dtype]
+    off = off + scores.max(axis=1, keepdims=True) - scores + EXP_UNITS["dot"][dtype]
     moved = u * (weights * np.abs(table.values - output[:, None]) * off).sum(axis=1)
     terms = weights * np.abs(table.values)
     sums = [any_order(Interval.exact(x), Interval.exact(u)).hi for x in (terms, weights)]

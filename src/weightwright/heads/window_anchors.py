@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_banded
 
-from weightwright.claims.certificate import EXP_ULPS
 from weightwright.heads.registers import Table
 from weightwright.numbers import UNIT, Floats, rounded
+from weightwright.prover.machine import EXP_UNITS
 
 TEMPERATURES = (1.0, 0.5, 0.25, 0.125)
 NODES = 8  # of the fit, in every cell; more where there are few cells
@@ -212,7 +212,7 @@ def _rounding_estimate(W: Floats, values: Floats, output: Floats, dtype: str) ->
     u, width = UNIT[dtype], W.shape[2]
     m = np.abs(np.arange(width) - width // 2)
     seen = np.lib.stride_tricks.sliding_window_view(values, width)[:, None, :]
-    off = m * (2 * EXP_ULPS[dtype] + 5) + 2
+    off = m * (EXP_UNITS["dot"][dtype] + 5) + 2
     moved = (W * np.abs(seen - output[..., None]) * off).sum(axis=-1)
     sums = math.log2(width) * ((W * np.abs(seen)).sum(axis=-1) + np.abs(output))
     return float(u * (moved + sums + 4 * np.abs(output)).max())

@@ -22,8 +22,8 @@ import numpy as np
 from flint import arb, arb_mat
 
 from weightwright.checker.core.complaints import LARGEST
-from weightwright.checker.core.rounding import SMALLEST, UNIT
-from weightwright.claims.certificate import EXP_ULPS, round_up
+from weightwright.checker.core.rounding import SMALLEST, UNIT, exp_error
+from weightwright.claims.certificate import round_up
 from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import ToleranceError
 from weightwright.numbers import Floats
@@ -38,7 +38,7 @@ class Recall:
 
     bound is the sum of `softmax`, what the other patterns weigh in exact arithmetic at the last step, and `rounding`.
     pattern: the one that the bound is about, or the worst of all. It holds for `retrieve` and for `network`, on the
-    assumption that exp is within a few units in the last place (`certificates.claims.EXP_ULPS`) and that torch
+    assumption that exp is within a few units in the last place (`checker.core.machine`) and that torch
     multiplies in the memory's dtype.
     """
 
@@ -155,7 +155,7 @@ def _logarithms_off(stored: Stored, keys: _Table, i: int, reach: arb) -> arb:
     gamma = (dim + 4) * u / (1 - (dim + 4) * u)
     steepest = arb(stored.beta) * (keys.squares[i].sqrt() + reach) * keys.longest  # of all scores, in size
     score = gamma * steepest + (dim + 1) * SMALLEST[stored.dtype] * (2 + keys.longest)
-    off = score + u * (1 + u) * (2 * steepest + 2 * score) - (1 - 2 * EXP_ULPS[stored.dtype] * u).log()
+    off = score + u * (1 + u) * (2 * steepest + 2 * score) + exp_error(stored.dtype)
     return off.upper()
 
 

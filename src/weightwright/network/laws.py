@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from weightwright.errors import LawError
+from weightwright.limits import count_tokens, hold, tick
 from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Names, Softmax, Stack
 from weightwright.network.token_maps import Block, Gather, Mixed, TokenMap, Total
 from weightwright.numbers import FORMATS, Floats, rounded
@@ -20,6 +21,9 @@ FARTHEST = 2**30
 #: Tokens that the sum of all tokens may become: no file of a few bytes makes a network fill the memory.
 MOST_TOKENS = 2**20
 
+#: Data tokens that a head may see.
+_DATA = ("none", "self", "block", "earlier", "all")
+
 
 def enforce(network: Stack) -> None:
     """Raise LawError unless the network is well formed."""
@@ -27,6 +31,8 @@ def enforce(network: Stack) -> None:
         raise LawError(f"network: dtype {network.dtype!r} is none of {', '.join(FORMATS)}")
     if network.tokens is not None and network.tokens < 1:
         raise LawError(f"network: tokens = {network.tokens}, but there must be at least one")
+    count_tokens(network.tokens)
+    count_tokens(len(network.registers))
     check = _LawWalk(network)
     names = check.linear(network.embed, "embed", network.inputs, network.tokens)
     check.matrix(network.registers, "registers", (None, len(names)), columns=names)
@@ -51,6 +57,8 @@ class _LawWalk:
             return self.feed_forward(layer, where, names)
         if isinstance(layer, Softmax):
             _positive(layer.beta, f"{where}: beta", self.network.dtype)
+            if layer.over not in ("features", "tokens"):
+                raise LawError(f"{where}: a softmax over {layer.over!r}, not over 'features' or 'tokens'")
             return names
         return self.loop(layer, where, names)
 
@@ -135,6 +143,8 @@ class _LawWalk:
             raise LawError(f"{where}: it sees no key at all")
         if head.sees.data == "block" and (head.sees.block < 1 or self.tokens is None or self.tokens % head.sees.block):
             raise LawError(f"{where}: {self.tokens} tokens do not fall into blocks of {head.sees.block}")
+        if head.sees.data not in _DATA:
+            raise LawError(f"{where}: sees {head.sees.data!r} of the data, not one of {', '.join(_DATA)}")
         if head.sees.asks not in ("all", "first") or (head.sees.asks == "first" and head.sees.data != "block"):
             raise LawError(f"{where}: asks {head.sees.asks!r}, but only of a block there is a first token that asks")
         if head.mask is not None:
@@ -210,6 +220,7 @@ class _LawWalk:
         columns: Names | None = None,
     ) -> None:
         """Shape (None: any), finiteness, and that every entry is a number of the network's dtype."""
+        tick()
         fits = array.ndim == 2 and all(want in (None, have) for want, have in zip(shape, array.shape, strict=False))
         if not fits:
             raise LawError(f"{where}: shape {array.shape} where {shape} was expected")
@@ -226,6 +237,7 @@ def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple
     for index, layer in enumerate(layers):
         if isinstance(layer, Loop):
             for _ in range(min(layer.times, 2)):
+                tick()
                 yield from _twice_around(layer.layers, f"{prefix}{index}.")
         else:
             yield f"{prefix}{index}", layer
@@ -304,6 +316,7 @@ def spares_registers(network: Stack, head: Head, moved: set[int], written: set[i
     if keys & (fed | moved | written) or (queries | values) & written:
         return False
     held = np.concatenate([registers, embed.C])
+    hold(4 * len(registers) * len(held))
     silent = ~((held != 0).astype(float) @ (head.W_V != 0)).any(axis=1)  # where every product is 0
     silent[len(registers) :] &= not values & (fed | moved)
     scores = head.beta * (registers @ head.W_Q) @ (held @ head.W_K).T  # (registers, keys)

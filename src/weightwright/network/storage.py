@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.errors import FileFormatError
-from weightwright.network.frozen import Sparse, sparse
+from weightwright.errors import FileFormatError, MalformedCertificateError
+from weightwright.limits import hold, tick
+from weightwright.network.field_types import MistypedError, agree_types
+from weightwright.network.frozen import Sparse, freeze, sparse
 from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
 from weightwright.network.network import Network
 from weightwright.network.token_maps import Block, Gather, Mixed, Total
@@ -36,6 +38,8 @@ NETWORK_TYPES: Mapping[str, type] = {
 LARGEST, MORE = 2**28, 2**10
 #: Numbers that an item counts as, for the time that its object takes: at most a million are built.
 ITEM = 2**8
+#: Fields of which the checker says what it thinks of their type: it has a rule for each that it knows.
+BY_TYPE = ("Certificate.claim",)
 #: Pools by name. A position is that of a number in its array, row by row.
 POOLS = {"floats": np.float64, "positions": np.int32, "truths": np.bool_}
 DECODING_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError)
@@ -122,6 +126,7 @@ class ArrayReader:
             if name not in POOLS or pool.dtype != POOLS[name] or pool.ndim != 1:
                 raise FileFormatError(f"{name!r} is no pool of {', '.join(POOLS)}")
         self._found: dict[int, Array] = {}
+        self._named: set[int] = set()
         self._rows: list[tuple[str, int, tuple[int, ...], Mapping[str, int]]] = []
         taken = dict.fromkeys(POOLS, 0)
         for row in rows if isinstance(rows, list) else [rows]:
@@ -142,7 +147,14 @@ class ArrayReader:
     def size(self, number: Any) -> int:
         if type(number) is not int or not 0 <= number < len(self._rows):
             raise FileFormatError(f"there is no array {number!r}")
+        self._named.add(number)
         return math.prod(self._rows[number][2])
+
+    def all_are_named(self) -> None:
+        """FileFormatError for arrays that nothing in the file holds."""
+        unused = sorted(set(range(len(self._rows))) - self._named)
+        if unused:
+            raise FileFormatError(f"array {unused[0]} of shape {self._rows[unused[0]][2]} is held by no field")
 
     def get(self, number: int) -> Array:
         if number not in self._found:
@@ -151,6 +163,7 @@ class ArrayReader:
 
     def _made(self, number: int) -> Array:
         kind, stored, shape, start = self._rows[number]
+        hold(math.prod(shape), each=1 if kind == "bools" else 8)
         parts = {name: self._pools[name][start[name] : start[name] + stored] for name in _POOLS_OF[kind]}
         if kind == "sparse":
             places, size = parts["positions"], math.prod(shape)
@@ -159,8 +172,7 @@ class ArrayReader:
             array: Array = Sparse(shape, places, parts["floats"]).dense()
         else:
             array = next(iter(parts.values())).reshape(shape)
-        array.flags.writeable = False
-        return array
+        return freeze(array, array.dtype.type)
 
 
 _POOLS_OF = {"dense": ("floats",), "sparse": ("floats", "positions"), "bools": ("truths",)}
@@ -179,7 +191,10 @@ def _checked_row(row: Any) -> tuple[str, int, tuple[int, ...]]:
 
 
 def decode(structure: Any, arrays: ArrayReader, types: Mapping[str, type], expected: type) -> Any:
-    """What `encode` was given; FileFormatError if it is not one of the expected type."""
+    """What `encode` was given; FileFormatError if it is not one of the expected type. An item that several hold is one
+    object."""
+    objects: list[Any] = []
+    used: tuple[set[int], set[int]] = set(), set()  # items, types
 
     def value(item: Any) -> Any:
         if isinstance(item, list):
@@ -187,22 +202,50 @@ def decode(structure: Any, arrays: ArrayReader, types: Mapping[str, type], expec
         if not isinstance(item, dict):
             return item
         ((key, inner),) = item.items()
-        return arrays.get(inner) if key == "array" else built(inner) if key == "item" else _not_finite(inner)
+        if key == "item":
+            used[0].add(inner)
+            return objects[inner]
+        return arrays.get(inner) if key == "array" else _not_finite(inner)
 
-    def built(number: int) -> Any:
-        kind, *row = items[number]
+    def built(kind: int, *row: Any) -> Any:
+        used[1].add(kind)
         name, *names = known[kind]
-        return types[name](**{part: value(inner) for part, inner in zip(names, row, strict=True)})
+        if len(set(names)) != len(names):
+            raise ValueError(f"{name} names a field twice")
+        given = {part: value(inner) for part, inner in zip(names, row, strict=True)}
+        made = types[name](**given)
+        agree_types(made, given, BY_TYPE)
+        return made
 
     try:
         items, known = structure["items"], structure["types"]
+        for field in structure.keys() - {"items", "types"}:
+            raise ValueError(f"it has a field {field!r} that nothing uses")
         arrays.spend(_sizes(items, arrays)[-1])
-        result = built(len(items) - 1)
+        for row in items:
+            tick()
+            objects.append(built(*row))
+        _all_used("item", len(items) - 1, used[0])
+        _all_used("type", len(known), used[1])
+        result = objects[-1]
     except DECODING_ERRORS as error:
-        raise FileFormatError(f"the stored structure is not a {expected.__name__}: {error}") from error
+        raise malformed(error, expected) from error
     if not isinstance(result, expected):
         raise FileFormatError(f"the stored structure is a {type(result).__name__}, not a {expected.__name__}")
     return result
+
+
+def malformed(error: Exception, expected: type) -> FileFormatError:
+    """What to say of a structure that is not one of the expected type."""
+    if isinstance(error, MistypedError) and expected is not Network:
+        return MalformedCertificateError(f"the certificate is malformed: {error}")
+    return FileFormatError(f"the stored structure is not a {expected.__name__}: {error}")
+
+
+def _all_used(what: str, count: int, used: set[int]) -> None:
+    for number in range(count):
+        if number not in used:
+            raise ValueError(f"{what} {number} is used by nothing")
 
 
 def _sizes(items: Any, arrays: ArrayReader) -> list[int]:
@@ -222,6 +265,7 @@ def _sizes(items: Any, arrays: ArrayReader) -> list[int]:
         return arrays.size(inner) if key == "array" else 0
 
     for kind, *row in items:
+        tick()
         if type(kind) is not int or kind < 0:
             raise ValueError(f"{kind!r} is no type")
         sizes.append(min(LARGEST + 1, ITEM + size(row)))

@@ -12,13 +12,14 @@ import math
 
 import numpy as np
 
-from weightwright.claims.certificate import EXP_ULPS, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import UNIT, Floats
+from weightwright.prover.machine import EXP_UNITS
 
 #: Factor by which the rounding that this walk itself reckons is claimed larger; the tables' own terms are not.
 GENEROUS = 2.0
@@ -88,7 +89,7 @@ def _gate(
     away[source] = 0.0
     active = np.broadcast_to(network.embed.C @ away == 0, len(size))
     s = size[:, source].max()
-    scores = unit * (12 * s + 4 * EXP_ULPS[network.dtype] / head.beta)
+    scores = unit * (12 * s + 2 * EXP_UNITS["dot"][network.dtype] / head.beta)
     sums = 6 * (len(size) + len(network.registers) + 4) * unit * s
     eta = abs(math.log(len(size)) - float(np.log(np.exp(head.beta * network.registers @ head.W_K[:, 1]).sum())))
     own = 2.02 * err[:, :, source].max(axis=1) + [(0.2785 + eta) / head.beta * 1.0001, 0.0, scores + sums]
@@ -139,7 +140,7 @@ def _mixing(
     V = np.maximum(V.max(axis=0), np.abs(network.registers @ head.W_V).max(axis=0, initial=0.0))
     W_O = np.abs(head.W_O)
     keys = len(size) + len(network.registers)
-    relative = unit * (4 * keys + 4 * EXP_ULPS[network.dtype] + 64)
+    relative = unit * (4 * keys + 2 * EXP_UNITS["dot"][network.dtype] + 64)
     out_size += V @ W_O
     out_err += (1.02 * V_err.max(axis=1) @ W_O)[:, None]
     out_err[2] += relative * (V @ W_O)

@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.claims.cell_grid import Kind
-from weightwright.claims.certificate import EXP_ULPS, Leaf, Terms
+from weightwright.claims.certificate import Leaf, Terms
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import Expression
 from weightwright.numbers import Floats
+from weightwright.prover.machine import EXP_UNITS
 
 SLACK, SPARE = 1 + 2.0**-30, 1.01
 #: What ranges on cells are multiplied with, so that the checker's enclosures need few halvings to get below.
@@ -132,7 +133,7 @@ def pick_errors(cells: GridCells, values: Floats, gap: float, beta: float) -> tu
     G = len(cells.indices)
     tail = (G - 1) * math.exp(-beta * gap)
     spread = float(np.ptp(values, axis=1).max())
-    error = 2 * U * beta * (2 * cells.N + 1) + 2 * (EXP_ULPS["float64"] + 1) * U
+    error = 2 * U * beta * (2 * cells.N + 1) + (EXP_UNITS["dot"]["float64"] + 2) * U
     largest = float(np.abs(values).max())
     rounding = SPARE * (largest * (error + (2 * G + 7) * U) + TINY)
     return SPARE * tail / (1 + tail) * spread + TINY, rounding

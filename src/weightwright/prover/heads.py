@@ -19,6 +19,7 @@ import numpy as np
 from weightwright.claims.certificate import MAX_TOKENS, Terms
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval, exp, line_difference, up
 from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.machine import FLUSHED
 from weightwright.prover.rounding import DOT, WINDOW, HeadOnBox, moved_by, score_errors, window_errors
 
 
@@ -98,7 +99,8 @@ def network_terms(
     layer: Sum,
     *,
     centre: float,
-    exact_query: bool,
+    scale: float,
+    lost: float | None,
     mean: float,
     lo: float,
     hi: float,
@@ -106,7 +108,8 @@ def network_terms(
 ) -> tuple[Terms, float]:
     """The terms of mean + slope s + heads for queries s in [lo, hi], and their sum, rounded up.
 
-    lipschitz bounds the slope of what the layer computes.
+    lipschitz bounds the slope of what the layer computes. lost: what a query can be off by for numbers below the normal
+    range; None where it is exact.
     """
     u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype])
     s = Interval.exact(max(abs(lo), abs(hi)))
@@ -114,7 +117,7 @@ def network_terms(
     moves = Interval.exact(lipschitz) + Interval.exact(abs(layer.slope))
     for anchors in layer.heads:
         moves = moves + Interval.exact(abs(anchors.weight)) * Interval.exact(np.abs(anchors.tilts).max())
-    slip = ZERO if exact_query else moves * ((u * s if centre else ZERO) + tiny)
+    slip = ZERO if lost is None else moves * ((u * s if centre else ZERO) + Interval.exact(lost))
     start, each = roundings(mean, layer.slope, [anchors.weight for anchors in layer.heads])
     # the terms that are added up, as computed, each with the number of roundings it may go through
     total = Interval.exact(float(start)) * (Interval.exact(abs(layer.slope)) * s + Interval.exact(abs(mean)))
@@ -123,8 +126,16 @@ def network_terms(
         computed = Interval.exact(abs(anchors.weight)) * value + Interval.exact(head.rounding)
         total = total + Interval.exact(float(count)) * computed
     final = u * total * Interval.exact(1.0 + 16.0 * (len(layer.heads) + 2) * UNIT[dtype])
-    lost = tiny * Interval.exact(float(2 * len(layer.heads) + 2))  # also a power of two may lead below the normal range
-    rounding = float((Interval.exact(head.rounding) + slip + final + lost).hi)
+    below = tiny * Interval.exact(
+        float(2 * len(layer.heads) + 2)
+    )  # also a power of two may lead below the normal range
+    enters = ONE + Interval.exact(abs(layer.slope)) * Interval.exact(
+        scale
+    )  # x, the heads' results and the output enter products
+    for anchors in layer.heads:
+        enters = enters + Interval.exact(abs(anchors.weight))
+    below = below + Interval.exact(FLUSHED[dtype]) * enters
+    rounding = float((Interval.exact(head.rounding) + slip + final + below).hi)
     terms = Terms(head.approximation, head.leakage, rounding)
     whole = up(up(np.float64(terms.approximation) + terms.leakage) + terms.rounding)
     return terms, float(up(whole))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, MAX_TOKENS, Terms
+from weightwright.claims.certificate import MAX_TOKENS, Terms
 from weightwright.enclosures.intervals.intervals import ONE, Interval, exp
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import Expression
 from weightwright.numbers import SMALLEST, UNIT
 from weightwright.prover.heads import Anchors, Proof
-from weightwright.prover.rounding import underflow
+from weightwright.prover.machine import EXP_UNITS
+from weightwright.prover.rounding import LOST_SCORE, underflow
 from weightwright.prover.taylor import SLACK
 
 _SLOPE_BOXES = 64
@@ -87,9 +88,9 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     u, count = Interval.exact(UNIT[dtype]), float(len(anchors.slopes))
     product = Interval.exact(float(np.abs(anchors.slopes).max())) * Interval.exact(s)
     score = product + Interval.exact(float(np.abs(anchors.offsets).max()))
-    delta = u * (ONE + u) * product + u * score + Interval.exact(SMALLEST[dtype] * LARGEST_KEY)
+    delta = u * (ONE + u) * product + u * score + Interval.exact(LOST_SCORE[dtype])
     two = Interval.exact(2.0)
-    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(2.0 * EXP_ULPS[dtype] * 1.001) * u
+    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(EXP_UNITS["dot"][dtype] * 1.001) * u
     growth = d * (ONE + d)
     lost = Interval.exact(2.0 * count * SMALLEST[dtype])
     moved = (growth + lost) * (two * error + two * tau * (spread + error)) / (ONE - growth - lost)

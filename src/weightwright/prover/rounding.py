@@ -12,17 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.certificate import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
+from weightwright.claims.certificate import LARGEST_KEY
 from weightwright.enclosures.intervals.intervals import ONE, Interval, exp, tanh, up
 from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.machine import DIVISION_UNITS, EXP_UNITS, PRODUCT_UNITS
 
-#: Unit roundoff and the largest absolute error of an underflow, per dtype.
+#: What products with queries below the normal range lose at most, for keys of at most LARGEST_KEY; per dtype.
+LOST_SCORE = {name: 2 * LARGEST_KEY * smallest for name, smallest in SMALLEST.items()}
 #: Weights that are off by less together, and sums of weights that round by less, are taken to first order.
 SMALL = 0.25
 #: An error that is taken off all logarithms of weights also scales what underflows: by less than 2.
 SHARED = 0.6
 #: Units roundoff in a product with a normalised weight, and in a product of which a sum is divided once.
-DOT, WINDOW = 3.0, 1.0 + 2.0 * DIVISION_ULPS
+DOT, WINDOW = (float(PRODUCT_UNITS + DIVISION_UNITS[kernel]) for kernel in ("dot", "anchor"))
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ def underflow(values: Floats, dtype: str) -> Interval:
 
 def score_errors(box: HeadOnBox, dtype: str) -> Interval:
     """(boxes, anchors): how far the logarithm of each weight can be off: score, shift, exponential."""
-    u, lost = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype] * LARGEST_KEY)
+    u, lost = Interval.exact(UNIT[dtype]), Interval.exact(LOST_SCORE[dtype])
     products = Interval.exact(up(box.slopes * box.query))
     score = u * (ONE + u) * products + u * Interval.exact(box.scores) + lost
     worst = Interval.exact(score.hi.max(axis=-1, keepdims=True))
     shift = u * (ONE + u) * (Interval.exact(box.gaps) + Interval.exact(2.0) * worst)
-    exponential = Interval.exact(2.0 * EXP_ULPS[dtype]) * u
+    exponential = Interval.exact(float(EXP_UNITS["dot"][dtype])) * u
     return score + shift + exponential / (ONE - exponential)  # -ln(1-e) <= e/(1-e)
 
 
@@ -114,7 +116,8 @@ def window_errors(M: int, dtype: str, boxes: int) -> Interval:
     """(boxes, 2 M + 1): how far the logarithm of e_m z^m can be off: z by its exponential, 1/z by its division, every
     power by one product more, e_m by its exponential, their product."""
     u = Interval.exact(UNIT[dtype])
-    relative = [Interval.exact(2.0 * ulps) * u for ulps in (WINDOW_EXP_ULPS[dtype], DIVISION_ULPS, 0.5)]
+    units = EXP_UNITS["anchor"][dtype], DIVISION_UNITS["anchor"], PRODUCT_UNITS
+    relative = [Interval.exact(float(count)) * u for count in units]
     exponential, division, product = (e / (ONE - e) for e in relative)  # -ln(1-e) <= e/(1-e)
     m = np.abs(np.arange(-M, M + 1, dtype=np.float64))
     each = Interval.exact(m) * (exponential + division + product) + exponential + product

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import Expression
 from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.machine import EXP_UNITS
+from weightwright.prover.rounding import LOST_SCORE
 
 SLACK = 1.0 + 2.0**-9
 
@@ -98,8 +100,8 @@ def _rounding(lines: Lines, s: float, tau: float, moved: float, dtype: str) -> f
         run = slice(first, first + len(own))
         product = float(np.abs(lines.slopes[run]).max()) * s
         score = product + float(np.abs(lines.offsets[run]).max())
-        delta = u * (product + score) * 1.01 + SMALLEST[dtype] * LARGEST_KEY
-        d = delta + 2 * u * 1.01 * (score + delta) + 2.1 * EXP_ULPS[dtype] * u
+        delta = u * (product + score) * 1.01 + LOST_SCORE[dtype]
+        d = delta + 2 * u * 1.01 * (score + delta) + 1.05 * EXP_UNITS["dot"][dtype] * u
         largest, count = float(np.abs(own).max()), len(own)
         growth = min(math.expm1(min(d, 1.0)) * 1.001, 0.999)
         slack = (1 + growth) / (1 - growth) * (1.002 + 4 * count * u)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.certificate import EXP_ULPS, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.enclosures.intervals.intervals import ONE, Interval, up
 from weightwright.numbers import SMALLEST, UNIT, Floats
+from weightwright.prover.machine import EXP_UNITS, FLUSHED
 from weightwright.prover.rounding import HeadOnBox, coarse
 
 
@@ -46,7 +47,7 @@ def log_errors(off: Interval, gaps: Floats, dtype: str) -> Interval:
     u = Interval.exact(UNIT[dtype])
     worst = Interval.exact(off.hi.max(axis=-1, keepdims=True))
     shift = u * (ONE + u) * (Interval.exact(gaps) + Interval.exact(2.0) * worst)
-    exponential = Interval.exact(2.0 * EXP_ULPS[dtype]) * u
+    exponential = Interval.exact(float(EXP_UNITS["dot"][dtype])) * u
     return off + shift + exponential / (ONE - exponential)  # -ln(1-e) <= e/(1-e)
 
 
@@ -76,13 +77,14 @@ def rounding_anywhere(anchors: VectorAnchors, lo: Floats, hi: Floats, dtype: str
 
 @dataclass(frozen=True)
 class QueryAxis:
-    """Where the queries of one axis lie, whether shifting them rounds, whether anything does."""
+    """Where the queries of one axis lie, whether shifting them rounds, and the slope along it. lost: what they can be
+    off by for numbers below the normal range; None where they are exact."""
 
     lo: float
     hi: float
     shifted: bool
-    exact: bool
     lipschitz: float
+    lost: float | None
 
 
 def vector_terms(
@@ -90,11 +92,12 @@ def vector_terms(
 ) -> tuple[Terms, float]:
     """The terms of mean + head(s), and their sum, rounded up: each query may round once, adding the mean once."""
     u = Interval.exact(UNIT[dtype])
-    rounding = Interval.exact(head.rounding)
+    rounding = Interval.exact(head.rounding) + Interval.exact(2 * FLUSHED[dtype])  # head and output enter a product
     for axis in axes:
+        if axis.lost is None:
+            continue
         size = max(abs(axis.lo), abs(axis.hi)) if axis.shifted else 0.0
-        slip = Interval.exact(axis.lipschitz) * (u * Interval.exact(size) + Interval.exact(SMALLEST[dtype]))
-        rounding = rounding if axis.exact else rounding + slip
+        rounding = rounding + Interval.exact(axis.lipschitz) * (u * Interval.exact(size) + Interval.exact(axis.lost))
     if mean:
         largest = Interval.exact(abs(mean)) + Interval.exact(np.abs(values).max()) + Interval.exact(head.rounding)
         rounding = rounding + u * largest

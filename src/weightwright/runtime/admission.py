@@ -8,6 +8,9 @@ from torch import Tensor
 
 from weightwright.errors import CertificateError, DomainError
 
+#: A processor that takes subnormal numbers for 0 makes this 0 in a product.
+_SUBNORMAL = 2.0**-1074
+
 
 def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
     """The number of the dtype next to the end, inside the domain."""
@@ -18,6 +21,10 @@ def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
 
 def refuse_reduced_precision(x: Tensor) -> None:
     """Settings under which torch computes in fewer bits than the certificate is about."""
+    if _SUBNORMAL * 1.0 == 0.0:
+        raise CertificateError(
+            "torch.set_flush_denormal(True) is on: subnormal numbers are taken for 0, which no certificate covers"
+        )
     if torch.is_autocast_enabled(x.device.type):
         raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
     if x.dtype != torch.float32:

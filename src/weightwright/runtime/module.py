@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from weightwright.claims.certificate import Certificate, bound_in_words, round_u
 from weightwright.claims.files import network_digest, read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import CertificateError
+from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
 from weightwright.runtime.attention_modules import AttentionLayer
@@ -282,13 +283,19 @@ def _runs_passes(certificate: Certificate) -> bool:
     return isinstance(certificate.against, PromptClaim | LoopClaim)
 
 
-def load(path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise") -> AttentionNetwork:
+def load(
+    path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
+) -> AttentionNetwork:
     """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
     verify=False needs no python-flint and leaves the certificate's status UNCHECKED. A network whose error was only
-    measured has nothing to check: its status is MEASURED."""
-    network, certificate = read(path)
-    if verify and certificate is not None and certificate.measured is None:
-        from weightwright.checker.check import check_file  # needs python-flint
+    measured has nothing to check: its status is MEASURED.
 
-        network, certificate = check_file(path)
-    return AttentionNetwork(network, certificate, on_domain)
+    limits: seconds, megabytes, tokens and boxes that the file may cost, as for `ww.check`; BudgetError beyond them.
+    """
+    with limited(path, Limits(**limits)):
+        network, certificate = read(path)
+        if verify and certificate is not None and certificate.measured is None:
+            from weightwright.checker.check import prove  # needs python-flint
+
+            certificate = prove(path, network, certificate)
+        return AttentionNetwork(network, certificate, on_domain)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.errors import WeightwrightError
+from weightwright.limits import hold
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -72,6 +73,7 @@ class Weights(nn.Module):
         self.__dict__["_kind"] = DTYPES[dtype]
         for name in names:
             array = getattr(self.was, name)
+            hold(0 if array is None else array.size)
             truths = array is not None and array.dtype == np.bool_
             tensor = None if array is None else torch.tensor(array, dtype=torch.bool if truths else DTYPES[dtype])
             if trainable and tensor is not None and not truths:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.checker.composite.mixing import Machine
 from weightwright.checker.composite.stream import LARGE, ROUNDING, Basis, Row, Stream
 from weightwright.checker.core.complaints import must, require
+from weightwright.checker.core.machine import Machine
 from weightwright.enclosures.balls.midrad import LOST, Balls, above, gamma, power_of_two, product_of_balls
 from weightwright.network import Head
 from weightwright.numbers import Bools, Floats
@@ -35,8 +35,8 @@ class Writes:
 class SumOfHeads:
     """What the heads of a layer add to the stream, or to nothing."""
 
-    def __init__(self, start: Stream, basis: Basis) -> None:
-        self.basis, self.rows, self.err = basis, list(start.rows), start.err.copy()
+    def __init__(self, start: Stream, basis: Basis, machine: Machine) -> None:
+        self.machine, self.basis, self.rows, self.err = machine, basis, list(start.rows), start.err.copy()
         self.sizes = start.sizes(basis).copy()
         constants = start.constants
         self.roundings = (constants != 0).astype(float)  # a 0 that is known adds nothing; NaN is no 0
@@ -48,6 +48,7 @@ class SumOfHeads:
         self._added[token].append((form, writes))
         weights, targets = np.abs(writes.weights), writes.targets
         self.err[:, token, targets] += above(error[:, None] * weights + LOST * (error[:, None] != 0), 3)
+        self.err[ROUNDING, token, targets] += above(count * self.machine.flushed * weights, 2)  # as they enter W_O
         self.sizes[token, targets] += above(size * weights + LOST, 3)
         self.roundings[token, targets] += count + 2 * inexact + 2 * count * writes.inexact
 
@@ -57,11 +58,11 @@ class SumOfHeads:
         self.sizes = self.sizes + other.sizes(self.basis)
         self.roundings = self.roundings + written
 
-    def stream(self, machine: Machine) -> Stream:
+    def stream(self) -> Stream:
         """Every addition rounds once, but for the first number of all."""
         require(bool((self.sizes < LARGE).all()), "a number of the stream may overflow")
         additions = np.maximum(self.roundings - 1, 0)
-        rounding = gamma(additions, machine.unit) * self.sizes + additions * machine.smallest
+        rounding = gamma(additions, self.machine.unit) * self.sizes + additions * self.machine.smallest
         self.err[ROUNDING] += rounding
         rows = [_added_up(row, added) for row, added in zip(self.rows, self._added, strict=True)]
         return Stream(rows, above(self.err, 64 + int(self.roundings.max())))

@@ -22,6 +22,7 @@ from weightwright.claims.target import RidgeFunctions, TokenModels
 from weightwright.enclosures.balls.midrad import Balls
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression, to_text
+from weightwright.limits import tick
 from weightwright.numbers import Floats
 
 
@@ -215,6 +216,7 @@ def profile_range(profile: Expression, lo: float, hi: float) -> tuple[float, flo
 
 def _over(profile: Expression, a: arb, b: arb, halvings: int = HALVINGS) -> arb:
     """A ball that holds the profile over [a, b]; halves are looked at where the whole says nothing."""
+    tick()
     value, slope = series(profile, a.union(b), 1)
     if not value.is_finite() and halvings:
         middle = ((a + b) / 2).mid()

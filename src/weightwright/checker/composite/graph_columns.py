@@ -20,11 +20,12 @@ from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
 from weightwright.claims.target import Composite
-from weightwright.enclosures.balls.midrad import above
+from weightwright.enclosures.balls.midrad import SPARE, above
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
+from weightwright.limits import count_boxes, tick
 from weightwright.numbers import Floats
 
 Range = tuple[float, float]
@@ -72,10 +73,11 @@ class GraphUnits:
         if unit not in self._ids:
             node, token = divmod(unit, self.n)
             form = self._argument(node, token)
+            count_boxes(len(self._cells))
             ranges = [one_range(form, cell) for cell in self._cells]
             if node in self._waiting:
                 require(unit in self._late, "a unit that waits was not computed")
-                away = 1.01 * float(self._late[unit].sum())
+                away = SPARE * float(self._late[unit].sum())
                 ranges = [(lo - away, hi + away) for lo, hi in ranges]
             profile = self._profile(node)
             self._ids[unit] = self._add([profile_range(profile, lo, hi) for lo, hi in ranges])
@@ -135,7 +137,8 @@ class GraphUnits:
                     stack.extend(missing)
                     continue
                 done = stack.pop()
-                self._declared[done] = self._declare(*done)
+                if done not in self._declared:
+                    self._declared[done] = self._declare(*done)
         return self._declared[key]
 
     def held(self, node: int, token: int) -> Held:
@@ -149,7 +152,8 @@ class GraphUnits:
                     stack.extend(missing)
                     continue
                 done = stack.pop()
-                self._held[done] = self._hold(*done)
+                if done not in self._held:
+                    self._held[done] = self._hold(*done)
         return self._held[key]
 
     def _is_function(self, node: int) -> bool:
@@ -157,6 +161,7 @@ class GraphUnits:
 
     def _parents(self, node: int, token: int) -> list[tuple[int, int]]:
         """The columns whose forms the form of a column is made of."""
+        tick()
         own = self.graph.nodes[node]
         if self._is_function(node) or own.op in (SOFTMAX, INPUT):
             return []
@@ -296,7 +301,7 @@ class GraphUnits:
         ]  # fmt: skip
         places = [place for place, id in enumerate(V.ids) if id in squares]
         require(len(places) == 1, f"the lemma about product {claim.node}: no square of column {other}")
-        c = float(V.forms.mid[places[0], 0] - 1.01 * V.forms.rad[places[0], 0])
+        c = float(V.forms.mid[places[0], 0] - SPARE * V.forms.rad[places[0], 0])
         require(c > 0, f"the lemma about product {claim.node}: the square has weight {c!r}")
         keep = [place for place in range(len(V.ids)) if place not in places]
         rest = Row(tuple(V.ids[p] for p in keep), type(V.forms)(V.forms.mid[keep], V.forms.rad[keep]))
@@ -358,6 +363,7 @@ def _cells(basis: Basis, splits: tuple[int, ...]) -> list[Basis]:
         edge[0], edge[-1] = a, b
     cells = []
     for index in np.ndindex(*splits):
+        tick()
         ends = [(edge[i], edge[i + 1]) for edge, i in zip(edges, index, strict=True)]
         cells.append(Basis(np.array([a for a, _ in ends]), np.array([b for _, b in ends])))
     return cells

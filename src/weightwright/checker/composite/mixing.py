@@ -28,8 +28,10 @@ from weightwright.checker.composite.stream import (
     mixed,
 )
 from weightwright.checker.core.complaints import must
-from weightwright.claims.certificate import EXP_ULPS, MAX_TOKENS
-from weightwright.enclosures.balls.midrad import Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.checker.core.machine import Machine
+from weightwright.claims.certificate import LARGEST_KEY, MAX_TOKENS
+from weightwright.enclosures.balls.midrad import CLOSE, ROOM, SPARE, Balls, above, gamma, power_of_two, product_of_balls
+from weightwright.limits import hold, tick
 from weightwright.network import Head, Linear, Term
 from weightwright.numbers import Bools, Floats
 
@@ -37,15 +39,8 @@ from weightwright.numbers import Bools, Floats
 GATE = 0.2785
 #: How far below the registers' scores a gate puts the tokens of a query that is to get nothing.
 SILENT = 700.0
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The dtype's unit roundoff, its smallest normal number, and its name."""
-
-    unit: float
-    smallest: float
-    dtype: str
+#: Arrays of the size of all scores that are there at the same time.
+_ARRAYS = 6
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,13 @@ class Keys:
         """Every token's coordinates times W, as computed."""
         names = tuple(str(c) for c in range(W.shape[1]))
         map = Linear(names, (Term(W),), np.zeros((1, W.shape[1])))
-        return linear(stream, map, self.basis, self.machine.unit, self.machine.smallest)
+        return linear(stream, map, self.basis, self.machine)
 
 
 def constant_mixing(head: Head, keys: Keys) -> Stream:
     """Scores are numbers, so every token receives a fixed mean of the values; forms and errors of (tokens, d_out)."""
     m, r, n = keys.machine, len(keys.registers), len(keys.stream.rows)
+    hold(_ARRAYS * n * (n + r))
     must(bool(power_of_two(np.array(head.beta))) and head.window is None, f"a mixing head with beta {head.beta!r}")
     K = exact_numbers(keys.held, head.W_K, m.dtype)
     Q = exact_numbers(keys.stream.constants, head.W_Q, m.dtype)
@@ -98,6 +94,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
     rows, err = list[Row](), np.zeros((3, n, head.W_V.shape[1]))
     known: dict[tuple[bytes, ...], int] = {}  # tokens that others equal in everything that counts here
     for i in range(n):
+        tick()
         same = known.setdefault(tuple(part[i].tobytes() for part in (scores.mid, scores.rad, off, seen)), i)
         if same != i:
             err[:, i] = err[:, same]
@@ -107,7 +104,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
         upper, chosen = above(p.mid + p.rad, 2), np.flatnonzero(seen[i])
         gap = scores.mid[i, chosen].max() - scores.mid[i, chosen] + 2 * scores.rad[i, chosen].max()
         worst = off[i, chosen].max()
-        exp_off = -math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit) * 1.0001
+        exp_off = m.exp_off * ROOM
         log_off = off[i, chosen] + m.unit * (1 + m.unit) * (gap + 2 * worst) + exp_off
         growth = above(np.expm1(above(log_off, 8)), 8)
         total = float(above((upper[chosen] * growth).sum() + 4 * len(chosen) * m.smallest, len(chosen)))
@@ -125,6 +122,7 @@ def constant_mixing(head: Head, keys: Keys) -> Stream:
 def _softmax(scores: Balls, seen: Bools, i: int, hide: bool) -> tuple[Balls, float]:
     """Weights of the keys that are seen, and what the others would weigh beside them if they were not masked."""
     chosen = np.flatnonzero(seen)
+    tick()
     z = [arb(float(scores.mid[i, j]), float(scores.rad[i, j])) for j in range(len(seen))]
     top = max((z[j] for j in chosen), key=float)
     weights = {j: (z[j] - top).exp() for j in (range(len(seen)) if hide else chosen)}
@@ -189,22 +187,24 @@ def gate(head: Head, keys: Keys) -> Gate:
     must(bool((K[:r, 0] == 0).all() and np.isfinite(K[:r, 1]).all()), "a gate's registers have constant scores")
     must(bool((keys.registers[:, source] == 0).all()), "a gate's registers have the value 0")
     size, highest = float(keys.stream.sizes(keys.basis)[:, source].max()), float(np.abs(K[:r, 1]).max())
-    far = head.beta * (1.01 * size + float(np.abs(g).max()) + highest)
+    far = head.beta * (SPARE * size + float(np.abs(g).max()) + highest)
     must(far < 2.0**100, "a gate's scores may overflow")
     # a token that is not active: its scores are this far below the registers'
     low = g[g != 0]
-    below = head.beta * (-low.max(initial=-math.inf) * (1 - 4 * m.unit) - 1.01 * size - highest) * 0.999
+    below = head.beta * (-low.max(initial=-math.inf) * (1 - 4 * m.unit) - SPARE * size - highest) / ROOM
     must(not len(low) or below > SILENT, f"a gate hides its value by {below:.3g} only")
     others = sum((arb(head.beta * c).exp() for c in K[:r, 1].tolist()), arb(0))
     eta = abs(arb(n).log() - others.log()).upper()
     # scores: a product and a sum; the shift by the largest; exp
     score = head.beta * (size + highest)
-    off = 2 * m.unit * score * 1.01 + 2.0**60 * m.smallest
-    exp_off = -1.01 * math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit)
-    log_off = 2 * (off + m.unit * 1.01 * (2 * score + 2 * off) + exp_off)
+    must(
+        head.beta <= LARGEST_KEY, f"beta = {head.beta!r} of a gate is too large"
+    )  # a query that underflows loses beta eta
+    off = 2 * m.unit * score * SPARE + 2 * LARGEST_KEY * m.smallest
+    log_off = 2 * (off + m.unit * SPARE * (2 * score + 2 * off) + SPARE * m.exp_off)
     approximation = float(((arb(GATE) + eta) / arb(head.beta)).upper())
     lost = (4 * (n + r) + 10) * m.smallest * (1 + size)
-    rounding = 1.01 * log_off / head.beta + float(gamma(2 * (n + r) + 8, m.unit)) * 3 * size + lost
+    rounding = SPARE * log_off / head.beta + float(gamma(2 * (n + r) + 8, m.unit)) * 3 * size + lost
     silent = n * size * math.exp(-SILENT) + lost
     approximation, rounding, silent = above(np.array([approximation, rounding, silent]), 16).tolist()
     return Gate(int(source), head.W_O[0], g == 0, approximation, rounding, silent)
@@ -213,6 +213,7 @@ def gate(head: Head, keys: Keys) -> Gate:
 def picking(head: Head, keys: Keys) -> Stream:
     """Forms and errors of (tokens, d_out)."""
     m, r, n = keys.machine, len(keys.registers), len(keys.stream.rows)
+    hold(_ARRAYS * n * (n + r))
     must(bool(power_of_two(np.array(head.beta))) and head.window is None, f"a picking head with beta {head.beta!r}")
     K = exact_numbers(keys.held, head.W_K, m.dtype)
     seen = visible(head, n, r)
@@ -233,11 +234,11 @@ def picking(head: Head, keys: Keys) -> Stream:
         top, gaps = _gaps(scores, keys, seen[i, shown], head.beta)
         # what is subtracted and exponentiated is rounded too: weights are off by this much in the exponent
         largest = 2 * head.beta * float(size.max()) + 2 * float(off.max())
-        extra = 2 * (1.01 * m.unit * largest - 1.01 * math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit))
+        extra = 2 * SPARE * (m.unit * largest + m.exp_off)
         lead = gaps - off - off[top] - extra
         lead[top] = math.inf
         must(bool((lead > 0).all()), "no key leads all others on the whole domain")
-        weights = 1.0001 * np.exp(-lead) + 4 * m.smallest
+        weights = ROOM * np.exp(-lead) + 4 * m.smallest
         weights[top] = 0.0
         apart = V_sizes[shown] + V_sizes[shown[top]]
         visible_here = seen[i, shown]
@@ -257,7 +258,7 @@ def _gaps(scores: Row, keys: Keys, seen: Floats, beta: float) -> tuple[int, Floa
     top = int(at_middle.argmax())
     leader = Balls(*(np.repeat(part[:, [top]], part.shape[1], axis=1) for part in (scores.forms.mid, scores.forms.rad)))
     lead = Row(scores.ids, leader + Balls(-scores.forms.mid, scores.forms.rad)).range(keys.basis)[0]
-    return top, beta * lead * np.where(lead > 0, 1 - 1e-12, 1 + 1e-12)
+    return top, beta * lead * np.where(lead > 0, 1 / CLOSE, CLOSE)
 
 
 @dataclass(frozen=True)
@@ -298,17 +299,17 @@ def softmax_head(head: Head, keys: Keys) -> SoftmaxHead:
     largest = float(sizes.max())
     must(largest < 2.0**60, "the scores of a softmax head may overflow")
     gap = above(np.array(2 * largest), 2)
-    exp_off = -math.log1p(-2 * EXP_ULPS[m.dtype] * m.unit) * 1.0001
-    log_off = 2 * float(m.unit * (1 + m.unit) * gap + exp_off)  # of two weights against each other
+    # of two weights against each other; a score that is subnormal may be taken for 0
+    log_off = 2 * float(m.unit * (1 + m.unit) * gap + ROOM * m.exp_off + m.smallest)
     must(log_off < 0.25 and k * m.unit < 0.01, "the weights of a softmax head round too much")
-    relative = math.expm1(1.01 * log_off) + 2 * float(gamma(2 * k + 8, m.unit))
+    relative = math.expm1(SPARE * log_off) + 2 * float(gamma(2 * k + 8, m.unit))
     lost = (4 * k + 10) * m.smallest  # exponentials that underflow
     hidden = K[~seen, k].max(initial=-math.inf)
     leak = arb(0)
     if math.isfinite(hidden):
         leak = 2 * (MAX_TOKENS + len(held) + r) * (arb(float(hidden)) + arb(largest)).exp()
     leakage = math.nextafter(float(leak.upper()), math.inf) if leak != 0 else 0.0
-    return SoftmaxHead(sources, head.W_O, float(above(np.array(1.01 * relative + lost), 8)), leakage)
+    return SoftmaxHead(sources, head.W_O, float(above(np.array(SPARE * relative + lost), 8)), leakage)
 
 
 def _copied(column: Floats) -> int:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from weightwright.errors import CertificateError
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.limits import tick
 
 Affine = tuple[Fraction, ...]  # the factors of x0, x1, ..., then the constant
 _HALF, _ZERO = Fraction(1, 2), Fraction(0)
@@ -27,6 +28,7 @@ class KinkedTarget:
     bends: dict[Affine, Fraction]
 
     def plus(self, other: KinkedTarget, factor: Fraction = Fraction(1)) -> KinkedTarget:
+        tick()
         bends = dict(self.bends)
         for h, c in other.bends.items():
             bends[h] = bends.get(h, _ZERO) + factor * c
@@ -67,6 +69,7 @@ def absolute(g: KinkedTarget) -> KinkedTarget:
     kinks = sorted((-h[-1], c) for h, c in g.bends.items())
 
     def value(s: Fraction) -> Fraction:
+        tick()
         return g.affine[-1] + slope * s + sum((c * abs(s - q) for q, c in kinks), _ZERO)
 
     places = {q for q, _ in kinks}

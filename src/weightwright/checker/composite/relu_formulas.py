@@ -22,6 +22,7 @@ from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import expand, largest_on_box, shape
 from weightwright.enclosures.balls.series import largest, series_along, working_precision
 from weightwright.expressions import Apply, Expression, Variable
+from weightwright.limits import count_boxes, tick
 from weightwright.numbers import Floats
 
 ORDER = {1: 16, 2: 12, 3: 10, 4: 7}  # of the Taylor remainder, by the number of variables
@@ -118,8 +119,10 @@ def _taylor(
         require(limit > 0, f"output {m}: the units are within {short(off)} of the waves, {claim.error:.6g} is claimed")
     smooth = _Smooth(ridge, claim, formulas)
     left = min(HALVINGS[0] * len(boxes), HALVINGS[1])
+    count_boxes(len(boxes))
     stack = [(box[0].tolist(), box[1].tolist()) for box in boxes]
     while stack:
+        count_boxes(1)
         a, b = stack.pop()
         found = smooth.examine(a, b)
         worst = next((m for m in range(M) if not found[m] <= allowed[m]), None)
@@ -173,6 +176,7 @@ def _off(coefficients: Floats, units: list[tuple[Fraction, Fraction]], first: Fr
 
 def _on_piece(polynomial: arb_poly, start: Fraction, slope: Fraction, left: Fraction, right: Fraction) -> arb:
     """The largest |polynomial - start - slope t| from left to right."""
+    tick()
     difference = polynomial - arb_poly([_ball(start), _ball(slope)])
     radius = (right - left) / (2 * PARTS)
     middles = (left + radius * (2 * i + 1) for i in range(PARTS))
@@ -212,6 +216,7 @@ class _Smooth:
     def _powers(self, j: int) -> arb_mat:
         rows = []
         for exponents in self.shape.monomials:
+            tick()
             if sum(exponents) != j:
                 continue
             many = factorial(j)

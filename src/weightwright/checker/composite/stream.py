@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.checker.core.complaints import LEAST, must
+from weightwright.checker.core.machine import Machine
 from weightwright.enclosures.balls.midrad import LOST, Balls, U, above, gamma, power_of_two, product_of_balls
+from weightwright.limits import count_tokens, hold, tick
 from weightwright.network import Linear, Term
 from weightwright.numbers import Floats
 
@@ -26,6 +28,8 @@ T = TypeVar("T")
 APPROXIMATION, LEAKAGE, ROUNDING = range(3)
 #: Nothing that is computed may be larger: far below the largest number of every dtype.
 LARGE = 2.0**100
+#: Arrays of the size of a map's result that are there at the same time while it is walked through.
+_ARRAYS = 12
 
 
 class Basis:
@@ -66,6 +70,7 @@ class Row:
 
     def spread(self, ids: tuple[int, ...]) -> Balls:
         """The forms over more basis functions."""
+        hold(2 * len(ids) * self.forms.mid.shape[1])
         mid, rad = np.zeros((2, len(ids), self.forms.mid.shape[1]))
         places = [ids.index(i) for i in self.ids] if len(ids) < 64 else np.searchsorted(ids, self.ids)
         mid[places], rad[places] = self.forms.mid, self.forms.rad
@@ -77,6 +82,7 @@ class Row:
 
     def range(self, basis: Basis) -> tuple[Floats, Floats]:
         """Ends of an interval for each coordinate."""
+        tick()
         middle, radius = basis.over(self.ids)
         centre = product_of_balls(Balls.exact(middle[None]), self.forms)
         size = self.forms.magnitude()
@@ -101,6 +107,7 @@ def mixed(weights: Balls, rows: list[Row]) -> Row:
     ids = tuple(sorted({i for t in used for i in rows[t].ids}))
     parts = [rows[t].spread(ids) for t in used]
     shape = parts[0].mid.shape
+    hold(2 * len(parts) * parts[0].mid.size)
     stacked = Balls(*(np.stack([getattr(p, end).ravel() for p in parts]) for end in ("mid", "rad")))
     total = product_of_balls(Balls(weights.mid[used][None], weights.rad[used][None]), stacked)
     return Row(ids, Balls(total.mid.reshape(shape), total.rad.reshape(shape)))
@@ -125,6 +132,16 @@ class Stream:
             self._known["sizes"] = above(np.abs(ends).max(axis=1) + self.total, 2)
         return self._known["sizes"]
 
+    def entering(self, machine: Machine) -> Stream:
+        """The same as it enters a product of matrices: what may be subnormal, may be taken for 0."""
+        if not machine.flushed:
+            return self
+        known = self.constants
+        kept = (known == 0) | (np.abs(known) >= machine.smallest)  # NaN is not
+        err = self.err.copy()
+        err[ROUNDING] += np.where(kept, 0.0, machine.flushed)
+        return Stream(self.rows, above(err, 1))
+
     @cached_property
     def constants(self) -> Floats:
         """(tokens, coordinates): numbers that are known and computed exactly; NaN elsewhere."""
@@ -141,16 +158,20 @@ def each(rows: list[Row], function: Callable[[Row], T]) -> list[T]:
     return [known[id(row)] for row in rows]
 
 
-def linear(stream: Stream, map: Linear, basis: Basis, unit: float, smallest: float) -> Stream:
+def linear(stream: Stream, map: Linear, basis: Basis, machine: Machine) -> Stream:
     """X -> sum of R (S * X) A, plus C, as it is run: products with A first, then with R, then the sum."""
+    stream, unit, smallest = stream.entering(machine), machine.unit, machine.smallest
     sizes = stream.sizes(basis)
     T, width = _tokens_out(stream, map), len(map.coordinates)
+    count_tokens(T)
+    hold(_ARRAYS * T * width)
     alike = [Row.constant(code) for code in map.C]
     rows = [alike[min(t, len(map.C) - 1)] for t in range(T)]
     err, size, lost = np.zeros((3, T, width)), np.abs(np.broadcast_to(map.C, (T, width))), np.zeros((T, width))
     products, roundings = (np.broadcast_to(map.C != 0, (T, width)).astype(float) for _ in range(2))
     factors_exact = np.ones((T, width), dtype=bool)
     for term in map.terms:
+        hold(0 if term.tokens is None else 3 * T * len(stream.rows))
         A, R = np.abs(term.A), None if term.tokens is None else np.abs(term.tokens.matrix(len(stream.rows)))
         S = np.ones((1, term.A.shape[0])) if term.S is None else np.abs(term.S) * np.ones((1, term.A.shape[0]))
         moved = _moved(stream.rows, term)
@@ -205,6 +226,7 @@ def _added(rows: list[Row], others: list[Row]) -> list[Row]:
     """The sums, pair by pair; equal pairs once."""
     known: dict[tuple[int, int], Row] = {}
     for row, other in zip(rows, others, strict=True):
+        tick()
         if (id(row), id(other)) not in known:
             known[id(row), id(other)] = row.plus(other)
     return [known[id(row), id(other)] for row, other in zip(rows, others, strict=True)]
@@ -232,6 +254,7 @@ def _on_tokens(R: Floats | None, per_token: Floats) -> Floats:
 
 def combination(weights: Floats, rows: list[Row], constant: float = 0.0) -> Row:
     """constant + the sum of weights[i] rows[i], each a form of one coordinate."""
+    tick()
     ids = np.concatenate([np.zeros(1, dtype=np.int64), *(np.array(row.ids, dtype=np.int64) for row in rows)])
     mid = np.concatenate([[constant], *(w * row.forms.mid[:, 0] for w, row in zip(weights, rows, strict=True))])
     own = np.concatenate([[1.0], *(row.forms.mid[:, 0] for row in rows)])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from weightwright.checker.core.complaints import require
+from weightwright.enclosures.balls.midrad import CLOSE, SPARE
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Expression
 
@@ -46,7 +47,7 @@ def steepest(g: Expression, lo: float, hi: float, away: float) -> float:
 
 
 def _steep(g: Expression, lo: float, hi: float, away: float) -> arb:
-    room = arb(1.01 * away)
+    room = arb(SPARE * away)
     return abs(series(g, (arb(lo) - room).union(arb(hi) + room), 1)[1])
 
 
@@ -55,7 +56,7 @@ def _largest(numbers: Iterator[arb]) -> float:
     for number in numbers:
         require(number.is_finite(), "the lemma about sums of squares: a function is not bounded")
         most = max(most, float(number.upper()))
-    return math.nextafter(most * (1 + 2.0**-40), math.inf)
+    return math.nextafter(most * CLOSE, math.inf)
 
 
 def _pieces(lo: float, hi: float) -> Iterator[tuple[float, float]]:

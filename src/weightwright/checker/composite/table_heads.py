@@ -14,16 +14,20 @@ from flint import arb
 
 from weightwright.checker.composite.adding import Writes
 from weightwright.checker.composite.stream import exact_numbers
-from weightwright.checker.core.complaints import LEAST, must, parse_or_refuse, require
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, underflow
+from weightwright.checker.core.complaints import must, parse_or_refuse, require
+from weightwright.checker.core.rounding import UNIT, StoredHead, underflow
 from weightwright.checker.one_layer.layer import Hole, Target, covers, layer_holds
 from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.claims.certificate import LARGEST_KEY, local_formula
 from weightwright.claims.target import TableClaim
 from weightwright.enclosures.balls.midrad import above, gamma
 from weightwright.expressions import to_text
+from weightwright.limits import hold
 from weightwright.network import Attention, Head
 from weightwright.numbers import Floats
+
+#: What a key takes in memory: slope, offset and value as balls, and the numbers that they are read from.
+_BYTES_OF_A_KEY = 4 * 64
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ def _target(head: Head, column: int) -> int:
 def _head(head: Head, column: int, weight: float, tokens: Floats, registers: Floats, dtype: str) -> StoredHead:
     """Keys and values are numbers; those that are not seen are hidden by their score, or not computed at all."""
     start, stop = head.sees.registers
+    hold(len(registers) + len(tokens), each=_BYTES_OF_A_KEY)
     seen = np.zeros(len(registers) + len(tokens), dtype=bool)
     seen[start:stop] = True
     seen[len(registers) :] = head.sees.data == "all"
@@ -171,7 +176,7 @@ def _hole(zone: list[float], off: float, stored: OneLayer, dtype: str) -> list[H
     """The queries that only an s inside the zone can lead to, if s may be off by `off`."""
     start, end = zone
     require(math.isfinite(start) and math.isfinite(end) and start < end, f"the dead zone {zone!r} is no interval")
-    slip, least = 4 * Fraction(float(UNIT[dtype])), Fraction(2) ** LEAST[dtype]
+    slip, least = 4 * Fraction(float(UNIT[dtype])), Fraction(stored.query_lost)
     first, last = (
         (Fraction(x) + side * Fraction(off) - Fraction(stored.centre)) * Fraction(stored.scale)
         for x, side in ((start, 1), (end, -1))
@@ -186,6 +191,6 @@ def query_slip(place: TablePlace, part: TableClaim, dtype: str) -> float:
     if stored.exact_query:
         return 0.0
     largest = max(abs(claim.lo), abs(claim.hi))
-    query = (UNIT[dtype] * largest if stored.centre else arb(0)) + SMALLEST[dtype]
+    query = (UNIT[dtype] * largest if stored.centre else arb(0)) + arb(stored.query_lost)
     moves = arb(claim.lipschitz) + abs(arb(part.slope) / arb(stored.scale))
     return float(above(np.array(float((moves * query).upper())), 1))

@@ -15,7 +15,7 @@ from flint import arb
 from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflow, scales_exactly
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
-from weightwright.checker.composite.mixing import Keys, Machine, constant_mixing, gate, picking, softmax_head
+from weightwright.checker.composite.mixing import Keys, constant_mixing, gate, picking, softmax_head
 from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
@@ -30,7 +30,8 @@ from weightwright.checker.composite.stream import (
 )
 from weightwright.checker.composite.table_heads import TablePlace, hides_others, part_holds, query_slip, read_part
 from weightwright.checker.core.complaints import must, require
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
+from weightwright.checker.core.machine import Machine
+from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import MAX_TOKENS, Certificate
 from weightwright.claims.graph import Graph
 from weightwright.claims.target import (
@@ -43,10 +44,14 @@ from weightwright.claims.target import (
     TokenModels,
     composite_in_words,
 )
-from weightwright.enclosures.balls.midrad import Balls, above, gamma
+from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
+from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
 from weightwright.numbers import Floats
+
+#: Numbers that the form of a token takes in memory, beside those that it holds.
+_ITEMS_OF_A_ROW = 64
 
 
 def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:
@@ -98,7 +103,7 @@ class _CompositeWalk:
     def __init__(self, network: Network, composite: Composite, lo: Floats, hi: Floats, parts_hold: bool) -> None:
         self.network, self.composite, self.parts_hold = network, composite, parts_hold
         self.native = network.native  # not asked again for every head
-        self.machine = Machine(float(UNIT[network.dtype]), float(SMALLEST[network.dtype]), network.dtype)
+        self.machine = Machine(network.dtype)
         self.basis, self.n = Basis(lo, hi), network.tokens or 1
         shape, target = (self.n, len(network.inputs)), composite.target
         self.graph: GraphUnits | None = None
@@ -116,6 +121,7 @@ class _CompositeWalk:
 
     def run(self) -> Stream:
         n, d = self.n, len(self.network.inputs)
+        hold(n * (d + _ITEMS_OF_A_ROW))
         ids = [(0, *range(1 + t * d, 1 + (t + 1) * d)) for t in range(n)]
         one_token = np.vstack([np.zeros((1, d)), np.eye(d)])
         stream = Stream([Row(i, Balls.exact(one_token)) for i in ids], np.zeros((3, n, d)))
@@ -133,20 +139,21 @@ class _CompositeWalk:
         return self._linear(stream, self.network.read)
 
     def _linear(self, stream: Stream, map: Linear) -> Stream:
-        return linear(stream, map, self.basis, self.machine.unit, self.machine.smallest)
+        return linear(stream, map, self.basis, self.machine)
 
     def _attention(self, stream: Stream, layer: Attention, index: int) -> Stream:
         T, width = len(stream.rows), len(layer.coordinates)
         held = stream.rows[0].forms.mid.shape[1]
         registers = self.network.registers if self.network.registers.shape[1] == held else np.zeros((0, held))
-        keys = Keys(registers, stream, self.basis, self.machine, self.native)
+        keys = Keys(registers, stream.entering(self.machine), self.basis, self.machine, self.native)
         zero = Stream([Row.constant(np.zeros(width))] * T, np.zeros((3, T, width)))
-        sum_of = SumOfHeads(stream if layer.residual else zero, self.basis)
+        sum_of = SumOfHeads(stream if layer.residual else zero, self.basis, self.machine)
         # a plain Transformer runs the registers too: what is no number there would spoil every token
         grown = self.grown if self.native and len(registers) else np.zeros(held)
         sizes = np.concatenate([np.abs(registers) + grown, stream.sizes(self.basis)])
         added = [no_overflow(head, sizes) for head in layer.heads]
         for head in layer.heads:
+            tick()
             self._registers_as_stored(head, len(registers))
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
@@ -178,7 +185,7 @@ class _CompositeWalk:
                     self.grown = self.grown + self._mean_of_all(len(sizes)) * most
             new_moved |= targets
         self.written, self.moved = self.written | new_written, self.moved | new_moved
-        return sum_of.stream(self.machine)
+        return sum_of.stream()
 
     def _mean_of_all(self, keys: int) -> float:
         """How many times the largest value a computed mean can be: weights add up to 1, or are at most 1 each."""
@@ -203,11 +210,11 @@ class _CompositeWalk:
         for token, unit in enumerate(part.units):
             if unit == UNREAD:
                 continue
-            held, away = _column(stream.rows[token], place.source), 1.01 * float(errors[token])
+            held, away = _column(stream.rows[token], place.source), SPARE * float(errors[token])
             row_lo, row_hi = one_range(held, self.basis)
             if unit != IDENTITY:
                 differences[token] = self.units.apart(held, unit)
-                away += 1.01 * float(differences[token].sum())
+                away += SPARE * float(differences[token].sum())
                 row_lo, row_hi = self.units.argument_range(unit, held)
             require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
             _leaves_something(self._zones(token), row_lo, row_hi)
@@ -215,11 +222,12 @@ class _CompositeWalk:
         lo, hi = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)
         self._examine(place, part, profiles.pop(), lo, hi, off)
         self._no_overflow(place, float(stream.sizes(self.basis)[:, place.source].max()))
-        slope = (part.claim.lipschitz * place.stored.scale + abs(part.slope)) * 1.0001
+        slope = (part.claim.lipschitz * place.stored.scale + abs(part.slope)) * ROOM
         slip, largest, terms = query_slip(place, part, dtype), place.largest_output(), part.claim.terms
         own = np.array([terms.approximation, terms.leakage, terms.rounding + slip])
         inexact = sum(not scales_exactly(float(head.weight)) for head in place.stored.heads)
         for token, unit in enumerate(part.units):
+            tick()
             incoming = stream.err[:, token, place.source]
             if unit == UNREAD:
                 row, error = Row.constant(np.zeros(1)), np.array([largest, 0.0, 0.0])
@@ -232,7 +240,7 @@ class _CompositeWalk:
                 error = own + slope * incoming
                 if self.units.waits(unit):  # its products take what the argument is off by
                     self.units.wait(unit, incoming)
-                    error = own + 1.0001 * abs(part.slope) * incoming
+                    error = own + ROOM * abs(part.slope) * incoming
                 row = Row((0, self.units.id(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
                 if part.slope:
                     row = row.plus(_column(stream.rows[token], place.source).times(np.array([[-part.slope]])))
@@ -240,6 +248,7 @@ class _CompositeWalk:
 
     def _zones(self, token: int) -> Floats:
         """The dead zones of all rows of a token together; with units of another kind there are none."""
+        tick()
         zones = [part.zones for part in self.composite.parts if token < len(part.units) and part.units[token] != UNREAD]
         return np.concatenate([*zones, np.zeros((0, 2))])
 
@@ -263,7 +272,7 @@ class _CompositeWalk:
         """Tokens whose result nobody reads are run too."""
         stored = place.stored
         query = size * stored.scale + abs(stored.centre) * stored.scale
-        sizes = stored.sizes(size, 1.01 * query)
+        sizes = stored.sizes(size, SPARE * query)
         require(all(bool(x < LARGE) for x in sizes), "a number may overflow")
 
     def _gate(self, sum_of: SumOfHeads, layer: Attention, head: int, unit: int, keys: Keys) -> None:
@@ -276,10 +285,10 @@ class _CompositeWalk:
         apart = np.max([self.units.apart(_column(row, found.source), unit) for row in stream.rows], axis=0)
         incoming = stream.err[:, :, found.source].max(axis=1) + apart
         roundings = 2 * (len(stream.rows) + len(keys.registers)) + 8  # of a mean of all values
-        size = (1.01 + float(gamma(roundings, self.machine.unit))) * float(
+        size = (SPARE + float(gamma(roundings, self.machine.unit))) * float(
             stream.sizes(self.basis)[:, found.source].max()
         )
-        own = 2.01 * incoming + np.array([found.approximation, 0.0, found.rounding])
+        own = 2 * ROOM * incoming + np.array([found.approximation, 0.0, found.rounding])
         require(not self.units.waits(unit), "a gate computes no function of the lemma")
         targets = np.flatnonzero(found.weights)
         writes = Writes(targets, found.weights[targets])
@@ -295,18 +304,19 @@ class _CompositeWalk:
         require(len(nodes) == len(found.sources), f"a softmax head of {len(found.sources)} entries computes {nodes}")
         of = next(self.graph.graph.nodes[k].of for k in nodes if k != -1)
         for token, row in enumerate(stream.rows):
+            tick()
             # if every score is off by at most D, a weight p changes by at most tanh(D / 2)
             off = np.zeros(3)
             for source, k in zip(found.sources, of, strict=True):
                 apart = self.graph.column_apart(_column(row, source), k, token)
                 off = np.maximum(off, above(stream.err[:, token, source] + apart, 2))
-            error = 0.5001 * off + np.array([0.0, found.leakage, found.rounding])
+            error = ROOM / 2 * off + np.array([0.0, found.leakage, found.rounding])
             for entry, k in enumerate(nodes):
                 targets = np.flatnonzero(found.weights[entry])
                 require(k != -1 or not len(targets), "an entry of a softmax that is no column is read")
                 if len(targets):
                     writes, form = Writes(targets, found.weights[entry, targets]), of_one(self.graph.softmax(k, token))
-                    sum_of.add(token, form, writes, above(error, 8), 1.01, 1, 0)
+                    sum_of.add(token, form, writes, above(error, 8), SPARE, 1, 0)
 
     def distance(self, outputs: Stream, tokens: int) -> Floats:
         """The largest errors of any output of the first tokens: what the forms differ by counts as rounding."""
@@ -338,8 +348,9 @@ def _column(row: Row, coordinate: int) -> Row:
 
 def _every_column_once(layer: Attention, parts: list[TableClaim], gates: list[int]) -> None:
     """No head is claimed twice, and no column of a part's head is left out."""
-    claimed = [(head, part.column) for part in parts for head in part.heads]
-    require(len(set(claimed)) == len(claimed), "two parts claim the same head")
+    each = [(head, part.column) for part in parts for head in part.heads]
+    claimed = set(each)
+    require(len(claimed) == len(each), "two parts claim the same head")
     require(len(set(gates)) == len(gates) and not set(gates) & {head for head, _ in claimed}, "a head is claimed twice")
     for index in {head for head, _ in claimed}:
         for column in np.flatnonzero(layer.heads[index].W_O.any(axis=1)).tolist():

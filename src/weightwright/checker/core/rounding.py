@@ -8,11 +8,15 @@ import numpy as np
 from flint import arb
 
 from weightwright import numbers
-from weightwright.claims.certificate import DIVISION_ULPS, EXP_ULPS, LARGEST_KEY, WINDOW_EXP_ULPS
+from weightwright.checker.core.machine import Machine
+from weightwright.claims.certificate import LARGEST_KEY
 from weightwright.enclosures.balls.series import largest
 
 UNIT = {name: arb(unit) for name, unit in numbers.UNIT.items()}
 SMALLEST = {name: arb(smallest) for name, smallest in numbers.SMALLEST.items()}
+#: What products with queries below the normal range lose: keys are at most LARGEST_KEY, and each product, offset and
+#: sum loses one smallest number more.
+LOST_SCORE = {name: 2 * arb(LARGEST_KEY) * smallest for name, smallest in SMALLEST.items()}
 SMALL = arb(1) / 4
 SHARED = arb(3) / 5
 #: Where the logarithm of a weight may be off by more, bounds to first order may say little.
@@ -78,25 +82,32 @@ def moved_by(
 def _log_weight_errors(head: StoredHead, box: arb, r: arb) -> list[arb]:
     if head.window is not None:
         return _window_errors(head.window, head.dtype)
-    u, lost = UNIT[head.dtype], SMALLEST[head.dtype] * arb(LARGEST_KEY)
-    product, exponential = u * (1 + u), (1 - 2 * EXP_ULPS[head.dtype] * u).log()
+    u, lost = UNIT[head.dtype], LOST_SCORE[head.dtype]
+    product, exponential = u * (1 + u), exp_error(head.dtype)
     moved = [k * box for k in head.slopes]
     score_errors = head.off or [
         product * x.abs_upper() + u * (x + c).abs_upper() + lost for x, c in zip(moved, head.offsets, strict=True)
     ]
     worst = 2 * largest(score_errors)
     return [
-        (d + product * (gap + worst) - exponential).upper()
+        (d + product * (gap + worst) + exponential).upper()
         for d, gap in zip(score_errors, _largest_gaps(head, box, r), strict=True)
     ]
 
 
+def log_error(operation: str, dtype: str, kernel: str) -> arb:
+    """What the logarithm of a result is off by: -ln(1 - units u)."""
+    return -(1 - Machine(dtype, kernel).row(operation).units * UNIT[dtype]).log()
+
+
+def exp_error(dtype: str) -> arb:
+    """The same for an exponential in kernel "dot"."""
+    return log_error("exp", dtype, "dot")
+
+
 def _window_errors(M: int, dtype: str) -> list[arb]:
     """e_m z^m by products: z and e_m are exponentials, z^-1 a division; the nearest anchor weighs 1 exactly."""
-    u = UNIT[dtype]
-    exponential, division, product = (
-        -(1 - e * u).log() for e in (2 * WINDOW_EXP_ULPS[dtype], 2 * DIVISION_ULPS, arb(1))
-    )
+    exponential, division, product = (log_error(name, dtype, "anchor") for name in ("exp", "division", "product"))
     powers = [abs(m) * (exponential + division + product) for m in range(-M, M + 1)]
     return [arb(0) if j == M else (power + exponential + product).upper() for j, power in enumerate(powers)]
 
@@ -133,7 +144,8 @@ def _fine(head: StoredHead, p: list[arb], errors: list[arb], shifts: list[arb], 
     if not weight_sum < SMALL:
         return arb.nan()
     # a product, the two roundings of normalising it or the units of one division, and a value that is computed
-    plain = 3 if head.window is None else 1 + 2 * DIVISION_ULPS
+    machine = Machine(head.dtype, "dot" if head.window is None else "anchor")
+    plain = machine.row("matrix product").units + machine.row("division").units
     counts = [plain + (head.off is not None or (tilt != 0 and not head.copied)) for tilt in head.tilts]
     each = sum([x * count for x, count in zip(products, counts, strict=True)], arb(0)) * u * more
     summed = (any_order(products, u) + each + (output + moved) * weight_sum) / (1 - weight_sum)

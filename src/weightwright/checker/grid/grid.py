@@ -13,13 +13,14 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.core.complaints import LARGEST, parse_or_refuse, require, short
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse
+from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, exp_error
 from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import EXP_ULPS, OPAQUE, Certificate, Leaf
+from weightwright.claims.certificate import OPAQUE, Certificate, Leaf
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
+from weightwright.limits import count_boxes
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
@@ -39,6 +40,7 @@ def stays_near(f: Expression, names: Sequence[str], box: Box, values: Sequence[f
     """|f(x) - value| <= limit for every x in the box and each of the values; else a refusal."""
     boxes = [(box, 0)]
     while boxes:
+        count_boxes(1)
         part, halvings = boxes.pop()
         found = _farthest(f, names, part, values, limit)
         if found <= limit:
@@ -166,7 +168,7 @@ def _pick_errors(stored: StoredGrid, claim: GridClaim, size: arb, ramp: arb) -> 
     highest = beta * (2 * N + bumps)
     require(highest < LARGEST["float64"], "a score may overflow")
     # a score is beta times a bump, exactly; its distance to the top one rounds, and so does its exponential
-    error = u * (1 + u) * 2 * highest - (1 - 2 * EXP_ULPS["float64"] * u).log() + SMALLEST["float64"]
+    error = u * (1 + u) * 2 * highest + exp_error("float64") + SMALLEST["float64"]
     for values in stored.values.tolist():
         held = [arb(value) for value in values]
         spread = largest(held) + largest(-value for value in held)

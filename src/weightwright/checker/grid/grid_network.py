@@ -17,6 +17,7 @@ from weightwright.checker.core.complaints import must
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import LARGEST_KEY
+from weightwright.limits import count_boxes, hold
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, TokenMap
 from weightwright.network.token_maps import pick, place, total
 from weightwright.numbers import Floats
@@ -56,6 +57,7 @@ def _equal(stored: Floats | None, demanded: npt.ArrayLike, what: str) -> None:
 
 def _indices(claim: GridClaim) -> npt.NDArray[np.intp]:
     """(G, N): where along each number a cell stands."""
+    count_boxes(claim.g ** (claim.tokens * claim.features))
     N = claim.tokens * claim.features
     return np.stack(np.unravel_index(np.arange(claim.g**N), (claim.g,) * N), axis=1)
 
@@ -73,6 +75,7 @@ def _bumps(network: Network, claim: GridClaim) -> StoredGrid:
     n, d, g = claim.tokens, claim.features, claim.g
     N = n * d
     G = g**N
+    hold(N * N * g * 4 + 4 * N * g * N * g + N * g * G)
     _flattens(network.embed, n, d)
     must(len(network.layers) == 2 and len(claim.formulas) == 1, "two feed-forward layers and one output were expected")
     first, second = network.layers
@@ -119,6 +122,7 @@ def _attention(network: Network, claim: GridClaim) -> StoredGrid:
     names, at, start = network.embed.coordinates, d + n, d + n + 3
     D = start + G + (2 * K if again else 0)
     must(len(names) == D and len(network.layers) == 3, f"{D} coordinates and three layers were expected")
+    hold(D * D + len(network.registers) * D)
     position = np.zeros((n, D))
     position[:, d:at] = np.eye(n)
     _one_term(network.embed, np.eye(d, D), None, position, "embed")
@@ -178,6 +182,7 @@ def _bump_heads(
     for head in heads:
         _equal(head.W_K, W_K, "a bump head's W_K")
         _equal(head.W_V, W_V, "a bump head's W_V")
+    hold(2 * len(heads) * D * 2)
     W_Q = np.stack([head.W_Q for head in heads]).reshape(G, d, 2, D, 2)
     slope = float(W_Q[0, 0, 0, 0, 0])
     shifts = np.zeros((2, g))
@@ -189,6 +194,7 @@ def _bump_heads(
             expected[:, c, r, c, 0] = sign * slope
             expected[:, c, r, d:at, 0] = shifts[r, along[:, :, c]]
     _equal(W_Q, expected, "a bump head's W_Q")
+    hold(2 * len(heads) * D)
     W_O = np.stack([head.W_O[0] for head in heads]).reshape(G, 2 * d, D)
     written = np.zeros_like(W_O)
     written[range(G), :, range(start, start + G)] = 1.0
@@ -199,6 +205,7 @@ def _bump_heads(
 def _picks(head: Head, k: int, K: int, p: int, G: int, start: int, D: int) -> float:
     """beta of a head whose scores are beta times the bumps and whose values are those of output k."""
     must(head.mask is None and head.window is None and head.sees == Sees((p, p + G), "none"), "the last layer's keys")
+    hold(D * G)
     one_hot = np.zeros((D, G))
     one_hot[start : start + G] = np.eye(G)
     _equal(head.W_Q, one_hot, "the last layer's W_Q")

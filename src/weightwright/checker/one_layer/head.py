@@ -10,6 +10,7 @@ from weightwright.checker.core.rounding import StoredHead, rounding
 from weightwright.claims.certificate import MAX_TOKENS
 from weightwright.enclosures.balls.series import ORDER, largest, series
 from weightwright.expressions import Expression
+from weightwright.limits import tick
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def _quotient(head: StoredHead, m: arb, ball: arb) -> list[arb]:
     denominator: list[arb] = []
     before: list[arb] = []
     for i in range(ORDER + 1):
+        tick()  # an order goes through all keys
         denominator.append(sum(terms, arb(0)))
         numerator.append(sum([t * d for t, d in zip(terms, deviations, strict=True)], arb(0)))
         if i and tilted:

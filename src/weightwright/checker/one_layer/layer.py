@@ -17,7 +17,6 @@ from flint import arb
 
 from weightwright.checker.core.complaints import (
     LARGEST,
-    LEAST,
     agree_numbers,
     parse_or_refuse,
     require,
@@ -34,6 +33,7 @@ from weightwright.claims.certificate import OPAQUE, Certificate, local_formula
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
 from weightwright.enclosures.balls.series import largest, series
 from weightwright.expressions import Expression, to_text
+from weightwright.limits import count_boxes, tick
 from weightwright.network import Network
 from weightwright.numbers import FORMATS
 
@@ -133,7 +133,7 @@ def _composition(stored: OneLayer, certificate: Certificate, leaf: Leaf) -> None
     """From the layer's query to the network's input: the query rounds once, adding up rounds a few times."""
     u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
     s = max(abs(leaf.lo), abs(leaf.hi))
-    query = (u * s if stored.centre else arb(0)) + smallest
+    query = (u * s if stored.centre else arb(0)) + arb(stored.query_lost)
     # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
     moves = arb(leaf.lipschitz) + abs(arb(stored.slope) / arb(stored.scale))
     moves += sum((abs(head.weight) * largest(abs(tilt) for tilt in head.tilts) for head in stored.heads), arb(0))
@@ -153,6 +153,7 @@ def covers(claim: Leaf, stored: OneLayer, lo: float, hi: float, holes: Sequence[
     sizes = stored.sizes(max(abs(lo), abs(hi)), max(abs(claim.lo), abs(claim.hi)))
     require(all(size < LARGEST[dtype] for size in sizes), f"a number may overflow {dtype}")
     boxes = claim.boxes
+    count_boxes(len(boxes))
     require(boxes.ndim == 2 and boxes.shape[1] == 2 and len(boxes) > 0, f"boxes of shape {boxes.shape}")
     require(bool(np.isfinite(boxes).all() and (boxes[:, 0] <= boxes[:, 1]).all()), "a box is no interval")
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
@@ -160,6 +161,7 @@ def covers(claim: Leaf, stored: OneLayer, lo: float, hi: float, holes: Sequence[
     start, end = float(boxes[0, 0]), float(covered[-1])
 
     def left_out(lo: float, hi: float) -> bool:
+        tick()
         return any(hole[0] <= lo and hi <= hole[1] for hole in holes)
 
     for i in np.flatnonzero(boxes[1:, 0] > covered[:-1]).tolist():
@@ -180,7 +182,7 @@ def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int
     if stored.exact_query:
         return first, last
     # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-    slip, least = (Fraction(2) ** e for e in (1 - FORMATS[dtype].bits, LEAST[dtype]))
+    slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(stored.query_lost)
     return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
 
 
@@ -200,6 +202,7 @@ def layer_holds(stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bo
     slope = arb(stored.slope) / arb(stored.scale)
     boxes = [(heads, target, a, b, MAX_HALVINGS) for heads, target, a, b in _cut(_seen(stored, claim), targets)]
     while boxes:
+        count_boxes(1)
         heads, target, a, b, halvings = boxes.pop()
         found = target.within(examine(heads, slope, target.formula, arb(a), arb(b)), a, b)
         middle = a / 2 + b / 2
@@ -219,6 +222,7 @@ def _seen(stored: OneLayer, claim: Leaf) -> Iterator[tuple[list[StoredHead], flo
         return
     for a, b in claim.boxes.tolist():
         for i in range(math.ceil(a - 0.5), math.floor(b + 0.5) + 1):
+            tick()
             left, right = max(a, i - 0.5), min(b, i + 0.5)
             if left <= right:
                 yield [in_window(head, i) for head in stored.heads], left, right
@@ -237,6 +241,7 @@ def _cut(
         for target in targets[bisect_left(starts, Fraction(a)) : bisect_right(starts, Fraction(b)) + 1]:
             left = a if target.lo is None or target.lo <= a else _float_below(target.lo)
             right = b if target.hi is None or b <= target.hi else -_float_below(-target.hi)
+            tick()
             if left <= right:
                 require(left <= reached, f"no piece covers what follows [{reached!r}]")
                 reached = max(reached, right)
@@ -270,6 +275,7 @@ def _slopes(formula: Expression, claim: Leaf) -> None:
     """The slope on every box; where its enclosure is too wide, on the halves."""
     boxes = [(a, b, MAX_HALVINGS) for a, b in claim.boxes.tolist()]
     while boxes:
+        count_boxes(1)
         a, b, halvings = boxes.pop()
         found, middle = series(formula, arb(a).union(arb(b)), 1)[1], a / 2 + b / 2
         if halvings and a < middle < b and not abs(found) <= claim.lipschitz:
@@ -296,6 +302,9 @@ def adding_up(stored: OneLayer, s: float, spent: arb, u: arb, smallest: arb) -> 
     for head, count in zip(stored.heads, counts, strict=True):
         total += count * (abs(head.weight) * stored.largest_value(head, s) + spent)
     lost = (2 * len(stored.heads) + 2) * smallest  # also a power of two may lead below the normal range
+    # x, the heads' results and the output enter a product each
+    enters = abs(arb(stored.slope)) + sum((abs(head.weight) for head in stored.heads), arb(1))
+    lost += arb(stored.machine.flushed) * enters
     return u * total * (1 + 8 * (len(stored.heads) + 2) * u) + lost
 
 

@@ -12,11 +12,12 @@ from itertools import accumulate, pairwise
 
 from flint import arb
 
-from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, underflow
+from weightwright.checker.core.rounding import LOST_SCORE, SMALLEST, UNIT, StoredHead, coarse, exp_error, underflow
 from weightwright.checker.one_layer.head import Found
-from weightwright.claims.certificate import EXP_ULPS, LARGEST_KEY, MAX_TOKENS
+from weightwright.claims.certificate import MAX_TOKENS
 from weightwright.enclosures.balls.series import largest, series, smallest
 from weightwright.expressions import Expression
+from weightwright.limits import tick
 
 #: Weights that are off by less together are bounded to first order.
 SMALL = arb(1) / 4
@@ -64,6 +65,7 @@ class _Runs:
         self.on_line: list[list[int]] = [[] for _ in lines]
         before, after = [arb(0)] * (len(lines) + 1), [arb(0)] * (len(lines) + 1)
         for index, (first, values) in enumerate(runs):
+            tick()
             for j in range(first, first + len(values)):
                 self.on_line[j].append(index)
             before[first + len(values)] += values[-1]
@@ -119,6 +121,7 @@ def _worst_half_cell(runs: _Runs, formula: Expression, lo: arb, hi: arb, holes: 
         right = x[j] if j < last else hi.max(x[-1] + h)
         split = x[0] - h / 2 if j == 0 else x[-1] + h / 2 if j == last else (left + right) / 2
         for start, end, other in ((left, split, max(j - 1, 0)), (split, right, min(j + 1, last))):
+            tick()
             if end < lo or start > hi:
                 continue
             here, there, apart = runs.values(j, other)
@@ -135,6 +138,7 @@ def _worst_half_cell(runs: _Runs, formula: Expression, lo: arb, hi: arb, holes: 
 def _pieces(a: arb, b: arb, holes: Sequence[Hole]) -> Iterator[tuple[arb, arb]]:
     """What the holes leave of [a, b], rounded outward."""
     for start, end in holes:
+        tick()
         if start < b and end > a:
             if not start < a:
                 yield from _pieces(a, start.max(a), holes[1:])
@@ -162,10 +166,10 @@ def _rounding(heads: Sequence[StoredHead], s: arb, tau: arb, moved: arb) -> arb:
         largest_value = largest(abs(v) for v in head.values)
         product = largest(abs(k) for k in head.slopes) * s
         score = product + largest(abs(c) for c in head.offsets)
-        delta = u * (1 + u) * product + u * score + tiny * arb(LARGEST_KEY)
+        delta = u * (1 + u) * product + u * score + LOST_SCORE[head.dtype]
         if head.off is not None:
             delta = largest(head.off)
-        d = delta + u * (1 + u) * 2 * (score + delta) - (1 - 2 * EXP_ULPS[head.dtype] * u).log()
+        d = delta + u * (1 + u) * 2 * (score + delta) + exp_error(head.dtype)
         growth = (d.expm1() + 2 * count * tiny).upper()
         slack = (1 + growth) / (1 - growth) * (arb(1.001) + 4 * count * u)  # a computed weight is at most slack p_j
         summing = (u + tau).min((count + 2) * u) * slack**2  # two heavy terms and light ones, or any at all

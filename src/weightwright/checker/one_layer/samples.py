@@ -18,6 +18,7 @@ from flint import arb, fmpq
 from weightwright.claims.certificate import Samples
 from weightwright.errors import CertificateError
 from weightwright.expressions import Apply, Expression, Number, Variable
+from weightwright.limits import tick
 
 MOST = 200_000
 HIGHEST = 12  # order of a derivative
@@ -87,6 +88,7 @@ def pieces(samples: Samples, centre: float, scale: float, mean: float) -> Iterat
     y = [Fraction(value) - Fraction(mean) for value in samples.y.tolist()]
     derivative = Fraction(samples.derivative) / Fraction(scale) ** k
     for i in range(len(s) - 1):
+        tick()
         start = min(max(i - (k - 2) // 2, 0), len(s) - k)
         if k > 1:
             ranges = [(s[i], s[i + 1], start)]

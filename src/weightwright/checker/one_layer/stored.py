@@ -16,14 +16,18 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.core.complaints import must
+from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import LARGEST_ANCHOR, LARGEST_KEY, LARGEST_WINDOW_BETA
 from weightwright.enclosures.balls.series import largest
+from weightwright.limits import hold
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import Floats
 
 #: The least weight of a window is e^-LOWEST; e^-87 is the smallest normal float32.
 LOWEST = 64
+#: What a key takes in memory: slope, offset, value and tilt as balls.
+_BYTES_OF_A_KEY = 4 * 64
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,16 @@ class OneLayer:
     @property
     def exact_query(self) -> bool:
         """Whether s is computed without rounding: a product with a power of two that cannot underflow."""
-        return self.centre == 0 and self.scale >= 1
+        return self.centre == 0 and self.scale >= 1 and not self.machine.flushed
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.heads[0].dtype)
+
+    @property
+    def query_lost(self) -> float:
+        """What s can be off by for numbers below the normal range: x may be taken for 0, and s too."""
+        return self.machine.smallest + self.machine.flushed * self.scale
 
     def sizes(self, x: float, s: float) -> Iterator[arb]:
         """Everything that must be far from overflow for inputs up to x and queries up to s."""
@@ -110,6 +123,7 @@ class _Reader:
         return scale, shift
 
     def head(self, head: Head, centre: Fraction, scale: Fraction) -> StoredHead:
+        hold(len(self.network.registers), each=_BYTES_OF_A_KEY)
         if head.window is not None:
             self._check_window(head, head.window)
         start, stop = head.sees.registers

@@ -15,6 +15,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.core.complaints import must
+from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.network import Attention, Linear, Network
 from weightwright.numbers import Floats
@@ -34,7 +35,16 @@ class VectorHead:
     @property
     def exact(self) -> list[bool]:
         """For each axis, whether s_i is computed without rounding: a power of two times x that cannot underflow."""
-        return [centre == 0 and scale >= 1 for centre, scale in zip(self.centres, self.scales, strict=True)]
+        kept = not self.machine.flushed
+        return [centre == 0 and scale >= 1 and kept for centre, scale in zip(self.centres, self.scales, strict=True)]
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.plain.dtype)
+
+    def query_lost(self, axis: int) -> float:
+        """What s_i can be off by for numbers below the normal range: x_i may be taken for 0, and s_i too."""
+        return self.machine.smallest + self.machine.flushed * self.scales[axis]
 
     def sizes(self, x: list[float], s: list[float]) -> Iterator[arb]:
         """Everything that must be far from overflow for inputs up to x and queries up to s."""

@@ -20,7 +20,6 @@ from flint import arb, arb_mat
 
 from weightwright.checker.core.complaints import (
     LARGEST,
-    LEAST,
     agree_numbers,
     parse_or_refuse,
     require,
@@ -28,21 +27,24 @@ from weightwright.checker.core.complaints import (
     short,
     terms_hold,
 )
-from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, moved_by
+from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, exp_error, moved_by
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
-from weightwright.claims.certificate import EXP_ULPS, VARIABLES, Certificate, vector_formula
+from weightwright.claims.certificate import VARIABLES, Certificate, vector_formula
 from weightwright.claims.leaf import VectorLayerClaim, VectorLeaf
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
+from weightwright.limits import count_boxes, hold, tick
 from weightwright.network import Network
 from weightwright.numbers import FORMATS
 
 ORDER = {2: 12, 3: 10}  # the total degree K, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.
 HALVINGS = (2, 200)
+#: What a ball of a few bits takes in memory.
+_BYTES_OF_A_BALL = 96
 
 
 def agree_vector(network: Network, certificate: Certificate, vector: VectorLayerClaim) -> None:
@@ -92,7 +94,7 @@ def _domain(certificate: Certificate, claim: VectorLeaf, stored: VectorHead) -> 
         ends = [(Fraction(float(x[i])) - centre) * scale for x in (certificate.domain.lo, certificate.domain.hi)]
         first, last = sorted(ends)
         if not exact:  # a query rounds: relatively, by twice the unit roundoff at most, or to a subnormal number
-            slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(2) ** LEAST[dtype]
+            slip, least = Fraction(2) ** (1 - FORMATS[dtype].bits), Fraction(stored.query_lost(i))
             first, last = first - slip * abs(first) - least, last + slip * abs(last) + least
         require(
             Fraction(float(claim.lo[i])) <= first and last <= Fraction(float(claim.hi[i])),
@@ -107,9 +109,11 @@ def _domain(certificate: Certificate, claim: VectorLeaf, stored: VectorHead) -> 
 
 def head_holds(examiner: Examiner, claim: VectorLeaf) -> None:
     """Every term of the claim on every box; where the enclosure is too wide, on its halves."""
+    count_boxes(len(claim.boxes))
     boxes = [(a, b) for a, b in claim.boxes.tolist()]
     budget = HALVINGS[0] * len(boxes) + HALVINGS[1]
     while boxes:
+        count_boxes(1)
         a, b = boxes.pop()
         found = examiner.examine(a, b)
         complaint = found.complaint(claim)
@@ -222,7 +226,7 @@ class Examiner:
     def log_error(self, off: arb, gap: arb, worst: arb) -> arb:
         """The logarithm of a weight: score, shift by the maximum, exponential."""
         u = UNIT[self.head.dtype]
-        return off + u * (1 + u) * (gap + 2 * worst) - (1 - 2 * EXP_ULPS[self.head.dtype] * u).log()
+        return off + u * (1 + u) * (gap + 2 * worst) + exp_error(self.head.dtype)
 
 
 class _Local:
@@ -254,6 +258,7 @@ class _Local:
         tails, value_tails = [], []
         term = self.grown
         for k in range(order + 1):
+            tick()  # an order goes through all keys
             tails.append(sum(term, arb(0)))
             if k in (1, order):
                 value_tails.append(sum((t * abs(v) for t, v in zip(term, deviations, strict=True)), arb(0)))
@@ -321,6 +326,7 @@ def _products(slopes: Sequence[Sequence[arb]], s: Sequence[arb], j: int) -> arb:
 
 def _exponential(slope: Sequence[arb], within: Degrees) -> list[arb]:
     """The coefficients of e^{slope.t}."""
+    tick()
     out = []
     for exponents in within.monomials:
         term = arb(1)
@@ -332,19 +338,20 @@ def _exponential(slope: Sequence[arb], within: Degrees) -> list[arb]:
 
 def _monomial_table(slopes: Sequence[Sequence[arb]], within: Degrees) -> arb_mat:
     """Column j: the coefficients of e^{k_j.t}."""
+    hold(len(slopes[0]) * len(within), each=_BYTES_OF_A_BALL)
     columns = [_exponential(slope, within) for slope in zip(*slopes, strict=True)]
     return arb_mat([list(row) for row in zip(*columns, strict=True)])
 
 
 def _composition(stored: VectorHead, certificate: Certificate, claim: VectorLeaf) -> None:
     """From the head's query to the network's input: each query rounds once, adding the mean rounds once."""
-    u, smallest = UNIT[certificate.dtype], SMALLEST[certificate.dtype]
-    slip = arb(0)
+    u, slip = UNIT[certificate.dtype], arb(0)
     for i, exact in enumerate(stored.exact):
         s = max(abs(float(claim.lo[i])), abs(float(claim.hi[i])))
-        query = (u * s if stored.centres[i] else arb(0)) + smallest
+        query = (u * s if stored.centres[i] else arb(0)) + arb(stored.query_lost(i))
         slip += arb(0) if exact else arb(float(claim.lipschitz[i])) * query
     value = largest(abs(v) for v in stored.plain.values)
     final = u * (abs(arb(stored.mean)) + value + arb(claim.terms.rounding)) if stored.mean else arb(0)
-    rounding = arb(claim.terms.rounding) + slip + final
+    enters = 2 * arb(stored.machine.flushed)  # the head's result and the output enter a product each
+    rounding = arb(claim.terms.rounding) + slip + final + enters
     terms_hold(claim.terms, rounding, certificate)

@@ -15,6 +15,7 @@ import numpy as np
 
 from weightwright.checker.core.complaints import must
 from weightwright.claims.prompt import Pass, PromptClaim
+from weightwright.limits import hold, tick
 from weightwright.network import Attention, Block, Head, Linear, Loop, Network, Sees, Term
 from weightwright.network.layers import Layer, Names
 from weightwright.network.token_maps import pick, total
@@ -145,6 +146,7 @@ def _compare(found: Any, expected: Any, where: str) -> None:
 def _same(found: Any, expected: Any) -> bool:
     """Equal numbers, names and flags all through; what a head is for in words does not matter."""
     if isinstance(expected, np.ndarray):
+        tick()
         fits = isinstance(found, np.ndarray) and found.shape == expected.shape
         return fits and bool((found == expected).all())
     if type(found) is not type(expected):
@@ -276,6 +278,7 @@ def _ones(source: str, targets: Sequence[str]) -> list[Entry]:
 
 
 def _map(rows: Sequence[str], columns: Sequence[str], entries: Iterable[Entry]) -> Floats:
+    hold(len(rows) * len(columns))
     A = np.zeros((len(rows), len(columns)))
     row, column = ({name: i for i, name in enumerate(names)} for names in (rows, columns))
     for source, target, weight in entries:

@@ -16,6 +16,7 @@ from flint import arb
 
 from weightwright.checker.composite.mixing import GATE
 from weightwright.checker.core.complaints import LARGEST, require, terms_hold
+from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import SMALLEST, UNIT, underflow
 from weightwright.checker.one_layer.layer import exact_factor
 from weightwright.checker.prompt.prompt_layers import ReadPrompt, read_prompt
@@ -28,7 +29,7 @@ from weightwright.checker.prompt.prompt_tables import (
     tables_cost,
     tables_of,
 )
-from weightwright.claims.certificate import EXP_ULPS, Certificate, Terms
+from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, PromptClaim, prompt_in_words
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.series import largest
@@ -85,6 +86,7 @@ class _Errors:
     def __init__(self, network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
         _well_formed(prompt)
         _stated(certificate, prompt)
+        require(not Machine(network.dtype).flushed, f"no rule for prompts in {network.dtype}, which flushes")
         box, shape = certificate.domain, (network.tokens or 1, len(network.inputs))
         require(box.lo.shape in (shape, shape[1:]), f"a domain of {box.lo.shape} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
@@ -158,7 +160,7 @@ class _Errors:
         u, tiny, reach, nothing = self.u, self.tiny, self.reach, arb(0)
         if step.middle == "none":
             return _Off(nothing, nothing, nothing, nothing)
-        exp_off = 2 * EXP_ULPS[self.dtype] * u
+        exp_off = Machine(self.dtype).row("exp").units * u
         # two exponentials, their sum, normalising, and the product with the value
         weight = (1 + exp_off) / (1 - exp_off) / (1 - u) * (1 + u) ** 3 - 1
         if step.middle == "clock":

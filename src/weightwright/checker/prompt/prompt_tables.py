@@ -30,6 +30,7 @@ from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
+from weightwright.limits import count_boxes, tick
 from weightwright.numbers import Floats
 
 #: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
@@ -138,6 +139,7 @@ def _score_errors(table: StoredTable, reach: Reach, features: int, dtype: str) -
     u, tiny, beta = UNIT[dtype], SMALLEST[dtype], arb(table.beta)
     grown = (1 + u) ** (features + 3) - 1
     out = []
+    tick()
     for kappa, lam, c in zip(table.kappa.tolist(), table.lam.tolist(), table.c.tolist(), strict=True):
         size = beta * (abs(arb(kappa)) * reach.products + abs(arb(lam)) * reach.y + abs(arb(c)))
         # keys, queries times beta and products may underflow, each by less than the smallest normal number
@@ -214,6 +216,7 @@ def _worst_rounding(of: Tables, claim: Leaf) -> arb:
 def largest_size(of: Tables) -> arb:
     """A bound on |formula| where the claim is about it: by its range, or by the tables' values."""
     claim, formula, mean = of.summand.claim, of.formula, arb(0)
+    count_boxes(len(claim.boxes))
     mean += arb(of.mean.numerator) / arb(of.mean.denominator)
     by_values = arb(claim.terms.approximation) + claim.terms.leakage
     for table in of.tables:

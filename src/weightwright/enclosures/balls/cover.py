@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weightwright.limits import tick
 from weightwright.numbers import Floats
 
 _STEPS = 100  # for each box, at most
@@ -20,6 +21,7 @@ def is_covered(lo: Floats, hi: Floats, boxes: Floats) -> bool:
     for _ in range(_STEPS * (len(boxes) + 1)):
         if not parts:
             return True
+        tick()
         a, b, near = parts.pop()
         near = near[((near[:, 0] < b) & (near[:, 1] > a)).all(axis=1)]
         if bool(((near[:, 0] <= a) & (near[:, 1] >= b)).all(axis=1).any()):

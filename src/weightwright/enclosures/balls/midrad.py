@@ -11,11 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from weightwright.limits import hold, tick
 from weightwright.numbers import Bools, Floats
 
 U = 2.0**-53
 #: More than anything that products and sums of this length can lose below the normal range.
 LOST = 2.0**-1000
+#: More than (1 + 2 U)^n for every n up to 2^38: what a short computation in float64 can be off by, relatively.
+ROOM = 1.0001
+#: The same for n up to 2^10, where the difference counts.
+CLOSE = 1.0 + 2.0**-40
+#: More than (1 + u)^2 ROOM for the unit roundoff u of every dtype, of which bfloat16's, 2^-8, is the largest.
+SPARE = 1.01
+#: Arrays of the size of a product that are there at the same time while it is computed.
+_ARRAYS = 8
 
 
 def above(x: Floats, roundings: int) -> Floats:
@@ -66,19 +75,20 @@ def _sum_of_radii(*parts: Floats) -> Floats:
 def product_of_balls(A: Balls, X: Balls) -> Balls:
     """A @ X. Every entry is a sum of `count` products of numbers that are not 0, in any order. What underflows is
     made up for by LOST, wherever a product is not 0."""
+    hold(_ARRAYS * A.mid.shape[0] * X.mid.shape[-1])
     count = _products(A.mid != 0, X.mid != 0)
     inexact = _products((A.mid != 0) & ~power_of_two(A.mid), (X.mid != 0) & ~power_of_two(X.mid))
     uncertain = _products(A.mid != 0, X.rad != 0) + _products(A.rad != 0, (X.mid != 0) | (X.rad != 0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        mid = A.mid @ X.mid
-        size = np.abs(A.mid) @ np.abs(X.mid)
-        exact = (count == 0) | ((count == 1) & (inexact == 0) & (size > LOST))
-        own = np.where(exact, 0.0, gamma(count) * size + LOST)
-        rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own + np.where(uncertain > 0, LOST, 0.0)
+    mid = A.mid @ X.mid
+    size = np.abs(A.mid) @ np.abs(X.mid)
+    exact = (count == 0) | ((count == 1) & (inexact == 0) & (size > LOST))
+    own = np.where(exact, 0.0, gamma(count) * size + LOST)
+    rad = np.abs(A.mid) @ X.rad + A.rad @ (np.abs(X.mid) + X.rad) + own + np.where(uncertain > 0, LOST, 0.0)
     return Balls(mid, np.where(rad == 0, 0.0, above(rad, A.mid.shape[1] + 4)))
 
 
 def _products(a: Bools, b: Bools) -> Floats:
     """How many products of the sum in every entry are of this kind."""
+    tick()
     count: Floats = a.astype(np.float64) @ b.astype(np.float64)
     return count

@@ -15,6 +15,7 @@ from flint import arb, arb_mat, arb_series, ctx, fmpq
 
 from weightwright.enclosures.balls import series as balls
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.limits import tick
 
 Polynomial = list[arb]
 
@@ -51,6 +52,7 @@ def multiply(a: Polynomial, b: Polynomial, within: Degrees, first: int = 0) -> P
     """
     out = [arb(0)] * len(within)
     used = [not x.is_zero() for x in b]
+    tick()
     for x, row in zip(a, within.products, strict=False):
         if x.is_zero():
             continue

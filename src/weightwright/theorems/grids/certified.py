@@ -15,7 +15,7 @@ import torch
 from weightwright.box import Box
 from weightwright.certify import confirm
 from weightwright.claims.cell_grid import GridClaim, Kind
-from weightwright.claims.certificate import Certificate, Leaf, MeasuredClaim, assumptions, measured_certificate
+from weightwright.claims.certificate import Certificate, Leaf, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
@@ -33,6 +33,7 @@ from weightwright.prover.grid import (
     ramp_reach,
     stated_errors,
 )
+from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.grid_points import Grid, GridTarget
 from weightwright.theorems.kit.constructed import About

@@ -1,0 +1,308 @@
+"""Whether what a certificate says is true, as far as inputs can tell: the network is run and compared with its declared
+target, in 200 bits and by formulas of this file's own. For `fuzz_files.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from flint import arb, ctx, fmpq
+
+import weightwright as ww
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.certificate import OPAQUE, Certificate, SideBySideClaim
+from weightwright.claims.graph import Graph
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
+from weightwright.expressions import Number, Variable, fold, parse
+from weightwright.network import Loop, Network
+from weightwright.runtime import AttentionNetwork
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support import prompts
+from support.exact import _MEANING, BITS
+
+#: Inputs of each kind that a network is tried on.
+COUNT = 24
+Row = list[arb]
+#: All numbers of an input, token by token, to all outputs; None where nothing is claimed.
+Target = Callable[[Row], Row | None]
+
+
+def worst_violation(network: Network, certificate: Certificate, rng: np.random.Generator) -> str | None:
+    """An input at which the claim is false, in words; None if none was found."""
+    claim, before = certificate.claim, ctx.prec
+    ctx.prec = BITS
+    try:
+        if isinstance(claim, GridClaim):
+            return _grid(network, certificate, claim, rng)
+        if isinstance(claim, PromptClaim):
+            return _prompt(network, certificate, rng)
+        if isinstance(claim, SampledClaim):
+            return _samples(network, certificate, claim)
+        if isinstance(claim, LoopClaim):
+            return _loop(network, certificate, claim, rng)
+        return _points(network, certificate, _target(network, certificate), rng)
+    finally:
+        ctx.prec = before
+
+
+def value(formula: str, names: tuple[str, ...], at: Row) -> arb:
+    """A formula at a point."""
+    known = dict(zip(names, at, strict=False))
+
+    def leaf(node: Number | Variable) -> arb:
+        if isinstance(node, Variable):
+            return known[node.name]
+        return arb(fmpq(node.value.numerator, node.value.denominator))
+
+    return fold(parse(formula, names), leaf, lambda op, args: _MEANING[op](*args))
+
+
+def _target(network: Network, certificate: Certificate) -> Target:
+    claim = certificate.claim
+    if isinstance(claim, OneLayerClaim):
+        zones = claim.dead_zones
+
+        def one(x: Row) -> Row | None:
+            dead = any(lo < float(x[0]) < hi for lo, hi in zones)
+            return None if dead else [value(certificate.formula, ("x",), x)]
+
+        return one
+    if isinstance(claim, VectorLayerClaim):
+        return lambda x: [value(certificate.formula, tuple("xyz"[: len(x)]), x)]
+    if isinstance(claim, SideBySideClaim):
+        formulas = [part.certificate.formula for part in claim.parts]
+        return lambda x: [value(formula, tuple("xyz"[: len(x)]), x) for formula in formulas]
+    assert isinstance(claim, Composite)
+    return _composite(claim, len(network.inputs))
+
+
+def _composite(claim: Composite, d: int) -> Target:
+    target = claim.target
+    if claim.formulas is not None:
+        formulas = claim.formulas.formulas
+        return lambda x: [value(f, tuple(f"x{i}" for i in range(len(x))), x) for f in formulas]
+    if isinstance(target, Graph):
+        return lambda x: [cell for row in graph_outputs(target, x, d) for cell in row]
+    if isinstance(target, RidgeFunctions):
+        return lambda x: _ridge(target, x)
+    return lambda x: _models(target, claim, x)
+
+
+def _dot(weights: np.ndarray, numbers: Row, constant: float) -> arb:
+    return sum((arb(w) * v for w, v in zip(weights.tolist(), numbers, strict=False)), arb(constant))
+
+
+def _ridge(target: RidgeFunctions, x: Row) -> Row:
+    known = list(x)
+    for k, profile in enumerate(target.profiles):
+        known.append(value(profile, ("x",), [_dot(target.arguments[k], known, float(target.shifts[k]))]))
+    return [_dot(row, known, float(c)) for row, c in zip(target.outputs, target.constants, strict=True)]
+
+
+def _models(target: TokenModels, claim: Composite, x: Row) -> Row | None:
+    d, rows = target.weights.shape[1], len(target.profiles)
+    out = []
+    for i, weights in enumerate(target.weights):
+        s = _dot(weights, x[i * d : (i + 1) * d], float(target.shifts[i]))
+        for part in claim.parts:
+            if part.units[i] != UNREAD and any(arb(lo) < s < arb(hi) for lo, hi in part.zones.tolist()):
+                return None
+        out += [value(target.profiles[r], ("x",), [s]) for r in range(rows)]
+    return out
+
+
+def graph_outputs(graph: Graph, x: Row, d: int) -> list[Row]:
+    """[token][output]"""
+    n = len(x) // d
+    columns: list[Row] = []
+    for node in graph.nodes:
+        of = [columns[k] for k in node.of]
+        row = []
+        for t in range(n):
+            if node.op == "input":
+                row.append(x[t * d + node.index])
+            elif node.op == "affine":
+                row.append(_dot(node.weights, [c[t] for c in of], float(node.constants[t % len(node.constants)])))
+            elif node.op == "product":
+                row.append(of[0][t] * of[1][t])
+            elif node.op == "softmax":
+                row.append(of[node.index][t].exp() / sum((c[t].exp() for c in of), arb(0)))
+            elif node.op == "mix":
+                row.append(_dot(graph.matrices[node.index][t], of[0], 0.0))
+            else:
+                row.append(value(node.op, ("x",), [of[0][t]]))
+        columns.append(row)
+    return [[columns[k][t] for k in graph.outputs] for t in range(n)]
+
+
+def _inputs(network: Network, certificate: Certificate, rng: np.random.Generator) -> torch.Tensor:
+    """(count, tokens, features): corners, near them, inside, small; of the dtype and inside the domain."""
+    dtype = ww.runtime.module.DTYPES[network.dtype]
+    lo, hi = certificate.domain.lo, certificate.domain.hi
+    tokens = network.tokens or (len(lo) if lo.ndim == 2 else 2)
+    shape = (COUNT, tokens, lo.shape[-1])
+    lo, hi = (np.broadcast_to(end, shape[1:]) for end in (lo, hi))
+    with np.errstate(all="ignore"):
+        corners = np.where(rng.random(shape) < 0.5, lo, hi)
+        inside = lo / 2 + hi / 2 + (hi / 2 - lo / 2) * rng.uniform(-1, 1, shape)
+        small = inside * 2.0 ** rng.integers(-60, 0, shape)
+        places = [0.0, 0.25, -0.25, 0.5, -0.5]
+        near = rng.choice(places, shape) + rng.choice([0.0, 1e-16, -1e-16, 1e-6, -1e-6], shape)
+        even = lo + (hi - lo) * np.linspace(0, 1, COUNT)[:, None, None]
+    x = np.concatenate([corners, np.where(rng.random(shape) < 0.5, corners, inside), inside, small, near, even])
+    x = torch.tensor(np.clip(np.nan_to_num(x), lo, hi), dtype=dtype)
+    out = x.double().numpy()
+    return x[torch.tensor(((out >= lo) & (out <= hi)).all(axis=(1, 2)))]
+
+
+def _run(network: Network, x: torch.Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return AttentionNetwork(network)(x).double().numpy()
+
+
+def _points(
+    network: Network,
+    certificate: Certificate,
+    target: Target,
+    rng: np.random.Generator,
+    count: int | None = None,
+) -> str | None:
+    """count: of the outputs only the first so many are claimed."""
+    x = _inputs(network, certificate, rng)
+    if isinstance(certificate.claim, OneLayerClaim | VectorLayerClaim | Composite):
+        x = torch.cat([x, _searched(network, certificate, x)])
+    y = _run(network, x).reshape(len(x), -1)
+    apart = (isinstance(certificate.claim, Composite) and network.tokens is None) or (
+        isinstance(certificate.claim, OneLayerClaim | VectorLayerClaim)
+    )
+    for i in range(len(x)):
+        rows = x[i].double().numpy()
+        for row in rows if apart else [rows]:
+            wanted = target([arb(float(v)) for v in np.ravel(row)])
+            if wanted is None:
+                continue
+            if apart:
+                place = int(np.flatnonzero((rows == row).all(axis=1))[0])
+                found = y[i].reshape(len(rows), -1)[place]
+            else:
+                found = y[i]
+            for have, want in zip(found[:count].tolist(), wanted[:count], strict=True):
+                said = _compare(have, want, certificate.bound)
+                if said:
+                    return f"at x = {np.ravel(row).tolist()}: {said}"
+    return None
+
+
+def _compare(have: float, want: arb, bound: float) -> str | None:
+    if not math.isfinite(have):
+        return f"the network returns {have!r}"
+    error = abs(arb(have) - want)
+    if not error.is_finite():
+        return f"the target is no number: {want}"
+    return None if error.lower() <= arb(bound) else f"an error of {error} where {bound!r} is claimed"
+
+
+def _searched(network: Network, certificate: Certificate, like: torch.Tensor) -> torch.Tensor:
+    """The worst input that `ww.search` finds in one round."""
+    net = AttentionNetwork(network, dataclasses.replace(certificate, status="PROVEN"))
+    try:
+        found = np.ravel(ww.search(net, 0.0).x)
+    except Exception:  # the search is only one of the ways to find inputs
+        return like[:0]
+    if like[0].numel() % len(found):
+        return like[:0]
+    tokens = like.shape[1] * len(found) // like[0].numel()
+    x = torch.tensor(found, dtype=like.dtype).reshape(1, tokens, -1)
+    return x.expand(1, like.shape[1], -1) if tokens == 1 else x
+
+
+def _loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
+    (loop,) = network.layers
+    assert isinstance(loop, Loop)
+    assert isinstance(claim.composite.target, Graph)
+    graph, d = claim.composite.target, len(network.inputs)
+    once = dataclasses.replace(network, layers=(dataclasses.replace(loop, times=1),))
+
+    def target(x: Row) -> Row:
+        return graph_outputs(graph, x, d)[0]
+
+    return _points(once, certificate, target, rng, len(graph.outputs))
+
+
+def _samples(network: Network, certificate: Certificate, claim: SampledClaim) -> str | None:
+    """At the samples nothing but their accuracy is unknown."""
+    x, lo, hi = claim.samples.x, certificate.domain.lo, certificate.domain.hi
+    dtype = ww.runtime.module.DTYPES[network.dtype]
+    given = torch.tensor(x, dtype=dtype)[:, None]
+    y = _run(network, given)[:, 0]
+    for at, have, want in zip(x.tolist(), y.tolist(), claim.samples.y.tolist(), strict=True):
+        if lo[0] <= at <= hi[0] and float(torch.tensor(at, dtype=dtype)) == at:
+            said = _compare(have, arb(want), math.nextafter(certificate.bound + claim.samples.accuracy, math.inf))
+            if said:
+                return f"at the sample x = {at!r}: {said}"
+    return None
+
+
+def _prompt(network: Network, certificate: Certificate, rng: np.random.Generator) -> str | None:
+    assert isinstance(certificate.claim, PromptClaim)
+    assert network.tokens is not None
+    before = prompts.N, prompts.D
+    prompts.N, prompts.D = network.tokens, certificate.claim.features
+    try:
+        if certificate.domain.lo.ndim == 2:
+            ends = certificate.domain.lo.max(axis=0), certificate.domain.hi.min(axis=0)
+            certificate = dataclasses.replace(certificate, domain=ww.Box(*ends))
+        net = AttentionNetwork(network, certificate)
+        for prompt in prompts.prompts(net, COUNT, int(rng.integers(2**31))):
+            for error in prompts.errors(net, prompt):
+                if not error <= certificate.bound:
+                    return (
+                        f"one pass is off by {error!r} where {certificate.bound!r} is claimed, from {prompt.tolist()}"
+                    )
+        return None
+    finally:
+        prompts.N, prompts.D = before
+
+
+def _grid(network: Network, certificate: Certificate, claim: GridClaim, rng: np.random.Generator) -> str | None:
+    N, g, B = claim.tokens * claim.features, claim.g, claim.B
+    if not certificate.bound < math.inf:
+        return f"a bound of {certificate.bound!r}"
+    cell, p = (2 * B / g) ** N, claim.norm
+    core = cell * (1 - claim.delta) ** N
+    inner = (claim.core**p).sum() * core + (claim.shell**p).sum() * (cell - core)
+    everywhere = (len(claim.formulas) * (2 * B) ** N) ** (1 / p)
+    least = inner ** (1 / p) + (claim.leakage + claim.rounding) * everywhere
+    if not least <= certificate.bound * (1 + 1e-9):
+        return f"cells add up to {least!r} where {certificate.bound!r} is claimed"
+    if any(formula.startswith(OPAQUE) for formula in claim.formulas):
+        return None
+    names = tuple(f"x{i}" for i in range(N))
+    for x in _inputs(network, certificate, rng):
+        flat = np.ravel(x.numpy())
+        y = np.ravel(_run(network, x[None]))
+        along = np.clip(np.floor((flat + B) / (2 * B / g)), 0, g - 1)
+        middle = -B + (2 * along + 1) * B / g
+        v = int(np.ravel_multi_index(tuple(along.astype(int)), (g,) * N))
+        is_core = bool((np.abs(flat - middle) < (1 - claim.delta) * B / g * (1 - 1e-9)).all())
+        for k, formula in enumerate(claim.formulas):
+            bound = claim.core[k, v] + claim.leakage if is_core else claim.shell[k, v]
+            said = _compare(float(y[k]), value(formula, names, [arb(float(z)) for z in flat]),
+                            float(bound + claim.rounding) * (1 + 1e-12) + 1e-300)  # fmt: skip
+            if said and not _between_cells(flat, B, g):
+                return f"at x = {flat.tolist()}: {said}"
+    return None
+
+
+def _between_cells(x: np.ndarray, B: float, g: int) -> bool:
+    """On a face two cells meet, and which of their claims counts is a matter of rounding."""
+    places = (x + B) / (2 * B / g)
+    return bool((np.abs(places - np.rint(places)) < 1e-9).any())
