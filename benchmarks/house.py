@@ -34,6 +34,7 @@ FLOORS = [
     "runtime",
     "tracing",
     "certify",
+    "recheck",
     "export",
     "heads",
     "adversary",

@@ -12,12 +12,13 @@ from house import FLOORS, SOURCE
 
 TESTS = Path(__file__).parent
 
-#: The looks upwards, all of them where something is asked for: `net.to_onnx(path)` is a method of the module, and
+#: The looks upwards, all of them where something is asked for: `net.to_onnx(path)`, `net.check()` are methods, and
 #: `ww.incontext` is the public name of the estimators, which need scikit-learn.
 UPWARDS = {
     ("runtime/module.py", "export/lens.py"),
     ("runtime/module.py", "export/onnx.py"),
     ("runtime/module.py", "export/torch_source.py"),
+    ("runtime/module.py", "recheck.py"),
     ("incontext/__init__.py", "estimators/huber.py"),
     ("incontext/__init__.py", "estimators/linear.py"),
     ("incontext/__init__.py", "estimators/logistic.py"),

@@ -59,7 +59,8 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)
-        return dataclasses.replace(certificate, status=check(path, **UNLIMITED).status)
+        checked = check(path, **UNLIMITED)
+    return dataclasses.replace(certificate, status=checked.status, why=checked.why)
 
 
 def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import weightwright as ww
+from weightwright.claims.files import network_digest
 
 
 def test_the_search_comes_near_a_tight_bound(sine: ww.AttentionNetwork) -> None:
@@ -24,7 +25,8 @@ def test_a_broken_network_is_found_out(sine: ww.AttentionNetwork, where: int, by
     registers = np.array(sine.network.registers)
     registers[len(registers) // 2, where] += by
     broken = dataclasses.replace(sine.network, registers=registers)
-    assert ww.search(ww.AttentionNetwork(broken, sine.certificate), seconds=0.2).violated
+    said = dataclasses.replace(sine.certificate, network=network_digest(broken))
+    assert ww.search(ww.AttentionNetwork(broken, said), seconds=0.2).violated
 
 
 def test_a_single_bad_end_is_found(sine: ww.AttentionNetwork) -> None:

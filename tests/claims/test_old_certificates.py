@@ -53,7 +53,8 @@ def forged(name: str, folder: Path, change: Callable[[Structure], None]) -> Path
     """The old file with another certificate, the digest made to fit."""
     payload, arrays = contents(FOLDER / f"{name}.safetensors")
     for source in FOLDER.glob("*.safetensors"):  # what a change may take from other certificates
-        arrays = load(source.read_bytes()) | arrays
+        others = {name: array for name, array in load(source.read_bytes()).items() if not name.startswith("network.")}
+        arrays = others | arrays
     change(payload["certificate"])
     del payload["digest"]
     text = json.dumps(payload)
@@ -71,13 +72,14 @@ def test_an_old_file_is_proven_and_written_anew(name: str, tmp_path: Path) -> No
     assert before["format"] == OLD_FORMAT
     net = ww.load(path)
     said = net.certificate
-    assert (said.status, type(said.claim).__name__) == ("PROVEN", FILES[name])
+    status = "CONDITIONAL" if name == "samples" else "PROVEN"  # on the derivative that the caller stated
+    assert (said.status, type(said.claim).__name__) == (status, FILES[name])
     assert said.bound == float.fromhex(before["certificate"]["bound"]["float"])
     assert said.formula == before["certificate"]["formula"]
     net.save(tmp_path / "new.safetensors")
     assert contents(tmp_path / "new.safetensors")[0]["format"] == FORMAT
     again = ww.check(tmp_path / "new.safetensors")
-    assert (again.status, again.bound, again.terms) == ("PROVEN", said.bound, said.terms)
+    assert (again.status, again.bound, again.terms) == (status, said.bound, said.terms)
 
 
 def test_an_old_file_in_bfloat16_does_not_know_that_products_flush() -> None:

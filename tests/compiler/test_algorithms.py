@@ -178,7 +178,7 @@ def test_states_are_those_of_the_network_and_errors_of_one_pass() -> None:
 def test_every_text_says_one_pass(tmp_path: Path) -> None:
     said = small().net.certificate
     assert said is not None
-    assert "one pass of descent" in repr(said)
+    assert 'one pass of named "descent"' in repr(said)
     assert "on every state after one pass" in repr(said)
     assert "after one pass" in repr(small().net)
     path = tmp_path / "descent.safetensors"

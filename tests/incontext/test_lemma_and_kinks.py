@@ -56,8 +56,10 @@ def test_a_run_knows_how_far_its_tokens_are_apart() -> None:
 
     plain_run = descent.run([[1.0], [0.5], [1.0]], [1.0, 1.0, 1.0])
     (loop,) = descent.net.layers
-    loop.layers[-1].register_forward_hook(drift)  # after each of two steps
+    hook = loop.layers[-1].register_forward_hook(drift)  # after each of two steps
     run = descent.run([[1.0], [0.5], [1.0]], [1.0, 1.0, 1.0])
+    assert descent.net.certificate.status == "EDITED"
+    hook.remove()
     assert plain_run.apart < 1e-6
     assert 0.24 <= run.apart <= 0.26
     assert run.lemma.step_error > plain_run.lemma.step_error + 0.125 * 0.25 / 3

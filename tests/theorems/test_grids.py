@@ -333,7 +333,7 @@ def rough(X: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("make", SCALAR)
 def test_functions_that_are_no_formulas(make: Make) -> None:
     net = make(rough, 2, 1, g=4, lipschitz=2.0)
-    assert net.certificate.status == "PROVEN"
+    assert net.certificate.status == "CONDITIONAL"
     assert net.certificate.formula == "opaque rough"
     assert any(
         "2.0 times the largest change of an input, as the caller states" in a for a in net.certificate.assumptions
@@ -376,7 +376,7 @@ def test_domains_of_any_size(make: Make, B: float) -> None:
 
 def test_a_sequence_function_of_arrays() -> None:
     net = sequence_to_sequence(lambda X: np.sort(X, axis=1), 2, 1, g=4, lipschitz=1.0)
-    assert net.certificate.status == "PROVEN"
+    assert net.certificate.status == "CONDITIONAL"
     X = net.about.probes(np.random.default_rng(10), 300)
     assert np.abs(run(net, X) - np.sort(X, axis=1)[:, :, 0]).max() <= net.about.bounds["everywhere"]
 

@@ -22,6 +22,7 @@ from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.worst import Worst
 from weightwright.checker.composite.declared import Affine, Declared
 from weightwright.checker.composite.loop import about_one_pass, one_pass
+from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import Composite
@@ -224,4 +225,6 @@ def first_token_of_one_pass(net: AttentionNetwork, claim: LoopClaim) -> Attentio
     assert net.certificate is not None
     one = one_pass(net.network, claim)
     read = dataclasses.replace(one.read, terms=(Term(one.read.terms[0].A, pick(0)),))
-    return AttentionNetwork(dataclasses.replace(one, read=read), about_one_pass(net.certificate, claim))
+    network = dataclasses.replace(one, read=read)
+    said = dataclasses.replace(about_one_pass(net.certificate, claim), network=network_digest(network))
+    return AttentionNetwork(network, said)

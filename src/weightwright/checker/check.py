@@ -1,8 +1,7 @@
-"""`check`: one saved file in, one certificate with status PROVEN out, or a CertificateError that says why not."""
+"""`check`: one saved file in, one certificate out, PROVEN or CONDITIONAL, or a CertificateError that says why not."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any, Unpack
@@ -18,7 +17,7 @@ from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.checker.prompt.prompt_passes import agree_prompt
 from weightwright.checker.side_by_side import split
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, SideBySideClaim
+from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
@@ -44,7 +43,8 @@ RULES: dict[type, Rule] = {
 
 
 def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certificate:
-    """Recompute every claim in the file. Returns the certificate, PROVEN; raises CertificateError otherwise.
+    """Recompute every claim in the file. Returns the certificate, PROVEN, or CONDITIONAL on what the caller
+    stated; raises CertificateError otherwise.
 
     limits: what the file may cost before a BudgetError ends the check; math.inf for no limit.
     seconds: 60 by default.
@@ -56,7 +56,7 @@ def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certi
 
 
 def check_file(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> tuple[Network, Certificate]:
-    """The network that was read, and its certificate, PROVEN; raises CertificateError otherwise."""
+    """The network that was read, and its certificate as `check` returns it."""
     with limited(path, Limits(**limits)):
         network, certificate = read(path)
         if certificate is None:
@@ -65,7 +65,7 @@ def check_file(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> 
 
 
 def prove(path: str | os.PathLike[str], network: Network, certificate: Certificate) -> Certificate:
-    """The certificate as PROVEN; raises CertificateError otherwise. path: what complaints begin with."""
+    """The certificate with its status; raises CertificateError otherwise. path: what complaints begin with."""
     if certificate.measured is not None:
         raise CertificateError(
             f"{path}: nothing is proven here; an error of {certificate.measured.error:.3g} was measured"
@@ -77,7 +77,7 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
         raise CertificateError(f"{path}: a number of the proof is not bounded ({error})") from error
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
-    return dataclasses.replace(certificate, status="PROVEN")
+    return agreed(certificate)
 
 
 def _agree(network: Network, certificate: Certificate) -> None:

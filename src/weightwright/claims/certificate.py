@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Literal
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.graph import Graph
+from weightwright.claims.graph_text import followed, quoted, short_digest
 from weightwright.claims.leaf import Leaf as Leaf
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.prompt import LoopClaim, PromptClaim
-from weightwright.claims.target import Composite
+from weightwright.claims.target import Composite, composite_in_words
 from weightwright.expressions import Apply, Expression, Number, Variable, substitute
 
 #: How the name of a function that is no formula begins.
 OPAQUE = "opaque "
 
-Status = Literal["PROVEN", "MEASURED", "UNCHECKED"]
+#: What is known of a bound: docs/certificates.md has the table.
+Status = Literal["PROVEN", "CONDITIONAL", "MEASURED", "EDITED", "UNCHECKED"]
 
 #: What the features of an input are called in a formula.
 VARIABLES = ("x", "y", "z")
@@ -79,8 +82,10 @@ class Certificate:
     the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`).
 
     claim: one of the kinds of `Claim`; what the proof stands on. The checker has one rule for each kind.
-    status: PROVEN only where the independent checker agreed in the same call; UNCHECKED after loading without
+    status: PROVEN only where the independent checker agreed in the same call, CONDITIONAL where that leans on something
+    that nobody looked at; EDITED where the network is not the one that this is about; UNCHECKED after loading without
     checking; MEASURED where nothing is claimed: the claim is a `MeasuredClaim`, the bound is infinite.
+    why: what it is conditional on, or what was edited, in words. No file holds it.
     """
 
     claim: Claim
@@ -93,11 +98,10 @@ class Certificate:
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]
     status: Status = field(default="UNCHECKED", compare=False)
+    why: str = field(default="", compare=False, metadata={"stored": False})
 
     def __repr__(self) -> str:
-        if self.measured is not None:
-            return f"Certificate({self.status}, {self.formula}, largest error found {self.measured.error:.3g})"
-        return f"Certificate({self.status}, {self.formula}, bound {bound_in_words(self)})"
+        return f"Certificate({summary_in_words(self, bound_in_words(self))})"
 
     @property
     def measured(self) -> MeasuredClaim | None:
@@ -138,6 +142,76 @@ Claim = (
     | SideBySideClaim
     | MeasuredClaim
 )
+
+
+def stated_by_caller(claim: Claim) -> tuple[str, ...]:
+    """What a claim leans on that only the caller can know, in words."""
+    match claim:
+        case SampledClaim():
+            return claim.samples.assumptions()
+        case GridClaim():
+            return claim.assumptions()
+        case SideBySideClaim():
+            return tuple(dict.fromkeys(one for part in claim.parts for one in stated_by_caller(part.certificate.claim)))
+        case _:
+            return ()
+
+
+def agreed(certificate: Certificate) -> Certificate:
+    """The certificate with the status that it has once the checker agreed with all of it."""
+    return conditional(replace(certificate, status="PROVEN", why=""), stated_by_caller(certificate.claim))
+
+
+def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
+    """The certificate where these are taken for granted too. A status below PROVEN is none the better for it."""
+    if not on or certificate.status not in ("PROVEN", "CONDITIONAL"):
+        return certificate
+    why = [certificate.why] if certificate.why else []
+    return replace(certificate, status="CONDITIONAL", why="; ".join(dict.fromkeys([*why, *on])))
+
+
+def status_in_words(status: str, why: str) -> str:
+    """The status, and in the same line what it is conditional on or what was edited: everywhere the same.
+
+    >>> status_in_words("CONDITIONAL", "the states stay in the domain")
+    'CONDITIONAL: assuming that the states stay in the domain'
+    """
+    return f"{status}: {'assuming that ' if status == 'CONDITIONAL' else ''}{why}" if why else status
+
+
+def summary_in_words(certificate: Certificate, bound: str) -> str:
+    """What is computed, how well, and how that is known, in one line. bound: in words."""
+    found = certificate.measured
+    if certificate.status == "EDITED":
+        error = "no bound"
+    elif found is not None:
+        error = f"largest error found {found.error:.3g}"
+    else:
+        error = f"bound {bound}"
+    zones = f", {len(certificate.dead_zones)} dead zones" if certificate.dead_zones else ""
+    status = status_in_words(certificate.status, certificate.why)
+    return f"{computed_in_words(certificate)}, {error}{zones}, {status}"
+
+
+def computed_in_words(certificate: Certificate) -> str:
+    """What the network computes: the formula where the checker reads it; else the name, as a name, and beside it what
+    the checker follows."""
+    claim, composite = certificate.against, certificate.composite
+    if isinstance(claim, LoopClaim):
+        one = composite_in_words(claim.composite)
+        return f"one pass of {one if composite is None else _named(one, composite.target)}"
+    if composite is not None and composite.formulas is None:
+        return _named(certificate.formula, composite.target)
+    if isinstance(claim, SampledClaim):
+        known = f"known by {len(claim.samples.x):,} samples, {short_digest(claim.samples)}"
+        return f"named {quoted(certificate.formula)}: {known}"
+    if certificate.measured is not None or (isinstance(claim, GridClaim) and claim.lipschitz is not None):
+        return f"named {quoted(certificate.formula)}"
+    return certificate.formula
+
+
+def _named(words: str, target: object) -> str:
+    return f"named {quoted(words)}: {followed(target)}" if isinstance(target, Graph) else words
 
 
 def bound_in_words(certificate: Certificate) -> str:

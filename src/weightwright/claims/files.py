@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
         return network, None
     _makes_a_claim(path, certificate)
     status: Status = "MEASURED" if isinstance(certificate.claim, MeasuredClaim) else "UNCHECKED"
-    return network, dataclasses.replace(certificate, status=status)
+    return network, dataclasses.replace(certificate, status=status, why="")
 
 
 def _makes_a_claim(path: str | os.PathLike[str], certificate: Certificate) -> None:

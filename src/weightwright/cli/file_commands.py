@@ -62,7 +62,9 @@ def run(
         rows = report.value_facts(net, x[:, 0].tolist(), y[:, 0, 0].tolist(), excepted(net, x))
     if json:
         said = net.certificate
-        typer.echo(report.to_json({"file": str(path), "status": said.status if said else None, "values": rows}))
+        why = {"why": said.why} if said is not None and said.why else {}
+        status = said.status if said is not None else None
+        typer.echo(report.to_json({"file": str(path), "status": status, **why, "values": rows}))
     else:
         typer.echo("\n".join(report.value_lines(net, rows, heading=sys.stdout.isatty())))
 

@@ -12,9 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from weightwright.box import Box
-from weightwright.claims.certificate import bound_in_words
+from weightwright.claims.certificate import bound_in_words, computed_in_words, conditional, status_in_words
 from weightwright.network import Head
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.standing import passes_assume
+
+#: What the bound of kernel "anchor" leans on in a file that has no such kernel.
+WINDOWS = "weights of a window that are computed by squares are as good as those of the module's kernel"
 
 PRODUCER = ("weightwright", version("weightwright"))
 
@@ -49,21 +53,35 @@ def sees(head: Head) -> str:
     return f"{registers}{data}{masked}{asks}"
 
 
-def about(net: AttentionNetwork) -> dict[str, str]:
-    """Formula, domain, bound and status as they are now; a file cannot vouch for itself."""
-    claim = net.certificate
+def unwatched(net: AttentionNetwork) -> tuple[str, ...]:
+    """What the bound of an export leans on because it does less than the module: it watches no states, and computes
+    windows by squares."""
+    said = net.said
+    windows = any(head.window is not None for head in net.network.heads)
+    return (*(() if said is None else passes_assume(said)), *((WINDOWS,) if windows else ()))
+
+
+def about(net: AttentionNetwork, elsewhere: Sequence[str] = ()) -> dict[str, str]:
+    """Formula, domain, bound and status as they are now; a file cannot vouch for itself.
+
+    elsewhere: what the bound leans on where the export runs, and the module does not."""
+    claim = net.certificate if net.certificate is None else conditional(net.certificate, elsewhere)
     facts = {"written by": " ".join(PRODUCER), "dtype": net.network.dtype}
     if claim is None:
         return facts | {"certificate": "none"}
-    facts |= {"formula": line(claim.formula), "domain": _domain(net.network.inputs, claim.domain)}
+    facts |= {"formula": line(computed_in_words(claim)), "domain": _domain(net.network.inputs, claim.domain)}
     if claim.dead_zones:
         facts["nothing is claimed"] = ", ".join(f"between {lo!r} and {hi!r}" for lo, hi in claim.dead_zones)
+    words = status_in_words(claim.status, claim.why)
+    status = line(words.replace(claim.status, f"{claim.status} when this was written", 1))
+    if claim.status == "EDITED":
+        return facts | {"bound": "none", "status": status}
     if claim.measured is not None:
         found = f"{claim.measured.error:.3g} is the largest error found in {claim.measured.inputs} inputs"
-        return facts | {"measured": found, "status": f"{claim.status} when this was written"}
+        return facts | {"measured": found, "status": status}
     return facts | {
         "bound": f"{bound_in_words(claim)}, kernel {claim.kernel}",
-        "status": f"{claim.status} when this was written",
+        "status": status,
         "assuming": "; ".join(claim.assumptions),
     }
 

@@ -27,7 +27,7 @@ _HALVINGS = 64
 def difference(net: AttentionNetwork, run: Run, most: int = _MOST) -> float:
     """The largest absolute difference between the module and `run`, which takes and returns tensors as it does and has
     room for `most` tokens."""
-    device = net.embed.C.device
+    device = net.device
     with _unwatched(net):
         return largest(lambda x: net(x.to(device)).cpu(), run, samples(net, most))
 
@@ -73,7 +73,7 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):
         try:
-            net(x.to(net.embed.C.device))
+            net(x.to(net.device))
         except DomainError:
             x = (x + middle) / 2
         else:

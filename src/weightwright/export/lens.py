@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from weightwright.errors import UnsupportedOperation, WeightwrightError
-from weightwright.export.about import line, sees
+from weightwright.export.about import about, line, sees, unwatched
 from weightwright.export.compare import difference, largest, samples
 from weightwright.network import Attention, Layer, Linear, Loop, Network
 from weightwright.network.layers import Names
@@ -48,6 +48,7 @@ class Export:
     difference: float
     heads: dict[str, tuple[int, int]]  # role -> (layer, head); a role that comes again is called "role (2)"
     network: Network
+    about: dict[str, str]  # formula, domain, bound and status in words, as other exports write them
 
     def residual(self, x: Tensor) -> Tensor:
         """What enters layer 0 for x of shape (..., tokens, inputs): (batch, registers + tokens, coordinates)."""
@@ -85,7 +86,8 @@ def to_transformer_lens(net: AttentionNetwork, tokens: int = 1024) -> Export:
     for layer, attention in enumerate(_unrolled(network.layers)):
         for index, head in enumerate(attention.heads):
             heads[_fresh(head.role, heads)] = (layer, index)
-    return Export(model, difference(net, lambda x: _run(network, model, x), tokens), heads, network)
+    gap = difference(net, lambda x: _run(network, model, x), tokens)
+    return Export(model, gap, heads, network, about(net, unwatched(net)))
 
 
 def _model(network: Network, tokens: int, dtype: torch.dtype) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import safe_open
 
 from weightwright.claims.files import write
-from weightwright.export.about import about, line, listed, sees, whole
+from weightwright.export.about import about, line, listed, sees, unwatched, whole
 from weightwright.export.compare import difference
 from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Mixed, Softmax, TokenMap, Total
 from weightwright.network.layers import Names
@@ -34,7 +34,7 @@ def to_torch(net: AttentionNetwork, path: str | os.PathLike[str]) -> float:
     if target.suffix != ".py":
         raise ValueError(f"path must end in .py, not {target.name!r}: it becomes a Python file")
     with whole(target.with_suffix(".safetensors"), target) as (weights, source):
-        write(weights, net.network, net.certificate)
+        write(weights, *net.stored())
         with safe_open(weights, framework="numpy") as file:
             digest = json.loads(file.metadata()["weightwright"])["digest"]
         source.write_text("\n".join(_SourceWriter(net).module(digest, target.stem)) + "\n", encoding="utf-8")
@@ -53,11 +53,11 @@ class _SourceWriter:
         tokens = self.network.tokens or "n"
         yield f'"""{_prose(listed(outputs))}: an attention network, every layer written out.'
         yield ""
-        yield from (f"{key:12}{_prose(value)}" for key, value in about(self.net).items())
+        yield from (f"{key:12}{_prose(value)}" for key, value in about(self.net, unwatched(self.net)).items())
         yield ""
         yield "n data tokens as rows, coordinates as columns; `...` is any batch."
         yield "Inputs outside the domain are not refused."
-        check = "; `weightwright check` recomputes its certificate" if self.net.certificate else ""
+        check = "; `weightwright check` recomputes its certificate" if self.net.stored()[1] else ""
         yield f"The weights stand beside this file, in {_prose(line(stem))}.safetensors{check}."
         yield ""
         yield f"    y = Network()(x)  # x: (..., {tokens}, {len(inputs)}), {self.network.dtype}"

@@ -34,10 +34,21 @@ def sparse(array: Floats) -> Sparse | None:
     return Sparse(array.shape, places.astype(np.int32), flat[places])
 
 
+def freeze(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """The array as bytes, which no flag makes writeable again; itself, if it is that already."""
+    held = array.base.base if isinstance(array.base, np.ndarray) else array.base
+    if array.dtype == kind and array.flags.c_contiguous and isinstance(held, bytes):
+        return array
+    if array.size:
+        return np.frombuffer(np.asarray(array, dtype=kind, order="C").tobytes(), dtype=kind).reshape(array.shape)
+    empty: npt.NDArray[Any] = np.array(array, dtype=kind)
+    empty.flags.writeable = False
+    return empty
+
+
 class Frozen:
-    """Turns every array into a read-only float64 array of its own; a mask stays one of truth values. An array that is
-    one already, and owns its numbers, is kept: what several fields name is held once. The repr names arrays by their
-    shapes."""
+    """Turns every array into a float64 array that nobody can write to; a mask stays one of truth values. An array that
+    is one already is kept: what several fields name is held once. The repr names arrays by their shapes."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -48,12 +59,7 @@ class Frozen:
         for part in fields(self):  # type: ignore[arg-type]
             value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
-                kind = np.bool_ if part.name == "mask" else np.float64
-                flags = value.flags
-                if value.dtype == kind and flags.owndata and flags.c_contiguous and not flags.writeable:
-                    continue
-                own: np.ndarray[Any, Any] = np.array(value, dtype=kind, order="C")
-                own.flags.writeable = False
+                own = freeze(value, np.bool_ if part.name == "mask" else np.float64)
                 object.__setattr__(self, part.name, own)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,7 +71,7 @@ class Frozen:
         for name, value in state.items():
             own = value.dense() if isinstance(value, Sparse) else value
             if isinstance(own, np.ndarray):
-                own.flags.writeable = False
+                own = freeze(own, own.dtype.type)
             object.__setattr__(self, name, own)
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from weightwright.errors import FileFormatError, MalformedCertificateError
 from weightwright.limits import hold, tick
 from weightwright.network.field_types import MistypedError, agree_types
-from weightwright.network.frozen import Sparse, sparse
+from weightwright.network.frozen import Sparse, freeze, sparse
 from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
 from weightwright.network.network import Network
 from weightwright.network.token_maps import Block, Gather, Mixed, Total
@@ -91,7 +91,10 @@ def encode(value: Any, arrays: ArrayWriter) -> Any:
             return {"array": arrays.put(value)}
         if is_dataclass(value):
             if type(value) not in types:
-                types[type(value)] = len(types), [field.name for field in fields(value)]
+                types[type(value)] = (
+                    len(types),
+                    [field.name for field in fields(value) if field.metadata.get("stored", True)],
+                )
             kind, names = types[type(value)]
             row = [kind, *(plain(getattr(value, name)) for name in names)]
             number = numbers.setdefault(in_json(row), len(items))
@@ -168,9 +171,8 @@ class ArrayReader:
                 raise FileFormatError(f"the positions of array {number} do not rise, or leave its {size} numbers")
             array: Array = Sparse(shape, places, parts["floats"]).dense()
         else:
-            array = next(iter(parts.values())).reshape(shape).copy()  # owns its numbers: see `Frozen`
-        array.flags.writeable = False
-        return array
+            array = next(iter(parts.values())).reshape(shape)
+        return freeze(array, array.dtype.type)
 
 
 _POOLS_OF = {"dense": ("floats",), "sparse": ("floats", "positions"), "bools": ("truths",)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import arb
 
-from weightwright.claims.certificate import VARIABLES, Certificate, round_up
+from weightwright.claims.certificate import VARIABLES, Certificate, round_up, status_in_words
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
@@ -103,6 +103,8 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
     said = net.certificate
     if said is None:
         raise WeightwrightError("a network without a certificate states no formula, so there is nothing to plot")
+    if said.status == "EDITED":
+        raise WeightwrightError(f"no bound to plot: {status_in_words(said.status, said.why)}; net.check() may find one")
     if said.domain.lo.ndim == 2:
         raise WeightwrightError(
             f"plots show functions of one token; this network takes sequences of {net.network.tokens}"
@@ -160,7 +162,7 @@ def _title(said: Certificate, anchors: int) -> str:
         if said.measured is None
         else f"largest error found {round_up(said.measured.error)}"
     )
-    return f"{name}   on {domain}\n{anchors:,} anchors, {error}, {said.status}"
+    return f"{name}   on {domain}\n{anchors:,} anchors, {error}, {status_in_words(said.status, said.why)}"
 
 
 def _function_panel(axes: Any, x: Floats, f: Floats, y: Floats, positions: Floats, anchors: int) -> None:

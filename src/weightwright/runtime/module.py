@@ -5,24 +5,32 @@ Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h que
 
 from __future__ import annotations
 
+import copy
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, bound_in_words, round_up
-from weightwright.claims.files import read, write
+from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
+from weightwright.claims.files import network_digest, read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.errors import CertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
-from weightwright.runtime.layer_modules import AttentionLayer, LinearMap, build_layer
-from weightwright.runtime.watch import watch, watch_passes
+from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
+from weightwright.runtime.sparse_maps import LinearMap
+from weightwright.runtime.standing import standing, watchers
+from weightwright.runtime.watch import guard, guards_of, watch, watch_passes
 from weightwright.runtime.weights import DTYPES as DTYPES
+from weightwright.runtime.weights import Setting, Weights, part_of
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
@@ -33,36 +41,116 @@ OnDomain = Literal["raise", "clamp", "ignore"]
 _SCORES_AT_ONCE = 2**22
 
 
-class AttentionNetwork(nn.Module):
+class AttentionNetwork(Weights):
     """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
 
     on_domain says what happens to inputs outside the certificate's domain: "raise" (DomainError),
     "clamp" (to the nearest point of the domain) or "ignore" (the bound does not hold there).
+
+    The weights are buffers named as in the network (`net.registers`, `net.layers[0].heads[1].W_V`), and they alone are
+    what runs: `network`, `save`, exports and `certificate.status` read them back.
     """
 
+    was: Network
+
     def __init__(self, network: Network, certificate: Certificate | None = None, on_domain: OnDomain = "raise") -> None:
-        super().__init__()
+        self._build(network, certificate, on_domain, trainable=False)
+        if certificate is not None and certificate.network != self.digest():
+            raise CertificateError("the certificate is about another network than the one that is given with it")
+
+    def _build(self, network: Network, said: Certificate | None, on_domain: OnDomain, trainable: bool) -> None:
+        super().__init__(network)
         if on_domain not in ("raise", "clamp", "ignore"):
             raise ValueError(f"on_domain must be 'raise', 'clamp' or 'ignore', not {on_domain!r}")
-        self.network = network
-        self.certificate = certificate
+        self.said = said  # as it was given; `certificate` says what is left of it
         self.on_domain = on_domain
         self.about: Any = None  # what a construction says of itself
-        self.embed = LinearMap(network.embed, network.dtype)
-        self.layers = nn.ModuleList(build_layer(layer, network) for layer in network.layers)
-        self.read = LinearMap(network.read, network.dtype)
-        if certificate is not None and _runs_passes(certificate):
+        self._edited: tuple[Network, str] | None = None  # what was read back last, and its digest
+        self._digest: str | None = None  # of the network that this was built from
+        setting = Setting(network.dtype, trainable, self)
+        self.keep(network.dtype, trainable, "registers")
+        self.embed = LinearMap(network.embed, setting)
+        self.layers = nn.ModuleList(build_layer(layer, setting) for layer in network.layers)
+        self.read = LinearMap(network.read, setting)
+        if said is not None and _runs_passes(said):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
-            if isinstance(certificate.against, PromptClaim):
-                watch(self, certificate.against)
-            elif isinstance(certificate.against, LoopClaim):
-                watch_passes(self, certificate.against)
+            if isinstance(said.against, PromptClaim):
+                watch(self, said.against)
+            elif isinstance(said.against, LoopClaim):
+                watch_passes(self, said.against)
+        self.watchers = watchers(self)
+
+    __setattr__ = nn.Module.__setattr__  # only the registers are weights of this module itself
+
+    @property
+    def handed_registers(self) -> bool:
+        return self.handed
+
+    @property
+    def network(self) -> Network:
+        """The network that runs, read back from the weights: the same object as long as nothing changes.
+
+        LawError where what was changed makes it no network, WeightwrightError for layers that are none of ours."""
+        now: Network = self.read_back()
+        if now is self.was:
+            return now
+        found = network_digest(now)
+        if self._edited is None or self._edited[1] != found:
+            self._edited = now, found
+        return self._edited[0]
+
+    def digest(self) -> str:
+        """What a certificate calls the network by that runs now."""
+        now = self.network
+        if now is not self.was:
+            return cast(tuple[Network, str], self._edited)[1]
+        if self._digest is None:
+            self._digest = network_digest(now)
+        return self._digest
+
+    def parts(self) -> dict[str, Any]:
+        embed, read = (part_of(getattr(self, name), (LinearMap,), name) for name in ("embed", "read"))
+        return {"embed": embed, "registers": self.array("registers"), "layers": read_layers(self.layers), "read": read}
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is known of this module as it is now: CONDITIONAL or EDITED where it is not as the checker saw it."""
+        return None if self.said is None else standing(self, self.said)
+
+    @certificate.setter
+    def certificate(self, said: Certificate | None) -> None:
+        self.said = said
+
+    def check(self) -> Certificate:
+        """Have the independent checker prove the network as it is now, and return its certificate.
+
+        The claim is checked with the weights that run, and where it does not hold, with larger terms. The bound that
+        holds becomes this network's; where none does the status stays EDITED, the bound is infinite and `why` is what
+        the checker said. CertificateError if there was no certificate, or one that claims nothing.
+        """
+        from weightwright.recheck import recheck  # needs python-flint
+
+        return recheck(self)
+
+    def trainable(self) -> AttentionNetwork:
+        """The same network with its weights as parameters, registers included, for fine-tuning: without a certificate.
+
+        `load_state_dict` takes the parameters back, and `check` says what bound they have.
+        """
+        free = AttentionNetwork.__new__(AttentionNetwork)
+        free._build(self.network, None, "raise", trainable=True)
+        return free.to(self.device)
 
     @property
     def dtype(self) -> torch.dtype:
         """What the network runs in."""
-        return DTYPES[self.network.dtype]
+        return DTYPES[self.was.dtype]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self.matrix("registers").device
 
     @property
     def cost(self) -> Cost:
@@ -77,13 +165,14 @@ class AttentionNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._admitted(x)
-        if not self.network.one_token_at_a_time:
+        layers = list(self.layers)
+        if not all(getattr(part, "alone", False) for part in (self.embed, *layers, self.read)):
             return self._run(x)
         rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
-        widest = max((layer.scores for layer in self.modules() if isinstance(layer, AttentionLayer)), default=1)
+        widest = max(_widths(layers), default=1)
         parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
         out = torch.cat([self._run(part) for part in parts])
-        return out.reshape(*x.shape[:-1], len(self.network.outputs))
+        return out.reshape(*x.shape[:-1], out.shape[-1])
 
     def _run(self, x: Tensor) -> Tensor:
         X = self.embed(x)  # (B, n, d)
@@ -93,36 +182,53 @@ class AttentionNetwork(nn.Module):
 
     def _admitted(self, x: Tensor) -> Tensor:
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
-        features, dtype = len(self.network.inputs), self.dtype
+        features, dtype, tokens = len(self.was.inputs), self.dtype, self.was.tokens
         if not isinstance(x, Tensor):
             raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
         if x.ndim < 2 or x.shape[-1] != features:
             raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
-        if self.network.tokens is not None and x.shape[-2] != self.network.tokens:
-            raise ValueError(f"x must have {self.network.tokens} tokens, not {x.shape[-2]}")
+        if tokens is not None and x.shape[-2] != tokens:
+            raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
         given, x = x, x.to(dtype)
         if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
             raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
-        if self.certificate is not None:
+        if self.said is not None:
             refuse_reduced_precision(x)
-        if self.certificate is None or self.on_domain == "ignore":
+        if self.said is None or self.on_domain == "ignore":
             return x
-        lo, hi = (
-            torch.as_tensor(np.array(end), device=x.device)
-            for end in (self.certificate.domain.lo, self.certificate.domain.hi)
-        )
+        domain = self.said.domain
+        lo, hi = (torch.as_tensor(np.array(end), device=x.device) for end in (domain.lo, domain.hi))
         if self.on_domain == "clamp" and not x.isnan().any():
             return x.clamp(inward(lo, dtype, math.inf), inward(hi, dtype, -math.inf))
         outside = ~((x >= lo) & (x <= hi))
         if outside.any():
-            raise outside_of(x, outside, lo, hi, self.network.inputs, not _runs_passes(self.certificate))
+            raise outside_of(x, outside, lo, hi, self.was.inputs, not _runs_passes(self.said))
         return x
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Weights, structure and certificate in one safetensors file."""
-        write(path, self.network, self.certificate)
+        """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
+        is saved without a certificate; `check` may give it one. Hooks are not saved."""
+        write(path, *self.stored())
+
+    def stored(self) -> tuple[Network, Certificate | None]:
+        """What a file holds: no certificate where it is about another network."""
+        about_it = self.said is not None and self.said.network == self.digest()
+        return self.network, self.said if about_it else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle vouches for itself no more than a file does: it comes back UNCHECKED."""
+        said, trainable = self.said, bool(self._parameters)
+        if said is not None and said.measured is None:
+            said = replace(said, status="UNCHECKED", why="")
+        return _unpickle, (self.network, said, self.on_domain, self.about, guards_of(self), trainable)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AttentionNetwork:
+        """With everything that was changed; the status is found anew, from the copy's own weights."""
+        copied = memo[id(self)] = AttentionNetwork.__new__(AttentionNetwork)
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
 
     def to_onnx(self, path: str | os.PathLike[str]) -> float:
         """Write an ONNX file; returns its largest difference from this module on random inputs."""
@@ -150,12 +256,27 @@ class AttentionNetwork(nn.Module):
         said = self.certificate
         if said is None:
             return "no certificate"
-        found = said.measured
         plain = not isinstance(said.claim, GridClaim | LoopClaim)
-        bound = round_up(said.bound) if plain else bound_in_words(said)
-        error = f"bound {bound}" if found is None else f"largest error found {found.error:.3g}"
-        zones = f", {len(said.dead_zones)} dead zones" if said.dead_zones else ""
-        return f"{said.formula}, {error}{zones}, {said.status}"
+        return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
+
+
+def _widths(layers: Sequence[nn.Module]) -> Iterator[int]:
+    """The scores that a token takes room for in each layer of attention, loops opened."""
+    for layer in layers:
+        if isinstance(layer, AttentionLayer):
+            yield layer.scores
+        elif isinstance(layer, LoopLayer):
+            yield from _widths(list(layer.layers))
+
+
+def _unpickle(
+    network: Network, said: Certificate | None, on_domain: OnDomain, about: Any, guards: Any, trainable: bool
+) -> AttentionNetwork:
+    net = AttentionNetwork.__new__(AttentionNetwork)
+    net._build(network, said, on_domain, trainable)
+    net.about = about
+    guard(net, guards)
+    return net
 
 
 def _runs_passes(certificate: Certificate) -> bool:

@@ -6,6 +6,10 @@ coordinates and tokens; written out, a pass would multiply zeros for most of its
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, cast
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -14,42 +18,37 @@ from torch.nn.functional import pad
 
 from weightwright.network import Block, Gather, Linear, Mixed, Term, TokenMap
 from weightwright.numbers import Floats
-from weightwright.runtime.weights import Weights
+from weightwright.runtime.weights import Setting, Weights, part_of
+
+Place = slice | Tensor
 
 
-class Places(Weights):
-    """Places along the last axis: a slice where they are neighbours, which copies nothing."""
-
-    index: Tensor
-
-    def __init__(self, places: npt.NDArray[np.int64]) -> None:
-        super().__init__()
-        first, count = int(places[0]) if len(places) else 0, len(places)
-        together = first >= 0 and bool((places == first + np.arange(count)).all())
-        self.span = slice(first, first + count) if together else None
-        self.constant("index", torch.tensor(places))
-
-    @property
-    def at(self) -> slice | Tensor:
-        return self.index if self.span is None else self.span
+def places(found: npt.NDArray[np.int64], device: torch.device) -> Place:
+    """Places along an axis: a slice where they are neighbours, which copies nothing."""
+    first, count = int(found[0]) if len(found) else 0, len(found)
+    together = first >= 0 and bool((found == first + np.arange(count)).all())
+    return slice(first, first + count) if together else torch.tensor(found, device=device)
 
 
-class Picked(Weights):
+class Picked:
     """X -> X A on the columns where A has an entry, for an A of at most one entry a column."""
 
-    scales: Tensor | None
+    def __init__(self, A: Tensor) -> None:
+        entries = numbers(A)
+        columns = np.flatnonzero(entries.any(axis=0))
+        sources = np.asarray(np.abs(entries[:, columns]).argmax(axis=0), dtype=np.int64)
+        self.sources = places(sources, A.device)
+        ones = bool((entries[sources, columns] == 1).all())
+        self.scales = None if ones else A[torch.tensor(sources), torch.tensor(columns)]
 
-    def __init__(self, A: Floats, dtype: str) -> None:
-        super().__init__()
-        columns = np.flatnonzero(A.any(axis=0))
-        sources = np.abs(A[:, columns]).argmax(axis=0)
-        scales = A[sources, columns]
-        self.sources = Places(np.asarray(sources, dtype=np.int64))
-        self.keep(dtype, scales=None if (scales == 1).all() else scales)
-
-    def forward(self, X: Tensor) -> Tensor:
-        Y = X[..., self.sources.at]
+    def __call__(self, X: Tensor) -> Tensor:
+        Y = X[..., self.sources]
         return Y if self.scales is None else Y * self.scales
+
+
+def numbers(A: Tensor) -> Floats:
+    """The entries, to look where they stand."""
+    return np.asarray(A.detach().double().cpu().numpy(), dtype=np.float64)
 
 
 def picks(A: Floats) -> bool:
@@ -60,90 +59,162 @@ def picks(A: Floats) -> bool:
 class OnTokens(Weights):
     """A map on the token axis, (B, n, d) -> (B, tokens after, d)."""
 
-    R: Tensor | None
+    was: TokenMap
 
-    def __init__(self, map: TokenMap, dtype: str) -> None:
-        super().__init__()
+    def __init__(self, map: TokenMap, setting: Setting) -> None:
+        super().__init__(map)
         self.map = map
-        self.keep(dtype, R=map.R if isinstance(map, Block | Mixed) else None)
-        self.sources = Places(np.array(map.sources, dtype=np.int64)) if isinstance(map, Gather) else None
-        self.leaves_out = isinstance(map, Gather) and -1 in map.sources
+        self.__dict__["_owner"] = setting.owner
+        self.keep(setting.dtype, setting.trainable, *(("R",) if isinstance(map, Block | Mixed) else ()))
+
+    def derive(self) -> tuple[Place, bool]:
+        """Of a `Gather`: where the tokens come from, and whether one of them is left 0."""
+        assert isinstance(self.map, Gather)
+        sources = np.array(self.map.sources, dtype=np.int64)
+        return places(sources, self.__dict__["_owner"].matrix("registers").device), -1 in self.map.sources
+
+    def parts(self) -> dict[str, Any]:
+        return {"R": self.array("R")} if isinstance(self.map, Block | Mixed) else {}
+
+    def read_back(self) -> TokenMap:
+        R = self.parts().get("R")
+        if R is None or R is self.map.R:  # type: ignore[union-attr]
+            return self.map
+        map: Any = self.map
+        return cast(TokenMap, dataclasses.replace(map, R=R))
 
     def forward(self, Y: Tensor) -> Tensor:
-        if self.sources is not None:
-            return (pad(Y, (0, 0, 0, 1)) if self.leaves_out else Y)[..., self.sources.at, :]  # -1: a token of zeros
-        if self.R is None:
+        if isinstance(self.map, Gather):
+            sources, leaves_out = self.derived()
+            return (pad(Y, (0, 0, 0, 1)) if leaves_out else Y)[..., sources, :]  # -1: a token of zeros
+        R = self.weight("R")
+        if R is None:
             summed = Y.new_ones(1, Y.shape[-2]) @ Y  # every token gets the same: computed once
             return summed.expand(*Y.shape[:-2], self.map.tokens_after(Y.shape[-2]), -1)
         if isinstance(self.map, Mixed):
-            return self.R @ Y
-        k = self.R.shape[1]
+            return R @ Y
+        k = R.shape[1]
         Y = Y.unflatten(-2, (Y.shape[-2] // k, k))  # (B, n/k, k, d)
-        return (self.R * Y if k == 1 else self.R @ Y).flatten(-3, -2)
+        return (R * Y if k == 1 else R @ Y).flatten(-3, -2)
 
 
-class SparseTerm(Weights):
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A term without the zeros of A and of a map on blocks."""
+
+    pick: Picked | None
+    A: Tensor | None  # if nothing is picked
+    columns: Place  # that it reaches
+    R: Tensor | None  # of a map on blocks, with what it reads and writes of every block
+    tokens: Place
+    rows: Place
+
+
+class LinearTerm(Weights):
+    """R (S * X) A"""
+
+    was: Term
+
+    def __init__(self, term: Term, setting: Setting) -> None:
+        super().__init__(term)
+        self.tokens = None if term.tokens is None else OnTokens(term.tokens, setting)
+        self.keep(setting.dtype, setting.trainable, "A", "S")
+
+    def parts(self) -> dict[str, Any]:
+        tokens = None if self.tokens is None else part_of(self.tokens, (OnTokens,), "a map on the tokens")
+        return {"A": self.array("A"), "S": self.array("S"), "tokens": tokens}
+
+    def forward(self, X: Tensor) -> Tensor:
+        S = self.weight("S")
+        Y = (X if S is None else S * X) @ self.matrix("A")
+        return Y if self.tokens is None else self.tokens(Y)
+
+
+class SparseTerm(LinearTerm):
     """R X A, added to the columns that it reaches; of blocks only the tokens that count are read and written."""
 
-    A: Tensor | None
-    R: Tensor | None
+    @property
+    def handed(self) -> bool:
+        return super().handed or (self.tokens is not None and self.tokens.handed)
 
-    def __init__(self, term: Term, dtype: str) -> None:
-        super().__init__()
-        columns, map, R = np.flatnonzero(term.A.any(axis=0)), term.tokens, None
-        self.pick = Picked(term.A, dtype) if picks(term.A) else None
-        self.moved = None
-        if isinstance(map, Block):
-            self.after, self.before = map.R.shape
-            tokens, rows = np.flatnonzero(map.R.any(axis=0)), np.flatnonzero(map.R.any(axis=1))
-            self.tokens, self.rows = (Places(np.asarray(part, dtype=np.int64)) for part in (tokens, rows))
-            R = map.R[np.ix_(rows, tokens)]
-        elif map is not None:
-            self.moved = OnTokens(map, dtype)
-        self.keep(dtype, A=None if self.pick is not None else term.A[:, columns], R=R)
-        self.columns = Places(np.asarray(columns, dtype=np.int64))
+    def derive(self) -> Cut:
+        A, map = self.matrix("A"), None if self.tokens is None else self.tokens.map
+        entries, every = numbers(A), slice(None)
+        columns = np.flatnonzero(entries.any(axis=0))
+        pick = Picked(A) if picks(entries) else None
+        kept = None if pick is not None else A[:, torch.tensor(columns)].contiguous()
+        reached = places(columns, A.device)
+        if self.tokens is None or not isinstance(map, Block):
+            return Cut(pick, kept, reached, None, every, every)
+        R = self.tokens.matrix("R")
+        read, written = (np.flatnonzero(numbers(R).any(axis=axis)) for axis in (0, 1))
+        cut = R[torch.tensor(written)][:, torch.tensor(read)].contiguous()
+        return Cut(pick, kept, reached, cut, places(read, A.device), places(written, A.device))
 
     def add_to(self, total: Tensor, X: Tensor) -> None:
         """Add R X A to the total, of shape (B, tokens after, width)."""
-        if self.R is None:
-            Y = self._on_features(X)
-            total[..., self.columns.at] += Y if self.moved is None else self.moved(Y)
-        else:
-            read = X.unflatten(-2, (X.shape[-2] // self.before, self.before))[..., self.tokens.at, :]
-            Y = self._on_features(read)  # (B, n/k, tokens that count, columns)
-            Y = self.R * Y if self.R.shape[1] == 1 else self.R @ Y
-            rows, columns = self.rows.at, self.columns.at
-            place = total.unflatten(-2, (total.shape[-2] // self.after, self.after))
-            if isinstance(rows, slice) and isinstance(columns, slice):
-                place[..., rows, columns].add_(Y)  # += on a slice of all would be refused where X has a gradient
-                return
-            if isinstance(rows, Tensor) and isinstance(columns, Tensor):
-                rows = rows[:, None]
-            place[..., rows, columns] += Y
-
-    def _on_features(self, X: Tensor) -> Tensor:
-        if self.pick is not None:
-            return self.pick(X)
-        assert self.A is not None
-        return X @ self.A
+        cut: Cut = self.derived()
+        if cut.R is None:
+            Y = X @ cut.A if cut.pick is None else cut.pick(X)  # type: ignore[operator]
+            total[..., cut.columns] += Y if self.tokens is None else self.tokens(Y)
+            return
+        after, before = self.tokens.matrix("R").shape  # type: ignore[union-attr]
+        read = X.unflatten(-2, (X.shape[-2] // before, before))[..., cut.tokens, :]
+        Y = read @ cut.A if cut.pick is None else cut.pick(read)
+        Y = cut.R * Y if cut.R.shape[1] == 1 else cut.R @ Y  # (B, n/k, tokens that count, columns)
+        rows, columns = cut.rows, cut.columns
+        place = total.unflatten(-2, (total.shape[-2] // after, after))
+        if isinstance(rows, slice) and isinstance(columns, slice):
+            place[..., rows, columns].add_(Y)  # += on a slice of all would be refused where X has a gradient
+            return
+        if isinstance(rows, Tensor) and isinstance(columns, Tensor):
+            rows = rows[:, None]
+        place[..., rows, columns] += Y
 
 
-class SparseMap(Weights):
-    """A `Linear` with maps on the token axis, term by term."""
+class LinearMap(Weights):
+    """A `Linear`, written out."""
 
-    C: Tensor
+    was: Linear
 
-    def __init__(self, linear: Linear, dtype: str) -> None:
-        super().__init__()
-        self.tokens_after, self.width = linear.terms[0].tokens_after, len(linear.coordinates)
-        self.terms = nn.ModuleList(SparseTerm(term, dtype) for term in linear.terms)
-        self.keep(dtype, C=linear.C)
-        self.constant_part = bool(linear.C.any())
+    def __init__(self, linear: Linear, setting: Setting) -> None:
+        super().__init__(linear)
+        kind = SparseTerm if isinstance(self, SparseMap) else LinearTerm
+        self.terms = nn.ModuleList(kind(term, setting) for term in linear.terms)
+        self.keep(setting.dtype, setting.trainable, "C")
+
+    def parts(self) -> dict[str, Any]:
+        terms = (part_of(term, (LinearTerm, SparseTerm), f"term {i}") for i, term in enumerate(self.terms))
+        return {"terms": tuple(terms), "C": self.array("C")}
+
+    @property
+    def alone(self) -> bool:
+        """Whether no token looks at another, or knows where it stands."""
+        plain = all(
+            type(term) is LinearTerm and term.tokens is None and term.weight("S") is None for term in self.terms
+        )
+        return plain and self.matrix("C").shape[0] == 1
 
     def forward(self, X: Tensor) -> Tensor:
-        total = X.new_zeros(*X.shape[:-2], self.tokens_after(X.shape[-2]), self.width)
-        if self.constant_part:
-            total += self.C
+        total = self.matrix("C")
+        for term in self.terms:
+            total = total + term(X)
+        return total if len(self.terms) else total.expand(*X.shape[:-1], -1).clone()  # no view of a weight leaves
+
+
+class SparseMap(LinearMap):
+    """A `Linear` with maps on the token axis, term by term."""
+
+    def derive(self) -> bool:
+        """Whether there is a constant part."""
+        return bool(self.matrix("C").any())
+
+    def forward(self, X: Tensor) -> Tensor:
+        C, n, moved = self.matrix("C"), X.shape[-2], cast(LinearTerm, self.terms[0]).tokens
+        after = n if moved is None else moved.map.tokens_after(n)
+        total = X.new_zeros(*X.shape[:-2], after, C.shape[-1])
+        if self.derived():
+            total += C
         for term in self.terms:
             term.add_to(total, X)  # type: ignore[operator]
         return total

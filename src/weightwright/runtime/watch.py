@@ -26,10 +26,12 @@ from weightwright.numbers import Floats
 class Running(Protocol):
     """What is watched: the module that runs a network, as far as it is looked at here."""
 
-    network: Network
-    certificate: Certificate | None
+    said: Certificate | None
     layers: nn.ModuleList
     __call__: Callable[..., Any]
+
+    @property
+    def network(self) -> Network: ...
 
     @property
     def on_domain(self) -> str: ...
@@ -127,9 +129,9 @@ class _Look:
 
 def _ends(net: Running, states: list[str]) -> Tensor:
     """(2, 1 or n, states): what the certificate's domain says of them, lowest and highest."""
-    assert net.certificate is not None
+    assert net.said is not None
     columns = [net.network.inputs.index(name) for name in states]
-    domain = net.certificate.domain
+    domain = net.said.domain
     return torch.tensor(np.stack([np.atleast_2d(end)[:, columns] for end in (domain.lo, domain.hi)]))
 
 
@@ -247,9 +249,9 @@ class _Watch:
 
 def passes(net: Running, prompt: Tensor) -> Floats:
     """The states, (passes + 1, ..., n, states): the prompt's, then those that every pass ends with."""
-    assert net.certificate is not None
-    assert isinstance(net.certificate.against, LoopClaim)
-    start = net.certificate.against.features
+    assert net.said is not None
+    assert isinstance(net.said.against, LoopClaim)
+    start = net.said.against.features
     found = [prompt[..., start:]]
     hook = _end_of_pass(net).register_forward_hook(lambda _, __, X: found.append(X[..., start:]))
     try:
@@ -258,6 +260,11 @@ def passes(net: Running, prompt: Tensor) -> Floats:
     finally:
         hook.remove()
     return np.stack([state.double().cpu().numpy() for state in found])
+
+
+def is_ours(hook: object) -> bool:
+    """Whether a hook is one of those that watch, which change nothing."""
+    return type(hook) in (_Look, _Watch) or type(getattr(hook, "__self__", None)) is _PassLook
 
 
 def watch_passes(net: Running, claim: LoopClaim) -> None:
@@ -286,7 +293,7 @@ class _PassLook:
 
     def before_a_pass(self, _: nn.Module, given: tuple[Tensor]) -> None:
         self.begun += 1
-        certificate = self.net.certificate
+        certificate = self.net.said
         if self.net.on_domain == "ignore" or certificate is None:
             return
         start, X = self.claim.features, given[0].detach()

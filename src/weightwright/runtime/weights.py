@@ -1,35 +1,173 @@
-"""Weights of a network as torch has them: buffers that may move to a device and are never cast."""
+"""Weights of a network as torch has them: buffers named as in the network, which are what runs and what is read back.
+
+Some modules derive tensors from their weights, keys of registers for instance. What was derived is kept only as long as
+nobody else has got hold of a weight: who holds one may write to it at any time, and by ways that torch does not count
+(`.data`, numpy). From then on everything is derived anew in every call.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from weightwright.errors import WeightwrightError
 from weightwright.limits import hold
-from weightwright.numbers import Floats
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+class HandedOut(dict[str, Tensor | None]):
+    """The buffers of a module, and whether one was handed out: reading or writing the dictionary by any other way than
+    `Weights.weight` sets `out`."""
+
+    def __init__(self, held: dict[str, Tensor | None] | None = None, out: bool = False) -> None:
+        super().__init__(held or {})
+        self.out = out
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Tensor | None], bool]]:
+        return HandedOut, (dict(dict.items(self)), self.out)
+
+
+def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
+    def note(self: HandedOut, *given: Any, **named: Any) -> Any:
+        self.out = True
+        return method(self, *given, **named)
+
+    return note
+
+
+for _name in ("__getitem__", "__setitem__", "get", "items", "values", "pop", "popitem", "setdefault", "update", "copy"):
+    setattr(HandedOut, _name, _noted(getattr(dict, _name)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What the modules of one network share."""
+
+    dtype: str
+    trainable: bool  # weights are parameters
+    owner: Weights  # the network's module, which holds the registers
+
+
 class Weights(nn.Module):
-    """Numpy arrays as buffers of the network's dtype. They may move to a device and are never cast: the
-    certificate is about these numbers. No state dict holds them; `save` and `load` do."""
+    """A part of a network that runs. `was`: the part that it was built from; `read_back` says what it is now.
 
-    def keep(self, dtype: str, **arrays: Floats | None) -> None:
-        for name, array in arrays.items():
+    Weights may move to a device and are never cast: the certificate is about these numbers.
+    """
+
+    was: Any
+
+    def __init__(self, was: Any) -> None:
+        super().__init__()
+        self.__dict__["_buffers"] = HandedOut()
+        self.__dict__["was"] = was
+
+    def keep(self, dtype: str, trainable: bool, *names: str) -> None:
+        """Hold these arrays of `was` as weights. The last step of building: nothing was handed out so far."""
+        self.__dict__["_kind"] = DTYPES[dtype]
+        for name in names:
+            array = getattr(self.was, name)
             hold(0 if array is None else array.size)
-            self.constant(name, None if array is None else torch.tensor(array, dtype=DTYPES[dtype]))
+            truths = array is not None and array.dtype == np.bool_
+            tensor = None if array is None else torch.tensor(array, dtype=torch.bool if truths else DTYPES[dtype])
+            if trainable and tensor is not None and not truths:
+                self.register_parameter(name, nn.Parameter(tensor))
+            else:
+                self.register_buffer(name, tensor)
+        self._buffers.out = False  # type: ignore[attr-defined]
 
-    def constant(self, name: str, tensor: Tensor | None) -> None:
-        self.register_buffer(name, tensor, persistent=False)
+    def weight(self, name: str) -> Tensor | None:
+        """A weight for this module's own use, which does not hand it out."""
+        found = dict.get(self._buffers, name)
+        return found if found is not None else self._parameters.get(name)
+
+    def matrix(self, name: str) -> Tensor:
+        """The same for one that is there."""
+        found = self.weight(name)
+        assert found is not None, f"{name} is gone"
+        return found
+
+    @property
+    def handed(self) -> bool:
+        """Whether a weight or an attribute may have been changed."""
+        return bool(self._buffers.out or self._parameters)  # type: ignore[attr-defined]
+
+    def derived(self) -> Any:
+        """What `derive` returns: kept while nothing can have changed."""
+        if self.handed:
+            return self.derive()
+        if "_derived" not in self.__dict__:
+            self.__dict__["_derived"] = self.derive()
+        return self.__dict__["_derived"]
+
+    def derive(self) -> Any:
+        raise NotImplementedError
+
+    def parts(self) -> dict[str, Any]:
+        """The fields of `was` that can be changed, as they are now; those that did not change are the same objects."""
+        raise NotImplementedError
+
+    def read_back(self) -> Any:
+        """The part of the network that runs now: `was` itself if nothing changed."""
+        if not self._modules and not self._buffers.out and not self._parameters:  # type: ignore[attr-defined]
+            return self.was
+        now = self.parts()
+        if all(is_same(value, getattr(self.was, name)) for name, value in now.items()):
+            return self.was
+        return dataclasses.replace(self.was, **now)
+
+    def array(self, name: str) -> npt.NDArray[Any] | None:
+        """A weight as the network has it: the array of `was` if every bit is the same."""
+        tensor, before = self.weight(name), getattr(self.was, name)
+        if tensor is None or not self.handed:
+            return before if tensor is not None else None
+        plain = tensor.detach().cpu()
+        if plain.dtype not in (self.__dict__["_kind"], torch.bool):
+            raise WeightwrightError(f"{name} became {plain.dtype} in a network of {self.__dict__['_kind']}")
+        now = plain.numpy() if plain.dtype == torch.bool else plain.double().numpy()
+        same = before is not None and now.shape == before.shape and now.dtype == before.dtype
+        return before if same and now.tobytes() == before.tobytes() else now
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name != "training" and isinstance(self._buffers, HandedOut):
+            self._buffers.out = True
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._buffers.out = True  # type: ignore[attr-defined]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Weights:
-        for buffer in self.buffers(recurse=False):
-            if buffer.is_floating_point() and fn(buffer[:0]).dtype != buffer.dtype:
+        held = [*dict.values(self._buffers), *self._parameters.values()]
+        for weight in held:
+            if weight is not None and weight.is_floating_point() and fn(weight[:0]).dtype != weight.dtype:
                 raise TypeError(
-                    f"the weights are {buffer.dtype} and stay so: the certificate is about them;"
+                    f"the weights are {weight.dtype} and stay so: the certificate is about them;"
                     " approximate with another dtype instead"
                 )
-        return super()._apply(fn, recurse)
+        out = self._buffers.out  # type: ignore[attr-defined]
+        super()._apply(fn, recurse)
+        self._buffers.out = out  # type: ignore[attr-defined]
+        self.__dict__.pop("_derived", None)  # it stands on the device that the weights came from
+        return self
+
+
+def is_same(now: Any, before: Any) -> bool:
+    """Whether a field did not change: the same array, equal plain data, or a tuple of the same parts."""
+    if isinstance(now, tuple) and isinstance(before, tuple):
+        return len(now) == len(before) and all(map(is_same, now, before))
+    plain = isinstance(now, bool | int | float | str)
+    return now is before or (plain and type(now) is type(before) and now == before)
+
+
+def part_of(module: nn.Module, kinds: tuple[type, ...], where: str) -> Any:
+    """What a module inside says it is now; WeightwrightError where it is none of ours."""
+    if type(module) not in kinds:
+        raise WeightwrightError(f"{where} is a {type(module).__name__}, which is no part of a network")
+    return module.read_back()  # type: ignore[operator]

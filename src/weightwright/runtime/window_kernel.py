@@ -77,3 +77,10 @@ def _chunk(t: Tensor, columns: tuple[Tensor, ...], e: Tensor, first: float, c: f
             mixed[j] = mixed[j].addcmul(right, column[M + m :].index_select(0, start))
             mixed[j] = mixed[j].addcmul(left, column[M - m :].index_select(0, start))
     return torch.stack([column / total for column in mixed])
+
+
+def attend_densely(t: Tensor, values: Tensor, L: Tensor, M: int, c: float) -> Tensor:
+    """The same at anchors L (p,) with gradients for them too: scores by squares, and no weight beyond the window."""
+    t = t[..., None].clamp(L[M].item() - 0.5, L[-1 - M].item() + 0.5)
+    near = (L - t.round().clamp(L[M].item(), L[-1 - M].item())).abs() <= M
+    return torch.softmax((-c * (t - L) ** 2).masked_fill(~near, -torch.inf), -1) @ values

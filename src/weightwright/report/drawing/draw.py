@@ -7,7 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from weightwright.claims.certificate import Certificate, bound_in_words, round_up
+from weightwright.claims.certificate import Certificate, bound_in_words, computed_in_words, round_up, status_in_words
 from weightwright.claims.prompt import LoopClaim
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network
@@ -88,10 +88,10 @@ def _bands(plan: Flow) -> list[Band]:
 def _heading(net: AttentionNetwork, room: float) -> list[tuple[str, float, str]]:
     """Lines with their sizes and colours: what it computes, how well, of what size it is."""
     said, counts = net.certificate, net.cost
-    name = "a network without a certificate" if said is None else printable(said.formula)
+    name = "a network without a certificate" if said is None else printable(computed_in_words(said))
     lines = [(line, TITLE, INK) for line in wrap_text(name, TITLE, room, 2, bold=True)]
     if said is not None:
-        lines += [(line, NAME, INK) for line in wrap_text(_claim(said), NAME, room, 3)]
+        lines += [(line, NAME, INK) for line in wrap_text(printable(_claim(said)), NAME, room, 4)]
     sizes = ((counts.layers, "layer"), (counts.heads, "head"), (counts.parameters, "parameter"))
     size = ", ".join(f"{count:,} {thing}{'' if count == 1 else 's'}" for count, thing in sizes)
     return [*lines, (f"{size}, {net.network.dtype}", NAME, QUIET)]
@@ -99,11 +99,14 @@ def _heading(net: AttentionNetwork, room: float) -> list[tuple[str, float, str]]
 
 def _claim(said: Certificate) -> str:
     where = f"on {interval(said.domain.lo.tolist(), said.domain.hi.tolist())}"
+    if said.status == "EDITED":
+        return status_in_words(said.status, said.why)
     if said.measured is not None:
         return f"{said.status}: largest error found {round_up(said.measured.error)} {where}"
     bound = round_up(said.bound) if said.norm == math.inf else bound_in_words(said)
     error = "error of one pass" if isinstance(said.claim, LoopClaim) else "error"
-    return f"{said.status}: {error} at most {bound} {where}"
+    assuming = f", assuming that {said.why}" if said.why else ""
+    return f"{said.status}: {error} at most {bound} {where}{assuming}"
 
 
 def _legend(pen: Pen, x: float, y: float) -> None:

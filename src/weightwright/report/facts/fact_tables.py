@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from weightwright.claims.certificate import VARIABLES, round_up
+from weightwright.claims.certificate import VARIABLES, round_up, status_in_words
 from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.head_kinds import common, kinds, pattern, shortened
 
@@ -40,7 +40,8 @@ _LABELS = {
 _ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error", "exceptional_volume"}
 #: Names and heads that are listed before the rest is only counted.
 _MOST_NAMES, _MOST_HEADS = 24, 6
-_STYLES = {"PROVEN": "bold green", "UNCHECKED": "bold yellow", "MEASURED": "bold yellow"}
+_STYLES = {"PROVEN": "bold green", "EDITED": "bold red"}
+_STYLES |= dict.fromkeys(("CONDITIONAL", "MEASURED", "UNCHECKED"), "bold yellow")
 
 
 def value_lines(net: AttentionNetwork, values: Sequence[Facts], heading: bool) -> Iterator[str]:
@@ -89,7 +90,8 @@ def table(facts: Facts) -> Table:
     for label, text in _rows(facts):
         if label == "bound" and facts["status"] == "UNCHECKED":
             label = "bound, as claimed"
-        grid.add_row(label, Text(printable(text), style=_STYLES.get(text, "")))
+        style = _STYLES.get(facts["status"] or "", "") if label == "status" else ""
+        grid.add_row(label, Text(printable(text), style=style))
     return grid
 
 
@@ -114,7 +116,11 @@ def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
 def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:
     for key, value in facts.items():
         label = indent + _LABELS.get(key, key.replace("_", " "))
-        if key == "domain" and value is not None:
+        if key == "status" and value is not None:
+            yield label, status_in_words(value, facts.get("why", ""))
+        elif key == "why":
+            continue  # it stands in the line of the status
+        elif key == "domain" and value is not None:
             yield label, interval(value["lo"], value["hi"])
         elif key.startswith("dead_zones"):
             yield label, ", ".join(interval([lo], [hi]) for lo, hi in value)

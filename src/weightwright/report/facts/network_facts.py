@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim
+from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, computed_in_words
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
 from weightwright.claims.target import Composite
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
 
 #: What `approximate` repeats of a certificate.
-_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "bound", "terms", "measured")
+_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "why", "bound", "terms", "measured")
 
 #: What is repeated of an error that was measured.
 _FOUND = ("error", "inputs", "how", "reason")
@@ -30,10 +30,11 @@ _FOUND = ("error", "inputs", "how", "reason")
 
 def certificate_facts(certificate: Certificate) -> Facts:
     """What a certificate says, and on how many boxes of which rules its proof stands."""
-    proven = certificate.measured is None
+    proven = certificate.measured is None and certificate.status != "EDITED"
     return {
         "status": certificate.status,
-        "formula": certificate.formula,
+        **({"why": certificate.why} if certificate.why else {}),
+        "formula": computed_in_words(certificate),
         "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
         **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
         "dtype": certificate.dtype,
@@ -156,7 +157,7 @@ def value_facts(
 
     def bound(values: Any) -> float | None:
         # a norm bounds no single input, and one pass says nothing of what all of them come to
-        if said is None or isinstance(said.claim, MeasuredClaim | GridClaim | LoopClaim):
+        if said is None or isinstance(said.claim, MeasuredClaim | GridClaim | LoopClaim) or said.status == "EDITED":
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None

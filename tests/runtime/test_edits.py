@@ -1,0 +1,260 @@
+"""A network that was changed says so: what runs is what is saved, exported, hashed and checked, whoever changed it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.prompts import made
+from support.zoo import ZOO
+
+import weightwright as ww
+from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
+from weightwright.claims.files import network_digest
+from weightwright.network import Network, Sees
+from weightwright.runtime import AttentionNetwork
+
+
+def measured(network: Network) -> Certificate:
+    """A certificate that any network can have."""
+    d = len(network.inputs)
+    claim = MeasuredClaim(1.0, 1, "a test")
+    return measured_certificate(
+        claim, "f", ww.Box([-9.0] * d, [9.0] * d), network.dtype, "dot", network_digest(network)
+    )
+
+
+def of_zoo(name: str) -> AttentionNetwork:
+    network = ZOO[name]()
+    return AttentionNetwork(network, measured(network))
+
+
+def mlp() -> AttentionNetwork:
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    return ww.compile(module, (-1, 1), 1e-2, features=2)
+
+
+PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
+    "formula": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
+    "a window": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, kernel="anchor"),
+    "a kink": lambda: ww.approximate("relu(x)", (-1, 1), 1e-2),
+    "compiled": mlp,
+    "prompt": lambda: copy.deepcopy(made("descent", "float64")),
+}
+NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
+
+
+def inputs(net: AttentionNetwork) -> torch.Tensor:
+    n, d = net.network.tokens or 3, len(net.network.inputs)
+    return torch.tensor(np.random.default_rng(2).uniform(-0.05, 0.05, (2, n, d)), dtype=net.dtype)
+
+
+def places(net: AttentionNetwork) -> Iterator[tuple[str, torch.nn.Module, str]]:
+    for place in net.state_dict():
+        module, _, name = place.rpartition(".")
+        yield place, net.get_submodule(module), name
+
+
+def written(tensor: torch.Tensor) -> None:
+    """Another number in place of the last."""
+    if tensor.numel():
+        last = tensor.view(-1)[-1:]
+        last.copy_(~last if last.dtype == torch.bool else last + 0.25)
+
+
+def by_data(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+    written(getattr(module, name).data)
+
+
+def by_numpy(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+    array = getattr(module, name).numpy()
+    array.flat[-1] = ~array.flat[-1] if array.dtype == np.bool_ else array.flat[-1] + 0.25
+
+
+def by_attribute(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+    other = getattr(module, name).clone()
+    written(other)
+    setattr(module, name, other)
+
+
+def by_state_dict(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+    state = {key: value.clone() for key, value in net.state_dict().items()}
+    place = next(key for key, inner, last in places(net) if inner is module and last == name)
+    written(state[place])
+    net.load_state_dict(state)
+
+
+def in_place(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+    written(dict(net.named_buffers())[next(key for key, m, last in places(net) if m is module and last == name)])
+
+
+WAYS = (by_data, by_numpy, by_attribute, by_state_dict, in_place)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_editing_any_weight_changes_what_runs_and_what_is_saved_together(name: str, tmp_path: Path) -> None:
+    """A head kept keys and values of registers, sparse maps their own cut, the module a second copy for `save`."""
+    net = NETS[name]()
+    x, status = inputs(net), net.certificate.status
+    y, count = net(x), 0
+    for index, (place, _, last) in enumerate(list(places(net))):
+        edited = copy.deepcopy(net)
+        assert edited.certificate.status == status
+        edited(x)  # what can be kept is kept
+        if not edited.state_dict()[place].numel():
+            continue
+        WAYS[index % len(WAYS)](edited, edited.get_submodule(place.rpartition(".")[0]), last)
+        assert edited.certificate.status == "EDITED", place
+        assert "EDITED" in repr(edited)
+        assert place in edited.certificate.why or "no network any more" in edited.certificate.why
+        try:
+            edited.save(tmp_path / "net.safetensors")
+        except ww.LawError:
+            assert "no network any more" in edited.certificate.why
+            continue
+        loaded = ww.load(tmp_path / "net.safetensors")
+        edited.on_domain = "ignore"
+        assert torch.equal(edited(x), loaded(x)), place
+        assert network_digest(loaded.network) == edited.digest() != net.digest()
+        with pytest.raises(ww.CertificateError):
+            ww.check(tmp_path / "net.safetensors")
+        count += not torch.equal(loaded(x), y)
+    assert count > 2  # most weights matter
+
+
+@pytest.mark.parametrize("name", ["formula", "a kink", "compiled", "looped", "in blocks", "masked"])
+def test_exports_hold_what_runs(name: str, tmp_path: Path) -> None:
+    net = NETS[name]()
+    with torch.no_grad():
+        for place, module, last in list(places(net)):
+            if getattr(module, last).dtype != torch.bool and ".heads" not in place:
+                getattr(module, last).data.mul_(1.5)
+    net.on_domain = "ignore"
+    scale = float(net(inputs(net)).abs().max()) + 1
+    assert net.to_torch(tmp_path / "net.py") <= 1e-9 * scale
+    assert "EDITED when this was written: the certificate is about" in (tmp_path / "net.py").read_text()
+    assert net.to_onnx(tmp_path / "net.onnx") <= 1e-9 * scale
+
+
+SETTINGS: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "beta": ("formula", lambda net: setattr(net.layers[0].heads[0], "beta", 2 * net.layers[0].heads[0].beta)),
+    "sees": ("sees all", lambda net: setattr(net.layers[0].heads[0], "sees", Sees(data="earlier"))),
+    "residual": ("compiled", lambda net: setattr(net.layers[0], "residual", False)),
+    "times": ("looped", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "times")), "times", 5)),
+    "over": ("softmaxes", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "over")), "over", "tokens")),
+    "no heads": ("formula", lambda net: net.layers[0].heads.__delitem__(0)),
+    "a head twice": ("formula", lambda net: net.layers[0].heads.append(net.layers[0].heads[0])),
+    "a layer twice": ("formula", lambda net: setattr(net, "layers", torch.nn.ModuleList([*net.layers] * 2))),
+    "no layer": ("formula", lambda net: setattr(net, "layers", torch.nn.ModuleList())),
+    "another read": ("formula", lambda net: setattr(net, "read", NETS["formula"]().embed)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_and_layers_are_read_back_too(name: str, tmp_path: Path) -> None:
+    kind, edit = SETTINGS[name]
+    net = NETS[kind]()
+    net(inputs(net))
+    edit(net)
+    assert net.certificate.status == "EDITED"
+    if name == "another read":
+        return
+    net.save(tmp_path / "net.safetensors")
+    net.on_domain = "ignore"
+    loaded = ww.load(tmp_path / "net.safetensors")
+    assert torch.equal(net(inputs(net)), loaded(inputs(net)))
+
+
+OTHER_CODE: dict[str, Callable[[Any], Any]] = {
+    "a hook": lambda net: net.layers[0].register_forward_hook(lambda _, __, X: X + 1),
+    "a hook before": lambda net: net.register_forward_pre_hook(lambda _, x: (2 * x[0],)),
+    "a hook of a head": lambda net: net.layers[0].heads[0].register_forward_hook(lambda _, __, X: X + 1),
+    "a hook for all": lambda net: torch.nn.modules.module.register_module_forward_hook(lambda _, __, X: None),
+    "a method": lambda net: setattr(net.layers[0].heads[0], "forward", lambda X: 0 * X),
+    "a module": lambda net: net.layers.__setitem__(0, torch.nn.Identity()),
+    "a dtype": lambda net: setattr(net, "registers", net.registers.float()),
+    "no number": lambda net: net.embed.C.data.fill_(torch.nan),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CODE)
+def test_what_is_no_network_is_never_proven(name: str, sine: AttentionNetwork, tmp_path: Path) -> None:
+    net = AttentionNetwork(sine.network, sine.certificate)
+    handle = OTHER_CODE[name](net)
+    try:
+        assert net.certificate.status == "EDITED"
+        assert net.certificate.bound == np.inf
+        assert net.check().status == "EDITED"
+        if not hasattr(handle, "remove") and name != "a method":
+            with pytest.raises(ww.WeightwrightError):
+                net.save(tmp_path / "net.safetensors")
+    finally:
+        if hasattr(handle, "remove"):
+            handle.remove()
+    if hasattr(handle, "remove"):
+        assert net.certificate == sine.certificate
+        assert net.certificate.status == "PROVEN"  # what was taken away changes nothing
+
+
+def test_a_head_with_a_method_of_its_own_runs_it(sine: AttentionNetwork) -> None:
+    net = AttentionNetwork(ZOO["sees itself"]())
+    heads = net.layers[0].heads
+    heads.append(copy.deepcopy(heads[0]))  # heads of one table are computed together
+    x = inputs(net)
+    one = net(x)
+    heads[1].forward = lambda X: 0 * X
+    assert not torch.equal(net(x), one)
+
+
+def test_nothing_changes_as_long_as_nothing_is_changed(sine: AttentionNetwork) -> None:
+    net = AttentionNetwork(sine.network, sine.certificate)
+    assert net.network is sine.network
+    list(net.buffers())
+    net.state_dict()
+    net.eval().requires_grad_(False)
+    assert net.network is sine.network
+    assert net.certificate.status == "PROVEN"
+    kept = net.layers[0].heads[0].W_V.clone()
+    net.layers[0].heads[0].W_V.mul_(2)
+    assert net.network is net.network is not sine.network
+    net.layers[0].heads[0].W_V.copy_(kept)
+    assert net.network is sine.network  # undone
+    assert net.certificate.status == "PROVEN"
+
+
+def test_an_output_is_no_view_of_a_weight() -> None:
+    """`net(x).add_(1)` wrote to the constant of a map without terms."""
+    net = AttentionNetwork(ZOO["constant"]())
+    x = torch.zeros(1, len(net.network.inputs), dtype=torch.float64)
+    x = x.expand(net.network.tokens or 1, -1)
+    before = net(x).clone()
+    net(x).add_(1)
+    assert torch.equal(net(x), before)
+
+
+def test_what_is_not_watched_is_assumed() -> None:
+    net = copy.deepcopy(made("descent", "float64"))
+    assert net.watchers > 0
+    assert net.certificate.status == "PROVEN"
+    net.on_domain = "ignore"
+    assert net.certificate.status == "CONDITIONAL"
+    assert "the states of every token lie in the domain at every pass" in net.certificate.why
+    net.on_domain = "raise"
+    for module in net.modules():
+        module._forward_pre_hooks.clear()
+    assert net.certificate.status == "CONDITIONAL"
+
+
+def test_the_arrays_of_a_network_cannot_be_written_to(sine: AttentionNetwork) -> None:
+    """They are read only, and no flag changes that: what `network` says is what runs."""
+    for network in (sine.network, copy.deepcopy(sine.network), ZOO["masked"]()):
+        for array in (network.registers, network.embed.C, next(network.heads).W_V, next(network.heads).mask):
+            if array is not None and array.size:
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.setflags(write=True)
