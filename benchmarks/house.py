@@ -32,6 +32,7 @@ FLOORS = [
     "prover",
     "runtime",
     "tracing",
+    "tracing/guard",
     "certify",
     "export",
     "heads",

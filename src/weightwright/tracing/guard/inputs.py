@@ -1,0 +1,53 @@
+"""Inputs at which a function is compared with its trace: ends, corners and random numbers of its box; token counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from weightwright.numbers import Floats
+
+#: Random inputs and random corners, beside both ends, the middle and the number nearest to 0.
+_RANDOM, _CORNERS = 24, 8
+#: Numbers of tokens with which a function of any number of them is run: around the sizes at which libraries and people
+#: take another way.
+COUNTS = (1, 2, 3, 4, 5, 8, 17, 64, 100, 257, 1000, 4097)
+#: Numbers of tokens that the function's own constants name are tried up to here: 2^20 rows of 8 features are 64 MB.
+_MOST_TOKENS = 2**20
+
+
+def choose_inputs(lo: Floats, hi: Floats, seed: int = 0) -> Floats:
+    """(count, *shape of the box)"""
+    rng = np.random.default_rng(seed)
+    middle, nearest_zero = lo / 2 + hi / 2, np.clip(np.zeros_like(lo), lo, hi)
+    corners = np.where(rng.random((_CORNERS, *lo.shape)) < 0.5, lo, hi)
+    inside = lo + (hi - lo) * rng.random((_RANDOM, *lo.shape))
+    return np.clip(np.concatenate([np.stack([lo, hi, middle, nearest_zero]), corners, inside]), lo, hi)
+
+
+def choose_counts(function: Any) -> list[int]:
+    """Numbers of tokens: the usual ones, and one below, at and above every whole number that the source names."""
+    named = {number + more for code in _codes(function) for number in _whole_numbers(*code) for more in (-1, 0, 1)}
+    return sorted({*COUNTS, *(count for count in named if 1 <= count <= _MOST_TOKENS)})
+
+
+def _codes(function: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:
+    """The code of a function or of a module's forward passes, and the names around it."""
+    called = [type(module).forward for module in function.modules()] if isinstance(function, nn.Module) else [function]
+    for one in called:
+        one = getattr(one, "__func__", one)
+        code = getattr(one, "__code__", None)
+        if isinstance(code, CodeType) and not type(one).__module__.startswith("torch"):
+            yield code, getattr(one, "__globals__", {})
+
+
+def _whole_numbers(code: CodeType, names: dict[str, Any]) -> Iterator[int]:
+    for value in [*code.co_consts, *(names.get(name) for name in code.co_names)]:
+        if isinstance(value, CodeType):
+            yield from _whole_numbers(value, names)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield value
