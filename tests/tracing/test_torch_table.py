@@ -92,11 +92,7 @@ def test_functions_of_torchs_table_far_out() -> None:
 @pytest.mark.parametrize("kind", ["cast", "in place", "norm", "trick"])
 def test_expressions_by_hand(kind: str) -> None:
     chosen = {name: function for name, function in EXPRESSIONS.items() if name.startswith(kind)}
-    judged = {
-        f"{name} on {box}": judge(lambda x, f=function: in_a_line(f(x)), box)
-        for name, function in chosen.items()
-        for box in BOXES
-    }
+    judged = {name: judge(lambda x, f=function: in_a_line(f(x)), BOXES[1]) for name, function in chosen.items()}
     assert len(chosen) > 60
     assert sum(found == "right" for found in judged.values()) > 10
     assert not wrong_ones(judged)

@@ -20,7 +20,7 @@ from weightwright.errors import NotRepeatable, UnsupportedOperation
 from weightwright.numbers import Floats
 from weightwright.tracing.elementary import beyond_softplus
 from weightwright.tracing.guard.first_difference import enclose_steps, lies_in, name_first_difference
-from weightwright.tracing.guard.inputs import choose_counts, choose_inputs
+from weightwright.tracing.guard.inputs import ROWS, WHOLE, choose_counts, choose_inputs
 from weightwright.tracing.guard.running_error import enclose_columns
 from weightwright.tracing.repeated import THE_SAME, keep_randomness
 from weightwright.tracing.running import record, run
@@ -103,14 +103,14 @@ def _cases_of_tokens(
     graphs: Sequence[Graph], box: Box, tokens: int, arrange: Callable[[Floats], Floats] = lambda x: x
 ) -> Iterator[Case]:
     shape = (tokens, box.lo.shape[-1])
-    x = arrange(choose_inputs(np.broadcast_to(box.lo, shape), np.broadcast_to(box.hi, shape)))
+    x = arrange(choose_inputs(np.broadcast_to(box.lo, shape), np.broadcast_to(box.hi, shape), WHOLE))
     exact, outputs = _enclose_outputs(graphs, x)
     yield from (Case((torch.tensor(one),), one, outputs[i], exact[i]) for i, one in enumerate(x))
 
 
 def _cases_of_any_tokens(function: Any, graphs: Sequence[Graph], box: Box) -> Iterator[Case]:
     """Rows are enclosed once, and put together to inputs of several numbers of tokens."""
-    rows, rng = choose_inputs(box.lo, box.hi), np.random.default_rng(1)
+    rows, rng = choose_inputs(box.lo, box.hi, ROWS), np.random.default_rng(1)
     exact, outputs = (where[:, 0] for where in _enclose_outputs(graphs, rows[:, None]))
     for count in (len(rows), *choose_counts(function)):
         chosen = np.arange(count) if count == len(rows) else rng.integers(len(rows), size=count)

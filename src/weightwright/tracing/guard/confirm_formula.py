@@ -16,7 +16,7 @@ from weightwright.numbers import Floats
 from weightwright.tracing.elementary import beyond_softplus
 from weightwright.tracing.guard.confirm import as_numbers
 from weightwright.tracing.guard.first_difference import lies_in, name_first_difference
-from weightwright.tracing.guard.inputs import choose_inputs
+from weightwright.tracing.guard.inputs import ROWS, choose_inputs
 from weightwright.tracing.guard.running_error import enclose_formula
 from weightwright.tracing.repeated import THE_SAME, keep_randomness, place_of
 from weightwright.tracing.running import record, run
@@ -33,7 +33,7 @@ def confirm_formula(
     """Refuse (UnsupportedOperation) a function that does not compute its formula. steps: all its operations."""
     name, failed, ran = place_of(function), None, False
     with keep_randomness():
-        for x in _shapes(choose_inputs(box.lo, box.hi)):
+        for x in _shapes(choose_inputs(box.lo, box.hi, ROWS)):
             inputs = tuple(torch.tensor(x[..., i]) for i in range(len(names)))
             where = _enclose(expression, names, x)
             for again in (False, True):

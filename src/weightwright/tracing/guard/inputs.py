@@ -11,8 +11,8 @@ from torch import nn
 
 from weightwright.numbers import Floats
 
-#: Random inputs and random corners, beside both ends, the middle and the number nearest to 0.
-_RANDOM, _CORNERS = 24, 8
+#: How many inputs are chosen: rows are put together at no cost, of whole inputs each is two calls of the function.
+ROWS, WHOLE = 36, 20
 #: Numbers of tokens with which a function of any number of them is run: around the sizes at which libraries and people
 #: take another way.
 COUNTS = (1, 2, 3, 4, 5, 8, 17, 64, 100, 257, 1000, 4097)
@@ -20,12 +20,13 @@ COUNTS = (1, 2, 3, 4, 5, 8, 17, 64, 100, 257, 1000, 4097)
 _MOST_TOKENS = 2**20
 
 
-def choose_inputs(lo: Floats, hi: Floats, seed: int = 0) -> Floats:
-    """(count, *shape of the box)"""
+def choose_inputs(lo: Floats, hi: Floats, count: int, seed: int = 0) -> Floats:
+    """(count, *shape of the box): both ends, the middle and what is nearest to 0, random corners, random inputs."""
     rng = np.random.default_rng(seed)
     middle, nearest_zero = lo / 2 + hi / 2, np.clip(np.zeros_like(lo), lo, hi)
-    corners = np.where(rng.random((_CORNERS, *lo.shape)) < 0.5, lo, hi)
-    inside = lo + (hi - lo) * rng.random((_RANDOM, *lo.shape))
+    corners = np.where(rng.random((count // 4, *lo.shape)) < 0.5, lo, hi)
+    share = rng.random((count - 4 - len(corners), *lo.shape))
+    inside = lo * (1 - share) + hi * share  # hi - lo may be too large for a float
     return np.clip(np.concatenate([np.stack([lo, hi, middle, nearest_zero]), corners, inside]), lo, hi)
 
 
