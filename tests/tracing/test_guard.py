@@ -36,6 +36,33 @@ def swallowed(x: Any) -> Any:
         return x
 
 
+def rarely(x: Any) -> Any:
+    """Goes another way on inputs that no sample meets, and hides that it asks."""
+    try:
+        if abs(float(x[0, 0]) - 0.123456) < 1e-9:
+            return -x
+    except Exception:
+        pass
+    return x
+
+
+def rarely_and_unseen(x: Any) -> Any:
+    is_tensor = isinstance(x, torch.Tensor)
+    if is_tensor and (x[0, 0] - 0.123456).abs() < 1e-9:
+        return -x
+    return x
+
+
+def cached() -> Function:
+    kept: list[Any] = []
+
+    def function(x: Any) -> Any:
+        kept.append(x.sin())
+        return kept[0]
+
+    return function
+
+
 def alias(x: Any) -> Any:
     y = x.T
     z = y.contiguous()
@@ -82,7 +109,16 @@ REFUSED: list[tuple[Function, float, str]] = [
     (view, 1.0, "shares its numbers"),
     (by_type, 1.0, "by_type does not compute what was traced: sin .*:LINE.* returns"),
     (lambda x: x.sin() if type(x) is torch.Tensor else x.cos(), 1.0, "not compute what was traced: sin .*:LINE"),
-    (swallowed, 1.0, "sort .*is done when it is run, and was not traced.*same steps for every input"),
+    (swallowed, 1.0, "sort cannot be traced"),
+    (rarely, 1.0, "plain number was asked for"),
+    (rarely_and_unseen, 1.0, "decides by the value of its input: bool .*if is_tensor"),
+    (cached(), 1.0, "tensor of an earlier call"),
+    (lambda x: x * 2 if torch.is_grad_enabled() else x * 3, 1.0, "gradients switched on or off"),
+    (
+        lambda x: x.sin().exp() if isinstance(x, torch.Tensor) else x.sin(),
+        1.0,
+        "exp .*is done when it is run, and was not traced.*same steps for every input",
+    ),
     (lambda x: x if len(x) < 100 else -x, 1.0, "with 100 tokens it is another function"),
     (lambda x: x if x.shape[0] != LIMIT else -x, 1.0, "with 300 tokens it is another function"),
     (lambda x: x if len(x) < 20_011 else -x, 1.0, "with 20011 tokens it is another function"),
@@ -180,6 +216,7 @@ FORMULAS: list[tuple[Function, str]] = [
     (F.softplus, "jumps to x itself above 20"),
     (lambda x: x.sin() if isinstance(x, torch.Tensor) else x.cos(), "does not compute what was traced: sin .*:LINE"),
     (lambda x: torch.tanh(x) if x.shape == (36,) else x, "shape"),
+    (lambda x: -x if isinstance(x, torch.Tensor) and bool((x == 0.1234).any()) else x, "decides by the value.*:LINE"),
     (changing(7), "when it is called again|not compute"),
 ]
 

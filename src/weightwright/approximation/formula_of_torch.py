@@ -17,7 +17,7 @@ from weightwright.expressions.parser import MAX_NODES
 from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number, torch_name
 from weightwright.tracing.guard.confirm_formula import FormulaStep, confirm_formula, stay_below_ends
 from weightwright.tracing.repeated import expressions_differ, keep_randomness, place_of, repeated
-from weightwright.tracing.user_source import boundary, line, refuse
+from weightwright.tracing.user_source import boundary, line, refuse, swallow_nothing
 
 _INSTEAD = (
     "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
@@ -55,7 +55,8 @@ _RECORDED: ContextVar[tuple[list[FormulaStep], list[tuple[Expression, float, str
 
 @boundary
 def _traced(function: Callable[..., Any], names: Sequence[str]) -> Expression:
-    result = function(*(Symbol(Variable(name)) for name in names))
+    with swallow_nothing():
+        result = function(*(Symbol(Variable(name)) for name in names))
     expression = _expression(result, "the returned value")
     nodes = count_nodes(expression)
     if nodes > MAX_NODES:

@@ -34,17 +34,28 @@ class Widening(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+#: What tells a function the numbers of a tensor, so that it may go another way on inputs that no sample meets.
+_ASKING = (
+    *("bool", "item", "float", "int", "index", "complex", "tolist", "numpy", "array", "contains", "is_nonzero"),
+    *("equal", "allclose", "format", "repr", "dlpack", "reduce_ex", "data_ptr", "untyped_storage", "storage"),
+)
+
+
 class Recording(Widening):
-    """Every operation on what depends on the inputs: its name, its line and what it returned."""
+    """Every operation on what depends on the inputs: its name, its line and what it returned. asked: the first one that
+    told the function numbers, with its line."""
 
     def __init__(self, inputs: tuple[torch.Tensor, ...]) -> None:
         super().__init__()
         self.steps: list[Step] = []
+        self.asked = ""
         self._following = {id(tensor): tensor for tensor in inputs}  # kept, so that no id is used twice
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = super().__torch_function__(func, types, args, kwargs)
         if any(id(tensor) in self._following for tensor in tensors_in([args, kwargs])):
+            told = _name(func) in _ASKING and not isinstance(result, torch.Tensor)
+            self.asked = self.asked or (f"{_name(func)}{line()}" if told else "")
             found = list(tensors_in([result]))
             self._following.update((id(tensor), tensor) for tensor in found)
             numbers = [tensor.detach().clone() for tensor in found if tensor.dtype != torch.bool]
@@ -73,14 +84,14 @@ def run(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> Any:
 
 
 @boundary
-def record(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> list[Step]:
+def record(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> Recording:
     """The operations of a run, also of one that fails on the way."""
     own = tuple(x.clone() for x in inputs)
     recording = Recording(own)
     with warnings.catch_warnings(), recording, suppress(Exception):  # what was done before an error is asked for too
         warnings.simplefilter("ignore")
         function(*own)
-    return recording.steps
+    return recording
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -55,7 +55,8 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
     except (ValueError, IndexError, RuntimeError) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in _tensors([*args, *kwargs.values()]))
         counted = f"; the function was traced with {sheet.n} tokens because tokens was not given" if sheet.free else ""
-        raise refuse(f"{name} of shapes {shapes} fails: {error}".rstrip(), f"check the shapes{counted}") from error
+        said = f"{name} of shapes {shapes} fails: {error}".rstrip()
+        raise refuse(said, f"check the shapes{counted}", torch_too=True) from error
     result = args[0].overwritten(result) if in_place else result
     made = [tensor.codes for tensor in _tensors([result]) if isinstance(tensor, Traced)]
     if sheet.steps is not None and not sheet.label and made:

@@ -22,7 +22,7 @@ from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.running import run
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import advice, boundary, line_of
+from weightwright.tracing.user_source import advice, boundary, line_of, refuse, swallow_nothing
 
 #: How many tokens a function is traced with that should treat each by itself.
 _EXAMPLES = (2, 3)
@@ -90,7 +90,8 @@ def trace_on(sheet: Sheet, function: Callable[..., Any], features: int, name: st
     """One call with a symbolic tensor, on this sheet."""
     token_axis = 0 if sheet.n > 1 else None
     try:
-        result = function(Traced(sheet, sheet.input(features), token_axis))
+        with swallow_nothing():
+            result = function(Traced(sheet, sheet.input(features), token_axis))
     except WeightwrightError:
         raise
     except Exception as error:
@@ -119,6 +120,8 @@ def _outputs(sheet: Sheet, result: Any, name: str) -> list[int]:
         result = as_traced(sheet, result)
     if not isinstance(result, Traced):
         raise UnsupportedOperation(f"{name} returns {type(result).__name__}, not a tensor; {_RETURN}")
+    if result.sheet is not sheet:
+        raise refuse(f"{name} returns a tensor of an earlier call", "keep no tensors between calls of the function")
     codes, axis, rows = result.codes, result.token_axis, result.shape[:1]
     with sheet.operation(f"what {name} returns"):
         if result.ndim <= 1:

@@ -10,6 +10,8 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -83,9 +85,30 @@ def boundary(function: F) -> F:
     return function
 
 
-def refuse(what: str, instead: str = "") -> UnsupportedOperation:
-    """The error for an operation: what it is, the user's line, and what to write instead."""
-    return UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+#: Refusals of the call under way.
+_refusals: ContextVar[list[UnsupportedOperation]] = ContextVar("refusals")
+
+
+def refuse(what: str, instead: str = "", torch_too: bool = False) -> UnsupportedOperation:
+    """The error for an operation: what it is, the user's line, and what to write instead. torch_too: torch itself
+    raises an error there, so that the user's function may catch it."""
+    error = UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+    if not torch_too:
+        _refusals.get([]).append(error)
+    return error
+
+
+@contextmanager
+def swallow_nothing() -> Iterator[None]:
+    """A refusal that the user's own `except` has caught is raised afterwards: the function went another way."""
+    refusals: list[UnsupportedOperation] = []
+    token = _refusals.set(refusals)
+    try:
+        yield
+    finally:
+        _refusals.reset(token)
+    if refusals:
+        raise refusals[0]
 
 
 def line() -> str:

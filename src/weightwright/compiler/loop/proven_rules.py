@@ -37,7 +37,7 @@ from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import boundary
+from weightwright.tracing.user_source import boundary, swallow_nothing
 
 
 def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
@@ -72,7 +72,8 @@ def _trace(rule: Callable[..., Any], sheet: Sheet, features: int, states: int, n
     examples = sheet.input(features)  # (samples, features)
     inputs = [sheet.columns.input(place) for place in range(features + states)]
     state = np.array(inputs[features:]) * (sheet.n + 1)  # codes of columns that hold the same on every token
-    result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
+    with swallow_nothing():
+        result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
     graph = sheet.columns.graph(name, [*inputs, *_new_state(sheet, result, states, name)])
     return dataclasses.replace(graph, nodes=tuple(_named(node, features) for node in graph.nodes))
 

@@ -26,6 +26,7 @@ from weightwright.tracing.repeated import THE_SAME, keep_randomness
 from weightwright.tracing.running import record, run
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.traced_function import trace_on
+from weightwright.tracing.user_source import COMPARED
 
 Inputs = tuple[torch.Tensor, ...]
 #: Of the largest input or output: how far a function's own rounding may carry it from its graph, ten of 53 bits.
@@ -157,9 +158,12 @@ def _compare(
     """Every case twice. Cases that fail are left out: the network has an answer where the function has none."""
     failed, ran = None, False
     for case in cases:
+        if not ran:
+            ask_for_no_numbers(function, case.inputs, name)
         for again in (False, True):
             try:
-                result = run(function, case.inputs)
+                with torch.set_grad_enabled(torch.is_grad_enabled() != again):  # a function may ask for this too
+                    result = run(function, case.inputs)
             except Exception as error:
                 failed = error
                 break
@@ -169,10 +173,13 @@ def _compare(
                 _keep_digits(rows.numpy(), case, name)
                 continue
             if again:
-                raise NotRepeatable(f"{name} returns other numbers when it is called again; {THE_SAME}")
+                raise NotRepeatable(
+                    f"{name} returns other numbers when it is called again, with gradients switched on or off;"
+                    f" {THE_SAME}"
+                )
             sheet = retrace(n)
-            steps = enclose_steps(sheet, case.x)
-            raise name_first_difference(function, record(function, case.inputs), steps, name, n if sheet.free else None)
+            steps, ran_steps = enclose_steps(sheet, case.x), record(function, case.inputs).steps
+            raise name_first_difference(function, ran_steps, steps, name, n if sheet.free else None)
     if not ran:
         raise UnsupportedOperation(f"{name} can be traced, but fails when it is run in float64: {failed}") from failed
 
@@ -186,6 +193,13 @@ def _keep_digits(found: Floats, case: Case, name: str) -> None:
             f"{name} loses digits: in float64 it is {np.nanmax(off):.2g} from what it stands for; write it so that"
             " large numbers do not cancel, as they do in (x + 1e8) - 1e8"
         )
+
+
+def ask_for_no_numbers(function: Callable[..., Any], inputs: Inputs, name: str) -> None:
+    """Refuse a function that looks at the numbers of its input when it is run, and did not when it was traced."""
+    asked = record(function, inputs).asked
+    if asked:
+        raise UnsupportedOperation(f"{name} decides by the value of its input: {asked}; {COMPARED}")
 
 
 def as_numbers(result: Any, name: str) -> torch.Tensor:

@@ -14,7 +14,7 @@ from weightwright.errors import NotRepeatable, UnsupportedOperation
 from weightwright.expressions import Expression
 from weightwright.numbers import Floats
 from weightwright.tracing.elementary import beyond_softplus
-from weightwright.tracing.guard.confirm import as_numbers
+from weightwright.tracing.guard.confirm import as_numbers, ask_for_no_numbers
 from weightwright.tracing.guard.first_difference import lies_in, name_first_difference
 from weightwright.tracing.guard.inputs import ROWS, choose_inputs
 from weightwright.tracing.guard.running_error import enclose_formula
@@ -36,6 +36,8 @@ def confirm_formula(
         for x in _shapes(choose_inputs(box.lo, box.hi, ROWS)):
             inputs = tuple(torch.tensor(x[..., i]) for i in range(len(names)))
             where = _enclose(expression, names, x)
+            if not ran:
+                ask_for_no_numbers(function, inputs, name)
             for again in (False, True):
                 try:
                     result = as_numbers(run(function, inputs), name).numpy()
@@ -53,7 +55,7 @@ def confirm_formula(
                 if again:
                     raise NotRepeatable(f"{name} returns other numbers when it is called again; {THE_SAME}")
                 traced = [(said, [_enclose(made, names, x)]) for said, made in steps]
-                raise name_first_difference(function, record(function, inputs), traced, name)
+                raise name_first_difference(function, record(function, inputs).steps, traced, name)
     if not ran:
         raise UnsupportedOperation(f"{name} can be traced, but fails when it is run in float64: {failed}") from failed
 
