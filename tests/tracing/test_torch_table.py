@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.torch_zoo.compiled_expressions import all_expressions, compile_and_compare
 from support.torch_zoo.torch_expressions import EXPRESSIONS, module_expressions
 from support.torch_zoo.torch_table import BOXES, FEATURES, TOKENS, in_a_line, table_expressions
 
@@ -107,6 +108,16 @@ def test_modules_in_train_and_eval_mode() -> None:
     assert len(MODULES) > 80
     assert sum(found == "right" for found in judged.values()) > 60
     assert not wrong_ones(judged)
+
+
+@pytest.mark.slow
+def test_a_sample_is_compiled_within_its_bound() -> None:
+    chosen = list(all_expressions().items())[::30]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        judged = {name: compile_and_compare(function, box) for name, (function, box) in chosen}
+    assert sum(found == "right" for found in judged.values()) > 15
+    assert not [name for name, found in judged.items() if found.startswith("WRONG")]
 
 
 def test_what_is_right_says_so_of_any_number_of_tokens() -> None:

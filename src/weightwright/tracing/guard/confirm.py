@@ -113,7 +113,7 @@ def _cases_of_any_tokens(function: Any, graphs: Sequence[Graph], box: Box) -> It
     """Rows are enclosed once, and put together to inputs of several numbers of tokens."""
     rows, rng = choose_inputs(box.lo, box.hi, ROWS), np.random.default_rng(1)
     exact, outputs = (where[:, 0] for where in _enclose_outputs(graphs, rows[:, None]))
-    for count in (len(rows), *choose_counts(function)):
+    for count in (len(rows), *choose_counts(function, len(graphs[1].nodes))):
         chosen = np.arange(count) if count == len(rows) else rng.integers(len(rows), size=count)
         yield Case((torch.tensor(rows[chosen]),), rows[chosen], outputs[chosen], exact[chosen])
 

@@ -16,8 +16,8 @@ ROWS, WHOLE = 36, 20
 #: Numbers of tokens with which a function of any number of them is run: around the sizes at which libraries and people
 #: take another way.
 COUNTS = (1, 2, 3, 4, 5, 8, 17, 64, 100, 257, 1000, 4097)
-#: Numbers of tokens that the function's own constants name are tried up to here: 2^20 rows of 8 features are 64 MB.
-_MOST_TOKENS = 2**20
+#: Numbers, over all columns and tokens, with which a function is run at most: 64 MB in float64.
+_MOST_NUMBERS = 2**23
 
 
 def choose_inputs(lo: Floats, hi: Floats, count: int, seed: int = 0) -> Floats:
@@ -30,10 +30,11 @@ def choose_inputs(lo: Floats, hi: Floats, count: int, seed: int = 0) -> Floats:
     return np.clip(np.concatenate([np.stack([lo, hi, middle, nearest_zero]), corners, inside]), lo, hi)
 
 
-def choose_counts(function: Any) -> list[int]:
-    """Numbers of tokens: the usual ones, and one below, at and above every whole number that the source names."""
+def choose_counts(function: Any, columns: int) -> list[int]:
+    """Numbers of tokens: the usual ones, and one below, at and above every whole number that the source names. columns:
+    how many numbers a token has on the way."""
     named = {number + more for code in _codes(function) for number in _whole_numbers(*code) for more in (-1, 0, 1)}
-    return sorted({*COUNTS, *(count for count in named if 1 <= count <= _MOST_TOKENS)})
+    return sorted(count for count in {*COUNTS, *named} if 1 <= count <= max(_MOST_NUMBERS // columns, 64))
 
 
 def _codes(function: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:
