@@ -147,7 +147,7 @@ def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
     for part in (module, *parts):
         if part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
             raise UnsupportedOperation(
-                f"the {type(part).__name__} has a hook or a forward of its own, so its weights are not what it computes;"
+                f"the {type(part).__name__} has a hook or a forward of its own, so its weights are not what it does;"
                 " pass one without"
             )
     arrays = []
