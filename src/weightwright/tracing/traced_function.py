@@ -124,11 +124,11 @@ def _outputs(sheet: Sheet, result: Any, name: str) -> list[int]:
         raise refuse(f"{name} returns a tensor of an earlier call", "keep no tensors between calls of the function")
     codes, axis, rows = result.codes, result.token_axis, result.shape[:1]
     with sheet.operation(f"what {name} returns"):
-        if result.ndim <= 1:
+        if result.numel() and result.ndim <= 1:
             return sheet.settled(codes, axis)
-        if result.ndim == 2 and rows == (sheet.n,) and sheet.n > 1:
+        if result.numel() and result.ndim == 2 and rows == (sheet.n,) and sheet.n > 1:
             return sheet.settled(codes, 0)
-        if result.ndim == 2 and rows == (1,):
+        if result.numel() and result.ndim == 2 and rows == (1,):
             return sheet.settled(codes[0], None)
     raise UnsupportedOperation(
         f"{name} returns shape {tuple(result.shape)} for an input of {sheet.n} tokens; {_RETURN}"
