@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, attended
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import parse
@@ -48,8 +48,11 @@ class GraphTarget:
 
     def _needs(self, node: int, token: int) -> list[tuple[int, int]]:
         own = self.graph.nodes[node]
-        tokens = range(self.shape[0]) if own.op == MIX else [token]
-        return [(k, t) for k in own.of for t in tokens]
+        n = range(self.shape[0])
+        if own.op == ATTENTION:
+            q, k, v = attended(own)
+            return [*((column, token) for column in q), *((column, t) for column in (*k, v) for t in n)]
+        return [(k, t) for k in own.of for t in (n if own.op == MIX else [token])]
 
     def _value(self, node: int, token: int, inputs: list[list[arb]], found: dict[tuple[int, int], arb]) -> arb:
         own = self.graph.nodes[node]
@@ -64,9 +67,21 @@ class GraphTarget:
             return sum((arb(w) * v for w, v in zip(row, of, strict=True)), arb(0))
         if own.op == PRODUCT:
             return of[0] * of[1]
+        if own.op == ATTENTION:
+            return self._mean(own, token, of)
         if own.op == SOFTMAX:
             return 1 / sum(((z - of[own.index]).exp() for z in of), arb(0))
         return series(parse(own.op, ("x",)), of[0], 0)[0]
+
+    def _mean(self, own: Node, token: int, of: list[arb]) -> arb:
+        """of: the queries, then every key and the value on all tokens."""
+        h, n = len(own.of) // 2, self.shape[0]
+        seen = np.ones(n) if own.index == -1 else self.graph.matrices[own.index][token]
+        rest = [of[h + r * n : h + (r + 1) * n] for r in range(h + 1)]
+        scores = {j: sum((of[r] * rest[r][j] for r in range(h)), arb(0)) for j in np.flatnonzero(seen).tolist()}
+        top = max(scores.values(), key=lambda score: float(score.mid()))
+        weights = {j: (score - top).exp() for j, score in scores.items()}
+        return sum((w * rest[-1][j] for j, w in weights.items()), arb(0)) / sum(weights.values(), arb(0))
 
     def in_zones(self, x: Floats) -> Bools:
         return np.zeros(len(x), dtype=bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from weightwright.claims.certificate import constant
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse, substitute
 
@@ -39,7 +39,7 @@ def compose_chain(graph: Graph, node: int, base: int) -> Expression:
 
 def _ends(node: Node) -> bool:
     """Whether a column is no function of the columns before it on the same token."""
-    return node.op in (INPUT, SOFTMAX, MIX)
+    return node.op in (INPUT, SOFTMAX, MIX, ATTENTION)
 
 
 def _one(graph: Graph, column: int, base: int, found: dict[int, Expression]) -> Expression:

@@ -14,8 +14,8 @@ from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
 #: The kinds of column that are no function of one number.
-INPUT, AFFINE, PRODUCT, SOFTMAX, MIX = "input", "affine", "product", "softmax", "mix"
-KINDS = (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX)
+INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION = "input", "affine", "product", "softmax", "mix", "attention"
+KINDS = (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION)
 SQUARE = "x**2"
 
 
@@ -28,6 +28,9 @@ class Node(Frozen):
     "product": column of_0 times column of_1, token by token.
     "softmax": entry `index` of the softmax over the columns `of`, token by token.
     "mix": on token i the sum over j of matrices[index][i, j] times column of_0 on token j.
+    "attention": on token i the mean of column of_2h over the tokens j that it sees, weighed by the softmax over j of
+    the sum over r < h of column of_r on i times column of_(h + r) on j: queries, keys, a value. It sees all tokens if
+    the index is -1, else those where matrices[index][i, j] is 1, and not where it is 0.
     Any other op is a formula in x: the function of column of_0, token by token.
     """
 
@@ -90,6 +93,22 @@ class SoftmaxClaim:
     layer: int
     head: int
     nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttentionClaim:
+    """A head between data tokens that computes these columns, one for each of its values: all are "attention" with the
+    same queries, keys and tokens that are seen. What it does not see is hidden by its scores."""
+
+    layer: int
+    head: int
+    nodes: tuple[int, ...]
+
+
+def attended(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """The queries, keys and the value of an "attention"."""
+    h = (len(node.of) - 1) // 2
+    return node.of[:h], node.of[h : 2 * h], node.of[-1]
 
 
 def square_units(graph: Graph, product: int, token: int) -> tuple[int, int]:

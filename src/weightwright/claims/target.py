@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from weightwright.claims.graph import Fused, Graph, ProductClaim, SoftmaxClaim
+from weightwright.claims.graph import AttentionClaim, Fused, Graph, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
@@ -103,7 +103,8 @@ class FormulasClaim(Frozen):
 class Composite:
     """A network of several layers, tokens or outputs computes this target: the certificate's formula in words.
 
-    parts, gates, products, softmaxes: which heads compute which of its units. formulas: what the target stands for.
+    parts, gates, products, softmaxes, attentions: which heads compute which of its units. formulas: what the target
+    stands for.
 
     Heads that no claim names have constant scores and mix tokens, or pick one key on the whole domain.
     With a graph a unit is a column on a token: see `graph.units`, `graph.square_units`.
@@ -117,6 +118,7 @@ class Composite:
     fused: tuple[Fused, ...] = ()
     products: tuple[ProductClaim, ...] = ()
     softmaxes: tuple[SoftmaxClaim, ...] = ()
+    attentions: tuple[AttentionClaim, ...] = ()
     splits: tuple[int, ...] = ()
 
     @property

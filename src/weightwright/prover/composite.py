@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from weightwright.claims.certificate import Terms
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
@@ -153,6 +153,17 @@ def evaluate(graph: Graph, x: Floats) -> Floats:
     return np.stack([columns[k] for k in graph.outputs], axis=-1)
 
 
+def attention_values(graph: Graph, node: Node, of: list[Floats]) -> Floats:
+    """(count, tokens), of columns of that shape."""
+    q, k, v = (np.stack(part) for part in (of[: len(of) // 2], of[len(of) // 2 : -1], of[-1:]))
+    scores = np.einsum("rci,rcj->cij", q, k)
+    if node.index >= 0:
+        scores = np.where(graph.matrices[node.index] != 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    mean: Floats = np.einsum("cij,cj->ci", weights / weights.sum(axis=2, keepdims=True), v[0])
+    return mean
+
+
 def column_values(graph: Graph, x: Floats) -> list[Floats]:
     """Every column at every input: (count, tokens) each."""
     columns: list[Floats] = []
@@ -168,6 +179,8 @@ def column_values(graph: Graph, x: Floats) -> list[Floats]:
             value = of[0] * of[1]
         elif node.op == MIX:
             value = of[0] @ graph.matrices[node.index].T
+        elif node.op == ATTENTION:
+            value = attention_values(graph, node, of)
         elif node.op == SOFTMAX:
             scores = np.stack(of)
             weights = np.exp(scores - scores.max(axis=0))

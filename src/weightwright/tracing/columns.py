@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, Node
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, shortened, to_text
-from weightwright.numbers import Floats
+from weightwright.numbers import Bools, Floats
 from weightwright.tracing.user_source import refuse
 
 _FIXED = "where the function is made for a fixed number n of tokens, pass tokens=n"
@@ -122,10 +122,33 @@ class Columns:
         matrix = np.array(matrix, dtype=np.float64) + 0.0  # -0 becomes 0, so that equal matrices have equal bytes
         if (matrix == np.diag(np.full(len(matrix), matrix[0, 0]))).all():
             return self.affine([column], matrix[0, :1], label=label)
+        return self._add(Node(MIX, (column,), index=self._matrix(matrix), label=label or "mix"))
+
+    def attention(
+        self, queries: Sequence[int], keys: Sequence[int], value: int, seen: Bools | None, label: str = ""
+    ) -> int:
+        """The mean of a column over the tokens that are seen, weighed by queries times keys. Keys that are the same on
+        all tokens change no weight."""
+        known = [self.constant_of(key) for key in keys]
+        kept = [r for r, numbers in enumerate(known) if numbers is None or len(numbers) > 1]
+        fixed = self.constant_of(value)
+        if fixed is not None and len(fixed) == 1:
+            return value
+        matrix = None if seen is None else seen.astype(np.float64)
+        if not kept:
+            n = self.tokens or 1
+            even = np.ones((n, n)) if matrix is None else matrix
+            return self.mix(even / even.sum(axis=1, keepdims=True), value, label)
+        of = (*(queries[r] for r in kept), *(keys[r] for r in kept), value)
+        index = -1 if matrix is None else self._matrix(matrix)
+        return self._add(Node(ATTENTION, of, index=index, label=label or "attention"))
+
+    def _matrix(self, matrix: Floats) -> int:
+        """The number of a matrix, each stored once."""
         place = self._places.setdefault(matrix.tobytes(), len(self.matrices))
         if place == len(self.matrices):
             self.matrices.append(matrix)
-        return self._add(Node(MIX, (column,), index=place, label=label or "mix"))
+        return place
 
     def graph(self, name: str, outputs: Sequence[int]) -> Graph:
         """The columns that the outputs need, numbered anew."""
@@ -137,12 +160,12 @@ class Columns:
                 stack.extend(set(self.nodes[column].of) - needed)
         places = np.zeros(len(self.nodes), dtype=np.int64)
         places[sorted(needed)] = np.arange(len(needed))
-        used = sorted({self.nodes[column].index for column in needed if self.nodes[column].op == MIX})
+        used = sorted({self.nodes[column].index for column in needed if _has_matrix(self.nodes[column])})
         nodes = []
         for column in sorted(needed):
             node = self.nodes[column]
             of = tuple(places[list(node.of)].tolist())
-            index = used.index(node.index) if node.op == MIX else node.index
+            index = used.index(node.index) if _has_matrix(node) else node.index
             nodes.append(Node(node.op, of, node.weights, node.constants, index, node.label))
         matrices = tuple(self.matrices[place] for place in used)
         return Graph(name, tuple(nodes), tuple(places[list(outputs)].tolist()), matrices, self.tokens)
@@ -203,6 +226,10 @@ class Unfolded(Columns):
             if known is not None:
                 return self._scaled(known, other, label)
         return self.apply(SQUARE, a, label) if a == b else self._add(Node(PRODUCT, (a, b), label=label))
+
+
+def _has_matrix(node: Node) -> bool:
+    return node.op == MIX or (node.op == ATTENTION and node.index >= 0)
 
 
 def _floats(values: Sequence[float] | Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Sums of products: matrix products, einsum, linear layers, attention."""
+"""Sums of products: matrix products, einsum, linear layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 
 from weightwright.tracing.arithmetic import add, mul, product
 from weightwright.tracing.operands import constant, elementwise, operand
-from weightwright.tracing.reductions import softmax
 from weightwright.tracing.symbolic import Traced, called, operation
 from weightwright.tracing.user_source import refuse
 
@@ -36,8 +35,13 @@ def _axis_of_sums(traced: Traced, fixed: torch.Tensor, kept: int) -> int | None:
     return next((axis for axis in range(kept) if fixed.shape[axis] == n and traced.shape[axis] == 1), None)
 
 
-@operation("matmul", "mm", "bmm", "mv", "dot")
-def matmul(input: Any, other: Any) -> Traced:
+def matmul(input: Any, other: Any) -> Any:
+    """As the user's own: a product of queries and keys may wait."""
+    return called("matmul", (input, other))
+
+
+def multiply_matrices(input: Any, other: Any) -> Traced:
+    """Every product of columns as one."""
     a, b = operand(input), operand(other)
     if not a.ndim or not b.ndim:
         raise ValueError("both need at least one axis")
@@ -127,24 +131,3 @@ def _spread(x: Any, letters: str, order: str, equation: str) -> Any:
     for place, letter in enumerate(order):
         x = x if letter in letters else x.unsqueeze(place)
     return x
-
-
-@operation("scaled_dot_product_attention")
-def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Traced:
-    if is_causal or dropout_p or enable_gqa or getattr(attn_mask, "dtype", None) == torch.bool:
-        raise refuse(
-            "attention with is_causal, dropout_p, enable_gqa or a mask of truth values cannot be traced",
-            "write softmax(q @ k.T / d**0.5, -1) @ v; for token t of a causal one with q[t], k[: t + 1], v[: t + 1]",
-        )
-    q, k, v = operand(query), operand(key), operand(value)
-    scores = mul(matmul(q, k.mT), q.shape[-1] ** -0.5 if scale is None else scale)
-    return matmul(softmax(scores if attn_mask is None else add(scores, attn_mask), -1), v)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from weightwright.claims.graph import MIX, Graph, Node
+from weightwright.claims.graph import ATTENTION, MIX, Graph, Node
 from weightwright.errors import NotRepeatable
 from weightwright.expressions import Expression, Number, Variable, shortened
 from weightwright.expressions.nodes import fold
@@ -104,7 +104,8 @@ def _columns_differ(a: Node, b: Node) -> str:
 
 
 def _matrix(graph: Graph, node: Node) -> Floats:
-    return graph.matrices[node.index] if node.op == MIX else np.zeros(0)
+    mixes = node.op == MIX or (node.op == ATTENTION and node.index >= 0)
+    return graph.matrices[node.index] if mixes else np.zeros(0)
 
 
 def _constants_differ(a: Floats, b: Floats) -> str:

@@ -101,6 +101,10 @@ class Sheet:
         ]
         return np.stack(results, axis=-1)
 
+    def on_own_tokens(self, columns: Sequence[int]) -> Codes:
+        """(n, columns): every column on every token."""
+        return self._on_tokens(np.array(columns, dtype=np.int64), np.full(len(columns), OWN))
+
     def settled(self, codes: Codes, axis: int | None) -> list[int]:
         """The columns of the lines along the axis, or of the elements."""
         lines = _flat(codes[..., None], axis)

@@ -37,6 +37,9 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
     """A torch function of traced tensors."""
     name, kwargs = torch_name(function), dict(kwargs or {})
     sheet = _sheet_of([*args, *kwargs.values()])
+    for value in args:
+        if isinstance(value, Traced) and (waiting := value.then(name, args, kwargs)) is not None:
+            return waiting
     if name not in OPERATIONS:
         raise refuse(f"torch's {name} cannot be traced", advice(name))
     handler, in_place = OPERATIONS[name], kwargs.pop("inplace", False)
@@ -131,6 +134,10 @@ class Traced:
         self.memory.writes += 1
         self._writes = self.memory.writes
         return self
+
+    def then(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Traced | None:
+        """What an operation makes of a tensor that waits to be computed; None if it is computed first."""
+        return None
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

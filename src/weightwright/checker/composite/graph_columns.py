@@ -18,7 +18,19 @@ from weightwright.checker.composite.stream import Basis, Row, combination, of_on
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
 from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
-from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
+from weightwright.claims.graph import (
+    AFFINE,
+    ATTENTION,
+    INPUT,
+    KINDS,
+    MIX,
+    PRODUCT,
+    SOFTMAX,
+    SQUARE,
+    Graph,
+    ProductClaim,
+    attended,
+)
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.midrad import SPARE, above
 from weightwright.errors import FormulaError
@@ -26,7 +38,7 @@ from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
 from weightwright.limits import count_boxes, tick
-from weightwright.numbers import Floats
+from weightwright.numbers import Bools, Floats
 
 Range = tuple[float, float]
 
@@ -92,6 +104,20 @@ class GraphUnits:
             mine = self.declared(own, token)
             gaps = [combination(np.array([1.0, -1.0]), [self.declared(k, token), mine]) for k in others]
             self._ids[unit] = self._add([_entry([one_range(gap, cell) for gap in gaps]) for cell in self._cells])
+        return self._ids[unit]
+
+    def seen(self, node: int) -> Bools:
+        """(tokens, tokens): which tokens each one attends to."""
+        index = self.graph.nodes[node].index
+        return np.ones((self.n, self.n), dtype=bool) if index == -1 else self.graph.matrices[index] != 0
+
+    def attention(self, node: int, token: int) -> int:
+        """The basis function of an attention that was computed: a mean of the values that are seen."""
+        unit = node * self.n + token
+        if unit not in self._ids:
+            value, seen = attended(self.graph.nodes[node])[2], np.flatnonzero(self.seen(node)[token]).tolist()
+            rows = [self.declared(value, t) for t in seen]
+            self._ids[unit] = self._add([_hull([one_range(row, cell) for row in rows]) for cell in self._cells])
         return self._ids[unit]
 
     def argument_range(self, unit: int, held: Row) -> Range:
@@ -163,7 +189,7 @@ class GraphUnits:
         """The columns whose forms the form of a column is made of."""
         tick()
         own = self.graph.nodes[node]
-        if self._is_function(node) or own.op in (SOFTMAX, INPUT):
+        if self._is_function(node) or own.op in (SOFTMAX, ATTENTION, INPUT):
             return []
         if own.op == MIX:
             used = np.flatnonzero(self.graph.matrices[own.index][token]).tolist()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from weightwright.checker.core.complaints import parse_or_refuse, require
-from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.midrad import power_of_two
 from weightwright.expressions import to_text
@@ -51,6 +51,8 @@ def _node(graph: Graph, node: Node, place: int, features: int) -> None:
     limits = {INPUT: features, SOFTMAX: len(node.of), MIX: len(graph.matrices)}
     if node.op in limits:
         require(_whole(node.index) and 0 <= node.index < limits[node.op], f"{what} has the index {node.index!r}")
+    if node.op == ATTENTION:
+        _attention(graph, node, what)
     if node.op not in KINDS:
         require(len(node.of) == 1, f"{what} takes {len(node.of)} columns")
         require(to_text(parse_or_refuse(node.op, ("x",), what)) == node.op, f"{what} is not written in the usual way")
@@ -80,6 +82,23 @@ def _claims(graph: Graph, composite: Composite) -> None:
         require(_whole(product.lemma) and product.lemma in (-1, 0, 1), f"{what} has the lemma {product.lemma!r}")
     for softmax in composite.softmaxes:
         _softmax(graph, softmax.nodes)
+    for nodes in (attention.nodes for attention in composite.attentions):
+        require(len(nodes) > 0 and all(_whole(k) and 0 <= k < K for k in nodes), f"attention that computes {nodes}")
+        first = graph.nodes[nodes[0]]
+        same = all(graph.nodes[k].of[:-1] == first.of[:-1] and graph.nodes[k].index == first.index for k in nodes)
+        kinds = all(graph.nodes[k].op == ATTENTION for k in nodes)
+        require(kinds and same, f"the columns {nodes} are no values of one attention")
+
+
+def _attention(graph: Graph, node: Node, what: str) -> None:
+    """As many queries as keys, and a value; every token sees some token."""
+    require(len(node.of) % 2 == 1 and len(node.of) >= 3, f"{what} takes {len(node.of)} columns")
+    require(_whole(node.index) and -1 <= node.index < len(graph.matrices), f"{what} has the index {node.index!r}")
+    require(graph.tokens is not None, f"{what} is about a fixed number of tokens")
+    if node.index >= 0:
+        seen = graph.matrices[node.index]
+        fits = bool(((seen == 0) | (seen == 1)).all() and seen.any(axis=1).all())
+        require(fits, f"{what}: what tokens see is no matrix of 0 and 1 with a 1 in every row")
 
 
 def _softmax(graph: Graph, nodes: tuple[int, ...]) -> None:

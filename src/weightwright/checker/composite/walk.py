@@ -13,6 +13,7 @@ import numpy as np
 from flint import arb
 
 from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflow, scales_exactly
+from weightwright.checker.composite.attending import attend
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, constant_mixing, gate, picking, softmax_head
@@ -134,7 +135,9 @@ class _CompositeWalk:
                 assert isinstance(layer, Attention)
                 stream = self._attention(stream, layer, index)
         all = self.composite
-        for index in [c.layer for c in all.parts] + [c.layer for c in all.gates] + [c.layer for c in all.softmaxes]:
+        named = [c.layer for c in all.parts] + [c.layer for c in all.gates]
+        named += [c.layer for c in all.softmaxes] + [c.layer for c in all.attentions]
+        for index in named:
             require(0 <= index < len(self.network.layers), f"a claim is about layer {index}")
         return self._linear(stream, self.network.read)
 
@@ -158,7 +161,8 @@ class _CompositeWalk:
         parts = [part for part in self.composite.parts if part.layer == index]
         gates = [claim for claim in self.composite.gates if claim.layer == index]
         softmaxes = [claim for claim in self.composite.softmaxes if claim.layer == index]
-        entire = [claim.head for claim in gates] + [softmax.head for softmax in softmaxes]
+        attentions = [claim for claim in self.composite.attentions if claim.layer == index]
+        entire = [c.head for c in gates] + [c.head for c in softmaxes] + [c.head for c in attentions]
         named = [head for part in parts for head in part.heads] + entire
         require(all(0 <= head < len(layer.heads) for head in named), f"a claim names a head that layer {index} lacks")
         _every_column_once(layer, parts, entire)
@@ -168,6 +172,8 @@ class _CompositeWalk:
             self._gate(sum_of, layer, claim.head, claim.unit, keys)
         for softmax in softmaxes:
             self._softmax(sum_of, layer.heads[softmax.head], softmax.nodes, keys)
+        for attention in attentions:
+            self._attend(sum_of, layer.heads[attention.head], attention.nodes, keys)
         must(self.network.tokens is not None or len(set(named)) == len(layer.heads), "a head that no claim names")
         for head in (layer.heads[i] for i in range(len(layer.heads)) if i not in set(named)):
             if not self.native:
@@ -317,6 +323,17 @@ class _CompositeWalk:
                 if len(targets):
                     writes, form = Writes(targets, found.weights[entry, targets]), of_one(self.graph.softmax(k, token))
                     sum_of.add(token, form, writes, above(error, 8), SPARE, 1, 0)
+
+    def _attend(self, sum_of: SumOfHeads, head: Head, nodes: tuple[int, ...], keys: Keys) -> None:
+        require(self.graph is not None, "attention goes with graphs")
+        assert self.graph is not None
+        found = attend(head, nodes, self.graph, keys)
+        for value, node in enumerate(nodes):
+            targets = np.flatnonzero(head.W_O[value])
+            writes = Writes(targets, head.W_O[value, targets])
+            for token in range(len(keys.stream.rows)):
+                form = of_one(self.graph.attention(node, token))
+                sum_of.add(token, form, writes, found.err[:, token, value], float(found.sizes[value]), 1, 0)
 
     def distance(self, outputs: Stream, tokens: int) -> Floats:
         """The largest errors of any output of the first tokens: what the forms differ by counts as rounding."""

@@ -19,7 +19,7 @@ import torch
 from weightwright.approximation.task import outward
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.graph import INPUT, MIX, SOFTMAX, Graph, Node
+from weightwright.claims.graph import ATTENTION, INPUT, MIX, SOFTMAX, Graph, Node
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import UNREAD, TableClaim
 from weightwright.compiler.attempts import certify_graph
@@ -163,13 +163,13 @@ def put_in_loop(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: i
 
 
 def tokens_read(graph: Graph) -> Bools:
-    """(columns, tokens): where a column's number has a part in the outputs of the first token. A softmax counts on all
-    tokens, since a claim about its head is about all of them."""
+    """(columns, tokens): where a column's number has a part in the outputs of the first token. Softmax and attention
+    count on all tokens, since a claim about their head is about all of them."""
     read = np.zeros((len(graph.nodes), graph.tokens or 1), dtype=bool)
     read[list(graph.outputs), 0] = True
     for place in reversed(range(len(graph.nodes))):
         node = graph.nodes[place]
-        if node.op == SOFTMAX:
+        if node.op in (SOFTMAX, ATTENTION):
             read[place] = True
         for k in node.of:
             read[k] |= (graph.matrices[node.index][read[place]] != 0).any(axis=0) if node.op == MIX else read[place]

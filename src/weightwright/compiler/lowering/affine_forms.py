@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.graph import AFFINE, INPUT, MIX, SOFTMAX, Graph
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, SOFTMAX, Graph
 from weightwright.compiler.lowering.fusing import FusingPlan
 from weightwright.numbers import Floats
 
@@ -95,6 +95,16 @@ def softmaxes(graph: Graph, plan: FusingPlan) -> dict[tuple[int, ...], dict[int,
         node = graph.nodes[unit]
         if node.op == SOFTMAX:
             found.setdefault(node.of, {})[node.index] = unit
+    return found
+
+
+def attentions(graph: Graph, plan: FusingPlan) -> dict[tuple[tuple[int, ...], int], list[int]]:
+    """The units that attend, by their queries, keys and the tokens that are seen: one head each."""
+    found: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for unit in plan.units:
+        node = graph.nodes[unit]
+        if node.op == ATTENTION:
+            found.setdefault((node.of[:-1], node.index), []).append(unit)
     return found
 
 

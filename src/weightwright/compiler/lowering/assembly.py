@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from weightwright.approximation.table import ProposedTable
-from weightwright.claims.graph import MIX, PRODUCT, Fused, SoftmaxClaim, square_units, units
+from weightwright.claims.graph import MIX, PRODUCT, AttentionClaim, Fused, SoftmaxClaim, attended, square_units, units
 from weightwright.claims.target import Composite, TableClaim
-from weightwright.compiler.lowering.affine_forms import softmaxes
+from weightwright.compiler.lowering.affine_forms import attentions, softmaxes
 from weightwright.compiler.lowering.cells import Cell, Cells
 from weightwright.compiler.lowering.stream_registers import Mixing, Registers, mixings
 from weightwright.network import Attention, Head, Linear, Network, Term, selection
@@ -37,17 +37,19 @@ class _Assembly:
             if self.graph.nodes[unit].op == MIX:
                 self.mixes[self.depth[unit], self.graph.nodes[unit].index].append(unit)
         self.mixings = {matrix: mixings(self.graph.matrices[matrix]) for _, matrix in self.mixes}
+        self.attentions = attentions(self.graph, plan)
         used = [*cells.parts.values(), *([cells.square] if cells.square is not None else [])]
         self.layout = Registers(
             list({id(part): part for part in used}.values()),
             sorted({len(of) for of in self.softmaxes}),
-            self.forms.n if self.mixes else 0,
+            self.forms.n if self.mixes or self.attentions else 0,
             [cells.name(cell) for cell in cells.cells],
             farthest,
         )
         self.layers = [list[Head]() for _ in range(max(self.depth.values(), default=-1) + 1)]
         self.parts: list[TableClaim] = []
         self.chosen: list[SoftmaxClaim] = []
+        self.attending: list[AttentionClaim] = []
 
     def result(self) -> tuple[Network, Composite]:
         for unit in self.forms.plan.units:
@@ -60,6 +62,8 @@ class _Assembly:
         for (layer, matrix), members in self.mixes.items():
             for mixing in self.mixings[matrix]:
                 self._mix(layer, mixing, members)
+        for (_, seen), members in self.attentions.items():
+            self._attend(seen, members)
         plan = self.forms.plan
         composite = Composite(
             self.graph,
@@ -67,16 +71,17 @@ class _Assembly:
             fused=tuple(Fused(k, plan.functions[k].base) for k in plan.fused(self.graph)),
             products=tuple(self.cells.products.values()),
             softmaxes=tuple(self.chosen),
+            attentions=tuple(self.attending),
         )
         return self._network(), composite
 
     def _network(self) -> Network:
         layout, cells, d = self.layout, self.cells, self.forms.d
-        coded = self.graph.tokens is not None and (bool(self.mixes) or bool(np.ptp(cells.constants, axis=1).any()))
+        coded = self.graph.tokens is not None and (self.layout.mixes or bool(np.ptp(cells.constants, axis=1).any()))
         C = np.zeros((self.forms.n if coded else 1, layout.width))
         C[:, layout.cell(0) :] = cells.constants.T[: len(C)]
         C[:, layout.one] = 1.0
-        if self.mixes:
+        if self.layout.mixes:
             C[:, layout.positions] = np.eye(self.forms.n)
         A = np.zeros((d, layout.width))
         A[:, layout.cell(0) :] = cells.weights[:, :d].T
@@ -142,3 +147,16 @@ class _Assembly:
         role = f"mix of tokens: {', '.join(dict.fromkeys(self.graph.nodes[u].label for u in members))}"
         head = layout.mixing_head(mixing, W_V, rounded(W_O, self.dtype), role)
         self.layers[layer].append(dataclasses.replace(head, W_K=rounded(head.W_K, self.dtype)))
+
+    def _attend(self, seen: int, members: list[int]) -> None:
+        """One head for all values of one attention."""
+        layout, layer = self.layout, self.depth[members[0]]
+        q, k, _ = attended(self.graph.nodes[members[0]])
+        queries, keys = ([self._place(("column", column)) for column in part] for part in (q, k))
+        values = [self._place(("column", attended(self.graph.nodes[unit])[2])) for unit in members]
+        W_O = np.stack([self._row(unit) for unit in members])
+        mask = None if seen == -1 else self.graph.matrices[seen]
+        role = f"attention: {', '.join(dict.fromkeys(self.graph.nodes[unit].label for unit in members))}"
+        head = layout.attention_head(queries, keys, values, mask, rounded(W_O, self.dtype), role)
+        self.attending.append(AttentionClaim(layer, len(self.layers[layer]), tuple(members)))
+        self.layers[layer].append(head)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.graph import MIX, PRODUCT, SOFTMAX, ProductClaim
+from weightwright.claims.graph import ATTENTION, MIX, PRODUCT, SOFTMAX, ProductClaim, attended
 from weightwright.compiler.lowering.ranges import ColumnRanges
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import UNIT, Floats
@@ -104,6 +104,9 @@ def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float
         elif node.op == SOFTMAX:
             for column in node.of:
                 reaches(column, SOFTMAX_SLOPE * moved, own, through)
+        elif node.op == ATTENTION:
+            for column, matrix in _attention_slopes(ranges, unit):
+                reaches(column, moved @ matrix, own, through)
         else:
             lemma, factors = ranges.lemmas.get(unit), slopes.factors[unit]
             for index, column in enumerate(node.of):
@@ -115,11 +118,26 @@ def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float
     heads = np.zeros(O)
     found = {}
     for unit in forms.plan.units:
-        if graph.nodes[unit].op not in (MIX, SOFTMAX):
+        if graph.nodes[unit].op not in (MIX, SOFTMAX, ATTENTION):
             moved = own[forms.place[unit]]
             found[unit] = float(moved.sum(axis=1).max())
             heads += moved.any(axis=1) * (1 if unit in forms.plan.functions else 2)
     return found, max(1, int(heads.max()))
+
+
+def _attention_slopes(ranges: ColumnRanges, unit: int) -> list[tuple[int, Floats]]:
+    """For every query, key and the value of an attention, (tokens, tokens): what the mean on one token moves by if the
+    column on another does. All weights count as equal: an estimate."""
+    forms = ranges.forms
+    node, n = forms.graph.nodes[unit], forms.n
+    seen = np.ones((n, n)) if node.index == -1 else forms.graph.matrices[node.index]
+    q, k, v = attended(node)
+    even = seen / seen.sum(axis=1, keepdims=True)
+    spread = ranges.hi[:, [forms.place[unit]]] - ranges.lo[:, [forms.place[unit]]]
+    sizes = {column: np.abs(ranges.of(column)).max(axis=0) for column in (*q, *k)}
+    on_queries = [(a, np.diag(SOFTMAX_SLOPE * spread[:, 0] * sizes[b].max())) for a, b in zip(q, k, strict=True)]
+    on_keys = [(b, SOFTMAX_SLOPE * spread * sizes[a][:, None] * even) for a, b in zip(q, k, strict=True)]
+    return [*on_queries, *on_keys, (v, even)]
 
 
 def shares(tol: float, sensitivity: dict[int, float], heads: int) -> dict[int, float]:
@@ -146,6 +164,9 @@ class Errors:
                 self.size[:, place] = A @ np.maximum(abs(lo), abs(hi))
             elif node.op == SOFTMAX:
                 moved = SOFTMAX_SLOPE * np.max(incoming, axis=0) + 64 * self.unit
+            elif node.op == ATTENTION:
+                moved = sum((A @ self.of(c) for c, A in _attention_slopes(ranges, unit)), np.zeros(forms.n))
+                moved = moved + 64 * self.unit * (1 + self.size[:, place])
             else:
                 moved = self._product(unit, slopes, incoming) + own[unit]
             self.basis[:, place] = moved

@@ -7,7 +7,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from weightwright.claims.chain import compose_chain
-from weightwright.claims.graph import AFFINE, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.expressions import Expression, fold, to_text
 from weightwright.expressions.nodes import count_nodes
 
@@ -74,7 +74,7 @@ def _dominators(graph: Graph) -> list[int | None]:
     it depends on nothing."""
     found: list[int | None] = []
     for node in graph.nodes:
-        if node.op in (INPUT, SOFTMAX, MIX) or (node.op == AFFINE and len(node.constants) > 1):
+        if node.op in (INPUT, SOFTMAX, MIX, ATTENTION) or (node.op == AFFINE and len(node.constants) > 1):
             found.append(None)
             continue
         sources = [c for c in node.of if found[c] != -1]
@@ -96,7 +96,7 @@ def _common(a: int | None, b: int | None, found: list[int | None]) -> int | None
 def _lowest(graph: Graph, k: int, below: list[int | None]) -> Function | None:
     """The lowest base that saves a head, if the composed formula is smooth and short; None: step by step."""
     node, base = graph.nodes[k], below[k]
-    if node.op in (INPUT, AFFINE, SOFTMAX, MIX):
+    if node.op in (INPUT, AFFINE, SOFTMAX, MIX, ATTENTION):
         return None
     best: Function | None = None
     heads = 1 if node.op not in KINDS else 0  # a product itself is worth fusing

@@ -12,7 +12,7 @@ import numpy as np
 from weightwright.approximation.shared_tables import Wish, share_tables, small_squares, table_for
 from weightwright.approximation.table import ProposedTable
 from weightwright.box import Box
-from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim
+from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim, attended
 from weightwright.claims.target import Composite
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.assembly import assemble
@@ -194,6 +194,16 @@ class _Attempt:
         lemma = self.ranges.lemmas.get(unit)
         return product_claim(unit, self.ranges, (off[0], off[1]), -1 if lemma is None else lemma.index)
 
+    def _size(self, column: int) -> float:
+        return float(np.abs(self.ranges.of(column)).max())
+
+    def _largest_score(self, unit: int) -> float:
+        """By how much two scores of an attention may differ; 0 for other units."""
+        if self.graph.nodes[unit].op != ATTENTION:
+            return 0.0
+        q, k, _ = attended(self.graph.nodes[unit])
+        return 4 * sum(self._size(a) * self._size(b) for a, b in zip(q, k, strict=True))
+
     def _fused(self, unit: int) -> bool:
         return not direct(self.graph.nodes[unit], self.plan.functions[unit].base)
 
@@ -243,7 +253,8 @@ class _Attempt:
         self.progress("writing the weights")
         cells = Cells(self.forms, self.parts, self.products, self.square)
         arguments = {c for u in self.plan.units if self.graph.nodes[u].op == SOFTMAX for c in self.graph.nodes[u].of}
-        farthest = max((float(np.abs(self.ranges.of(c)).max()) for c in arguments), default=0.0)
+        farthest = max((self._size(c) for c in arguments), default=0.0)
+        farthest = max([farthest, *(self._largest_score(u) for u in self.plan.units)])
         network, composite = assemble(cells, farthest, self.dtype)
         composite = dataclasses.replace(composite, splits=self.splits)
         estimate = max(float(self.errors.of(c).max()) for c in self.graph.outputs)

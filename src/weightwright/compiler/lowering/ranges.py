@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weightwright.claims.graph import PRODUCT, SOFTMAX, SQUARE
+from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, attended
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
 from weightwright.enclosures.intervals.formulas import OUTWARD, enclose
 from weightwright.enclosures.intervals.intervals import Interval
@@ -129,6 +129,8 @@ class Evaluator:
                 _functions(ranges, units)
             elif self.forms.graph.nodes[units[0]].op == SOFTMAX:
                 _softmax(ranges, units)
+            elif self.forms.graph.nodes[units[0]].op == ATTENTION:
+                _attention(ranges, units[0])
             else:
                 _product(ranges, units[0])
         return ranges
@@ -144,8 +146,8 @@ def _groups(forms: Forms) -> list[list[int]]:
             groups[depth[unit], function.formula, 0].append(unit)
         elif node.op == SOFTMAX:
             groups[depth[unit], SOFTMAX, forms.plan.units.index(unit)].append(unit)
-        elif node.op == PRODUCT:
-            groups[depth[unit], PRODUCT, unit].append(unit)
+        elif node.op in (PRODUCT, ATTENTION):
+            groups[depth[unit], node.op, unit].append(unit)
     return [units for _, units in sorted(groups.items(), key=lambda item: item[0][0])]
 
 
@@ -172,6 +174,15 @@ def _softmax(ranges: ColumnRanges, units: list[int]) -> None:
         least = 1 / (1 + np.exp(hi[others] - lo[node.index]).sum(axis=0))
         most = 1 / (1 + np.exp(lo[others] - hi[node.index]).sum(axis=0))
     ranges.hold(units[0], np.maximum(least * (1 - OUTWARD), 0.0), np.minimum(most * (1 + OUTWARD), 1.0))
+
+
+def _attention(ranges: ColumnRanges, unit: int) -> None:
+    """A mean lies between the values that are seen."""
+    graph = ranges.forms.graph
+    node, n = graph.nodes[unit], ranges.forms.n
+    seen = np.ones((n, n), dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
+    lo, hi = ranges.of(attended(node)[2])
+    ranges.hold(unit, np.where(seen, lo, np.inf).min(axis=1), np.where(seen, hi, -np.inf).max(axis=1))
 
 
 def _product(ranges: ColumnRanges, unit: int) -> None:

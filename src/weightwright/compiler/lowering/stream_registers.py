@@ -183,6 +183,29 @@ class Registers:
         seen = (0, 0) if mixing.padding is None else self.padding_rows
         return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "all"))
 
+    def attention_head(
+        self,
+        queries: Sequence[int],
+        keys: Sequence[int],
+        values: Sequence[int],
+        seen: Floats | None,
+        W_O: Floats,
+        role: str,
+    ) -> Head:
+        """Scores are products of cells. What a token does not see, and registers, are hidden by further entries; so are
+        data tokens from registers."""
+        n, h = self.positions.stop - self.positions.start, len(queries)
+        coded = 0 if seen is None else n
+        W_Q, W_K = np.zeros((self.width, h + 2 + coded)), np.zeros((self.width, h + 2 + coded))
+        W_Q[list(queries), range(h)] = W_K[list(keys), range(h)] = 1.0
+        W_Q[self.one, h], W_K[self.register, h] = 1.0, self.hidden
+        W_Q[self.register, h + 1], W_K[self.one, h + 1] = 1.0, self.hidden
+        if seen is not None:
+            W_Q[self.positions, h + 2 :], W_K[self.positions, h + 2 :] = np.eye(n), self.hidden * (1 - seen.T)
+        W_V = np.zeros((self.width, len(values)))
+        W_V[list(values), range(len(values))] = 1.0
+        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees((0, 0), "all"))
+
 
 class _Names:
     """Different names for everything: a name that comes again is numbered."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import apply
 from weightwright.expressions import Expression, Number, Variable, fold, parse
@@ -66,6 +66,8 @@ def _column(
         return _widened(of[0] * of[1])
     if node.op == MIX:
         return _mix(graph.matrices[node.index], of[0])
+    if node.op == ATTENTION:
+        return _attention(graph, node, of)
     if node.op == SOFTMAX:
         if node.of not in softmaxes:
             softmaxes[node.of] = _softmax(of)
@@ -99,6 +101,26 @@ def _mix(matrix: Floats, x: Interval) -> Interval:
     above, below = np.maximum(matrix, 0.0).T, np.minimum(matrix, 0.0).T
     slack = ROUNDINGS * (len(matrix) + 2) * UNIT * (x.magnitude() @ (above - below)) + LEAST
     return Interval(x.lo @ above + x.hi @ below - slack, x.hi @ above + x.lo @ below + slack)
+
+
+def _attention(graph: Graph, node: Node, of: list[Interval]) -> Interval:
+    """If no score is off by more than D, the mean moves by at most D / 2 times what the values spread over."""
+    h = len(of) // 2
+    q, k = (np.stack([c.lo / 2 + c.hi / 2 for c in part]) for part in (of[:h], of[h:-1]))  # (h, count, tokens)
+    dq, dk = (np.stack([(c.hi - c.lo) / 2 for c in part]) for part in (of[:h], of[h:-1]))
+    size = np.einsum("rci,rcj->cij", np.abs(q) + dq, np.abs(k) + dk)
+    off = size - np.einsum("rci,rcj->cij", np.abs(q), np.abs(k)) + ROUNDINGS * (h + 8) * UNIT * (1 + size)
+    seen = np.ones(size.shape[1:], dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
+    scores = np.where(seen, np.einsum("rci,rcj->cij", q, k), -np.inf)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    weights = weights / weights.sum(axis=2, keepdims=True)
+    v = of[-1]
+    lo, hi = (np.where(seen, end[:, None, :], other) for end, other in ((v.lo, np.inf), (v.hi, -np.inf)))
+    spread = hi.max(axis=2) - lo.min(axis=2)
+    D = np.where(seen, off, 0.0).max(axis=2) + ROUNDINGS * UNIT * (8 + 2 * np.where(seen, size, 0.0).max(axis=2))
+    slack = spread * D + ROUNDINGS * (len(seen) + 8) * UNIT * v.magnitude().max(axis=1, keepdims=True)
+    mean = [np.einsum("cij,cj->ci", weights, end) for end in (v.lo, v.hi)]
+    return Interval(mean[0] - slack - LEAST, mean[1] + slack + LEAST)
 
 
 def _softmax(of: Sequence[Interval]) -> list[Interval]:

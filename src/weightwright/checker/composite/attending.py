@@ -1,0 +1,109 @@
+"""The checker's rule for attention between data tokens: one head whose scores are queries times keys of the stream.
+
+If every score that a token sees is off by at most D, its weights move by at most tanh(D / 2) <= D / 2 together, and a
+mean of values by that times what the values spread over. What values are off by goes through the mean, and rounding
+counts as in every softmax. Tokens and registers that are not seen have scores so low that they weigh next to nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.checker.composite.graph_columns import GraphUnits
+from weightwright.checker.composite.mixing import Keys
+from weightwright.checker.composite.stream import LEAKAGE, ROUNDING, Row, Stream, exact_numbers
+from weightwright.checker.core.complaints import must
+from weightwright.claims.graph import attended
+from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma, power_of_two
+from weightwright.network import Head
+from weightwright.numbers import Bools, Floats
+
+
+@dataclass(frozen=True)
+class Attended:
+    """err: what every value's mean is off by at most, (3, tokens, values). sizes: how large it can be, (values,)."""
+
+    err: Floats
+    sizes: Floats
+
+
+def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) -> Attended:
+    """Refuse (CertificateError) unless the head computes these columns, all of the same queries and keys."""
+    m, n = keys.machine, len(keys.stream.rows)
+    plain = head.window is None and head.mask is None and bool(power_of_two(np.array(head.beta)))
+    must(plain and head.sees.data == "all" and head.sees.registers == (0, 0), "attention sees data tokens, and all")
+    must(head.W_V.shape[1] == len(nodes), f"a head of {head.W_V.shape[1]} values computes {nodes}")
+    q, k, _ = attended(graph.graph.nodes[nodes[0]])
+    seen = graph.seen(nodes[0])
+    content, hidden = _hidden_scores(head, keys, seen, len(q))
+    Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
+    (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))
+    V_off, V_size = _off(V, tuple(attended(graph.graph.nodes[node])[2] for node in nodes), graph, keys)
+    count, beta = head.W_Q.shape[1], head.beta
+    size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed, without beta
+    must(bool((beta * size < 2.0**100).all()), "a score may overflow")
+    moved = np.einsum("ir,ejr->eij", Q_size, K_off) + np.einsum("eir,jr->eij", Q_off, K_size + K_off.sum(axis=0))
+    entering = Q_size.sum(axis=1)[:, None] + K_size.sum(axis=1)
+    rounded = gamma(count + 1, m.unit) * size + m.smallest * (1 + 1 / beta) * (count + 2 + entering)
+    moved, rounded = (beta * above(x, count + 8) for x in (moved, rounded))
+    # the shift by the largest score, and exp
+    widest = np.where(seen, beta * size, 0.0).max(axis=1, keepdims=True)
+    worst = np.where(seen, rounded, 0.0).max(axis=1, keepdims=True)
+    rounded = rounded + SPARE * m.unit * 2 * (widest + worst) + SPARE * m.exp_off
+    D = np.where(seen, moved, 0.0).max(axis=2)  # (3, n)
+    D[ROUNDING] += np.where(seen, rounded, 0.0).max(axis=1)
+    lo, hi = _ranges(nodes, graph, n)  # (n, values)
+    spread = _over(seen, hi, -np.inf).max(axis=1) - _over(seen, lo, np.inf).min(axis=1)  # (n, values)
+    sums = gamma(2 * n + 8, m.unit)
+    err = above(spread * D[:, :, None] / 2, 8)
+    err = err + (1 + sums) * np.stack([_over(seen, off, 0.0).max(axis=1) for off in V_off])
+    largest = V_size.max(axis=0)
+    err[ROUNDING] += 2 * sums * largest + (4 * n + 10) * m.smallest * (1 + largest)
+    lead = hidden + beta * size.max() + 2 * float(widest.max()) + float(worst.max())  # a hidden score over a seen one
+    leak = (n + len(keys.registers)) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
+    err[LEAKAGE] += 2 * leak * largest if math.isfinite(hidden) else 0.0
+    must(bool(np.isfinite(err).all()), "an error of attention is not bounded")
+    return Attended(above(err, 32), above((1 + sums) * largest, 4))
+
+
+def _hidden_scores(head: Head, keys: Keys, seen: Bools, h: int) -> tuple[list[int], float]:
+    """(the entries of query and key that hold columns, the highest score that the other entries give to what is not
+    seen; minus infinity if all is seen). To what is seen they give exactly 0."""
+    m, r = keys.machine, len(keys.registers)
+    Q, K = exact_numbers(keys.stream.constants, head.W_Q, m.dtype), exact_numbers(keys.held, head.W_K, m.dtype)
+    known = np.isfinite(Q).all(axis=0) & np.isfinite(K).all(axis=0)
+    content = np.flatnonzero(~known).tolist()
+    must(len(content) == h, f"attention has {len(content)} entries of query and key that are no constants, not {h}")
+    must(bool((keys.registers @ np.abs(head.W_K[:, content]) == 0).all()), "a register has a key of attention")
+    sizes = np.abs(Q[:, known]) @ np.abs(K[:, known]).T  # (n, r + n)
+    others = np.concatenate([np.zeros((len(seen), r), dtype=bool), seen], axis=1)
+    must(bool((sizes[others] == 0).all()), "attention adds a constant to a score")
+    scores = Q[:, known] @ K[:, known].T
+    slack = gamma(head.W_Q.shape[1] + 1, m.unit) * SPARE * sizes
+    highest = head.beta * (scores + slack)[~others]
+    return content, float(highest.max(initial=-math.inf))
+
+
+def _off(X: Stream, columns: tuple[int, ...], graph: GraphUnits, keys: Keys) -> tuple[Floats, Floats]:
+    """(3, n, columns) and (n, columns): how far the computed numbers are from the declared columns, and their sizes."""
+    off = X.err.copy()
+    for token, row in enumerate(X.rows):
+        for place, column in enumerate(columns):
+            held = Row(row.ids, Balls(row.forms.mid[:, [place]], row.forms.rad[:, [place]]))
+            off[:, token, place] += graph.column_apart(held, column, token)
+    return above(off, 2), X.sizes(keys.basis)
+
+
+def _ranges(nodes: tuple[int, ...], graph: GraphUnits, n: int) -> tuple[Floats, Floats]:
+    """(n, values) each: between which numbers the declared values lie on every token."""
+    columns = [attended(graph.graph.nodes[node])[2] for node in nodes]
+    ends = np.array([[graph.range_of(graph.declared(column, token)) for column in columns] for token in range(n)])
+    return ends[..., 0], ends[..., 1]
+
+
+def _over(seen: Bools, values: Floats, otherwise: float) -> Floats:
+    """(n, n, values): what every token sees of (n, values)."""
+    return np.where(seen[:, :, None], values[None], otherwise)
