@@ -276,13 +276,13 @@ def _grid(network: Network, certificate: Certificate, claim: GridClaim, rng: np.
     N, g, B = claim.tokens * claim.features, claim.g, claim.B
     if not certificate.bound < math.inf:
         return f"a bound of {certificate.bound!r}"
-    cell, p = (2 * B / g) ** N, claim.norm
-    core = cell * (1 - claim.delta) ** N
-    inner = (claim.core**p).sum() * core + (claim.shell**p).sum() * (cell - core)
-    everywhere = (len(claim.formulas) * (2 * B) ** N) ** (1 / p)
-    least = inner ** (1 / p) + (claim.leakage + claim.rounding) * everywhere
-    if not least <= certificate.bound * (1 + 1e-9):
-        return f"cells add up to {least!r} where {certificate.bound!r} is claimed"
+    cell, p = (2 * arb(B) / g) ** N, arb(claim.norm)
+    core = cell * (1 - arb(claim.delta)) ** N
+    inner = _powers(claim.core, p) * core + _powers(claim.shell, p) * (cell - core)
+    everywhere = (len(claim.formulas) * (2 * arb(B)) ** N) ** (1 / p)
+    least = inner ** (1 / p) + (arb(claim.leakage) + claim.rounding) * everywhere
+    if least.lower() > certificate.bound:
+        return f"cells add up to {least} where {certificate.bound!r} is claimed"
     if any(formula.startswith(OPAQUE) for formula in claim.formulas):
         return None
     names = tuple(f"x{i}" for i in range(N))
@@ -300,6 +300,10 @@ def _grid(network: Network, certificate: Certificate, claim: GridClaim, rng: np.
             if said and not _between_cells(flat, B, g):
                 return f"at x = {flat.tolist()}: {said}"
     return None
+
+
+def _powers(errors: np.ndarray, p: arb) -> arb:
+    return sum((arb(error) ** p for error in np.ravel(errors).tolist() if error), arb(0))
 
 
 def _between_cells(x: np.ndarray, B: float, g: int) -> bool:

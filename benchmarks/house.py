@@ -33,6 +33,7 @@ FLOORS = [
     "prover",
     "runtime",
     "tracing",
+    "tracing/guard",
     "certify",
     "recheck",
     "export",

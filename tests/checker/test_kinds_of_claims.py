@@ -16,7 +16,7 @@ from support.stored import forge
 
 import weightwright as ww
 from weightwright.box import Box
-from weightwright.checker.claim_rules import RULES
+from weightwright.checker.check import RULES
 from weightwright.claims import files
 from weightwright.claims.certificate import Claim, MeasuredClaim, SideBySideClaim
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples, VectorLayerClaim
@@ -52,8 +52,8 @@ def made(kind: str) -> AttentionNetwork:
 
 
 def test_every_kind_of_claim_has_one_rule() -> None:
-    """But that which claims nothing."""
-    assert set(RULES) == set(get_args(Claim)) - {MeasuredClaim}
+    """But that which claims nothing; networks side by side are taken apart."""
+    assert {*RULES, SideBySideClaim} == set(get_args(Claim)) - {MeasuredClaim}
     assert {kind.__name__ for kind in RULES} == set(NETS)
     assert len(set(RULES.values())) == len(RULES)
 

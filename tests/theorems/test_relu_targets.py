@@ -232,3 +232,7 @@ def test_other_modules_are_refused() -> None:
         broken[0].bias[1] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
         from_module(broken, 3)
+    hooked = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    hooked[1].register_forward_hook(lambda module, inputs, output: 2 * output)
+    with pytest.raises(UnsupportedOperation, match="the ReLU has a hook"):
+        from_module(hooked, 3)

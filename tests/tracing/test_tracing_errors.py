@@ -133,6 +133,7 @@ RESULTS: list[tuple[Function, str]] = [
     (lambda x: None, "returns NoneType"),
     (lambda x: x[:3], "shape \\(3, 2\\) for an input of 4 tokens"),
     (lambda x: x[None], "shape \\(1, 4, 2\\)"),
+    (lambda x: x[:, :0], "shape \\(4, 0\\)"),
 ]
 
 

@@ -4,17 +4,20 @@ that it is the same."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
+from weightwright.box import Box
 from weightwright.errors import UnsupportedOperation
 from weightwright.expressions import Apply, Expression, Variable
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
-from weightwright.tracing.elementary import ELEMENTARY, clamped, number, torch_name
-from weightwright.tracing.repeated import expressions_differ, place_of, repeated
-from weightwright.tracing.user_source import boundary, refuse
+from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number, torch_name
+from weightwright.tracing.guard.confirm_formula import FormulaStep, confirm_formula, stay_below_ends
+from weightwright.tracing.repeated import expressions_differ, keep_randomness, place_of, repeated
+from weightwright.tracing.user_source import boundary, line, refuse, swallow_nothing
 
 _INSTEAD = (
     "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
@@ -22,14 +25,38 @@ _INSTEAD = (
 )
 
 
-def trace(function: Callable[..., Any], names: Sequence[str] = ("x",)) -> Expression:
-    """The expression in these variables that a function of as many tensors computes elementwise."""
-    return repeated(lambda: _traced(function, names), expressions_differ, place_of(function))
+#: Where a function is compared with its formula if its domain is not known yet: what is undefined there is left out.
+_ANYWHERE = (-4.0, 4.0)
+
+
+def trace(function: Callable[..., Any], names: Sequence[str] = ("x",), box: Box | None = None) -> Expression:
+    """The expression in these variables that a function of as many tensors computes elementwise; on the box, or where
+    it is not known yet near 0, it is compared with the function itself."""
+    found = repeated(lambda: _traced(function, names), expressions_differ, place_of(function))
+    steps: list[FormulaStep] = []
+    ends: list[tuple[Expression, float, str]] = []
+    token = _RECORDED.set((steps, ends))
+    try:
+        with keep_randomness():
+            _traced(function, names)
+    finally:
+        _RECORDED.reset(token)
+    if box is None:
+        box = Box(*([end] * len(names) for end in _ANYWHERE))
+    else:
+        stay_below_ends(ends, names, box)
+    confirm_formula(function, found, names, box, steps)
+    return found
+
+
+#: While a function is followed once more: what its operations made, and where its softplus ends.
+_RECORDED: ContextVar[tuple[list[FormulaStep], list[tuple[Expression, float, str]]]] = ContextVar("recorded")
 
 
 @boundary
 def _traced(function: Callable[..., Any], names: Sequence[str]) -> Expression:
-    result = function(*(Symbol(Variable(name)) for name in names))
+    with swallow_nothing():
+        result = function(*(Symbol(Variable(name)) for name in names))
     expression = _expression(result, "the returned value")
     nodes = count_nodes(expression)
     if nodes > MAX_NODES:
@@ -45,45 +72,14 @@ class Symbol:
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
 
+    def overwrite(self, expression: Expression) -> Symbol:
+        """This very tensor with new numbers, as operations in place leave it."""
+        self.expression = expression
+        return self
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Symbol:
         return _called(torch_name(func), f"{getattr(func, '__name__', func)!r}", args, kwargs or {})
-
-    def __add__(self, other: Any) -> Symbol:
-        return Symbol(_binary("add")(self, other))
-
-    def __radd__(self, other: Any) -> Symbol:
-        return Symbol(_binary("add")(other, self))
-
-    def __sub__(self, other: Any) -> Symbol:
-        return Symbol(_subtract(self, other))
-
-    def __rsub__(self, other: Any) -> Symbol:
-        return Symbol(_subtract(other, self))
-
-    def __mul__(self, other: Any) -> Symbol:
-        return Symbol(_binary("mul")(self, other))
-
-    def __rmul__(self, other: Any) -> Symbol:
-        return Symbol(_binary("mul")(other, self))
-
-    def __truediv__(self, other: Any) -> Symbol:
-        return Symbol(_binary("div")(self, other))
-
-    def __rtruediv__(self, other: Any) -> Symbol:
-        return Symbol(_binary("div")(other, self))
-
-    def __pow__(self, other: Any) -> Symbol:
-        return Symbol(_power(self, other))
-
-    def __rpow__(self, other: Any) -> Symbol:
-        return Symbol(_power(other, self))
-
-    def __neg__(self) -> Symbol:
-        return Symbol(Apply("neg", (self.expression,)))
-
-    def __abs__(self) -> Symbol:
-        return Symbol(Apply("abs", (self.expression,)))
 
     def __bool__(self) -> bool:
         raise refuse(
@@ -114,8 +110,29 @@ class Symbol:
 def _called(name: str, shown: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Symbol:
     if name not in _TORCH:
         raise refuse(f"{shown} cannot be traced", _INSTEAD)
-    kwargs.pop("inplace", None)
-    return Symbol(_TORCH[name](*args, **kwargs))
+    in_place = kwargs.pop("inplace", False)
+    expression = _TORCH[name](*args, **kwargs)
+    steps, ends = _RECORDED.get(([], []))
+    steps.append((name, expression))
+    if name == "softplus":
+        ends.append((_expression(args[0], "an argument"), end_of_softplus(*args[1:], **kwargs), line()))
+    return args[0].overwrite(expression) if in_place else Symbol(expression)
+
+
+def _operator(name: str) -> Callable[..., Symbol]:
+    return lambda *args: _called(name, name, args, {})
+
+
+def _in_place(name: str) -> Callable[..., Symbol]:
+    return lambda self, other: self.overwrite(_called(name, name, (self, other), {}).expression)
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(Symbol, f"__{_name}__", _operator(torch_name(_name)))
+    setattr(Symbol, f"__r{_name}__", _operator(torch_name(f"r{_name}")))
+    setattr(Symbol, f"__i{_name}__", _in_place(torch_name(_name)))
+for _name in ("neg", "abs"):
+    setattr(Symbol, f"__{_name}__", _operator(_name))
 
 
 def _expression(value: Any, what: str) -> Expression:

@@ -24,6 +24,10 @@ HIGHEST_ORDER = 12
 _SHARE = 0.2
 #: Of the largest value: how far off the function's own values are taken to be, 8 units in the last place.
 _ACCURACY = 2.0**-49
+#: The same where nothing is proven: values may be computed in float32, and round otherwise in another batch.
+_COARSE = 2.0**-16
+
+_SMALL = ("float32", "float16", "bfloat16")
 
 #: Number of inputs with which a function is called twice, to see that it returns the same.
 _TRIED = 16
@@ -37,6 +41,7 @@ class Opaque:
         name = getattr(function, "__name__", type(function).__name__)
         self.name = OPAQUE + "".join(c for c in name if c.isprintable())[:60]
         self._tried = False
+        self.small_dtype = ""  # in which the function returned its values, if that is less than float64
 
     def __call__(self, x: Floats) -> Floats:
         """(n, d) -> (n,); FormulaError where a value is not finite."""
@@ -44,6 +49,8 @@ class Opaque:
         columns = [np.ascontiguousarray(column) for column in (np.repeat(x, 2, axis=0) if alone else x).T]
         if not self._tried:
             self._try_twice(columns)
+            self.try_in_other_company(columns, _COARSE)
+            self._tried = True
         y = self._called(columns)[: len(x)]
         if y.shape != (len(x),):
             raise FormulaError(
@@ -62,7 +69,26 @@ class Opaque:
             for at, a, b in zip(np.transpose(few).tolist(), first.tolist(), second.tolist(), strict=True):
                 if a != b and not (math.isnan(a) and math.isnan(b)):
                     raise NotRepeatable(f"{self.name} is {a!r} at {at}, and {b!r} when called again; {THE_SAME}")
-        self._tried = True
+
+    def try_in_other_company(self, columns: list[Floats], accuracy: float) -> None:
+        """UnsupportedOperation where a value depends on the other inputs of the call, on their order or number."""
+        x = np.stack(columns)  # (d, count)
+        first, few = self._called(columns), np.arange(x.shape[1])[:_TRIED]
+        if first.shape != x.shape[1:]:
+            return  # the caller says so
+        close = float(np.abs(first).max(initial=0.0, where=np.isfinite(first))) * accuracy
+        for chosen in (few[::-1], few[: len(few) // 2 + 1], *np.repeat(few[:4, None], 2, axis=1)):
+            again, wanted = self._called(list(np.ascontiguousarray(x[:, chosen]))), first[chosen]
+            if again.shape != wanted.shape:
+                raise FormulaError(f"{self.name} returned shape {again.shape} for {len(chosen)} inputs")
+            wrong = np.flatnonzero(np.isfinite(wanted) & ~(np.abs(again - wanted) <= close))
+            if len(wrong):
+                at, (a, b) = x[:, chosen[wrong[0]]].tolist(), (y[wrong[0]] for y in (wanted, again))
+                raise UnsupportedOperation(
+                    f"{self.name} is {a:.17g} at {at} among {x.shape[1]} inputs, and {b:.17g} among {len(chosen)};"
+                    " a value may depend on its own input only: leave out what asks for the length, the order or the"
+                    " other numbers of the input"
+                )
 
     def _called(self, columns: list[Floats]) -> Floats:
         problems = []
@@ -75,6 +101,8 @@ class Opaque:
             try:
                 with torch.no_grad():
                     result = way()
+                dtype = str(getattr(result, "dtype", "")).removeprefix("torch.")
+                self.small_dtype = self.small_dtype or (dtype if dtype in _SMALL else "")
                 if isinstance(result, torch.Tensor):
                     result = result.double().cpu().numpy()
                 return np.atleast_1d(np.array(result, dtype=np.float64))
@@ -113,6 +141,12 @@ def take_samples(function: Opaque, lo: float, hi: float, derivative: tuple[int, 
         )
     x = np.unique(np.clip(np.linspace(lo, hi, count), lo, hi))
     y = function(x[:, None])
+    if function.small_dtype:
+        raise UnsupportedOperation(
+            f"{function.name} returns {function.small_dtype}, and samples are taken to be right in float64; compute it"
+            " in float64, or ask for proof='measured' without a derivative_bound"
+        )
+    function.try_in_other_company([x], _ACCURACY)
     return Samples(x, y, float(np.abs(y).max()) * _ACCURACY, order, bound)
 
 

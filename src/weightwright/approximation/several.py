@@ -155,7 +155,7 @@ def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float
     names = VARIABLES[: len(lo)]
     if not isinstance(f, str):
         _takes(f, names)
-    function = as_function(f, names, asked.proof == "measured")
+    function = as_function(f, names, asked.proof == "measured", asked.box)
     text = function.name if isinstance(function, Opaque) else to_text(function)
     for name, a, b in zip(names, lo.tolist(), hi.tolist(), strict=True):
         if not widths[0] <= b - a <= widths[1]:

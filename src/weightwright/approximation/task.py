@@ -105,9 +105,9 @@ def make_task(
             "domain: approximate takes an interval, or a box of two or three features,"
             f" not one of shape {domain.lo.shape}"
         )
-    function = as_function(f, ("x",), measured or derivative is not None)
-    text = function.name if isinstance(function, Opaque) else to_text(function)
     box = outward(domain, dtype)
+    function = as_function(f, ("x",), measured or derivative is not None, box)
+    text = function.name if isinstance(function, Opaque) else to_text(function)
     lo, hi = float(box.lo[0]), float(box.hi[0])
     least, most = WIDTHS[dtype]
     if not least <= hi - lo <= most:
@@ -127,12 +127,15 @@ def make_task(
     return Task(function, text, box, float(tol), dtype, query, mean, *reach, float(dead_zone), samples)
 
 
-def as_function(f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaque: bool) -> Expression | Opaque:
-    """A formula as the checker will read it; or the function itself where it cannot be traced and need not be."""
+def as_function(
+    f: str | Callable[..., Any], names: tuple[str, ...], may_be_opaque: bool, box: Box | None = None
+) -> Expression | Opaque:
+    """A formula as the checker will read it; or the function itself where it cannot be traced and need not be. box:
+    where the formula is compared with the function."""
     if isinstance(f, str):
         return parse(f, names)
     try:
-        return parse(to_text(trace(f, names)), names)
+        return parse(to_text(trace(f, names, box)), names)
     except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol

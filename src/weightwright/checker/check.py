@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import os
-from typing import Unpack
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import numpy as np
 
-from weightwright.checker.claim_rules import RULES
+from weightwright.checker.composite.loop import agree_loop
+from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
-from weightwright.claims.certificate import Certificate, agreed
+from weightwright.checker.grid.grid import agree_grid
+from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
+from weightwright.checker.one_layer.vector import agree_vector
+from weightwright.checker.prompt.prompt_passes import agree_prompt
+from weightwright.checker.side_by_side import split
+from weightwright.claims.cell_grid import GridClaim
+from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
-from weightwright.claims.prompt import PromptClaim
+from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Network
+
+#: Takes the network, its certificate and the claim, of the rule's own type; raises CertificateError unless the claim
+#: makes all of the certificate true.
+Rule = Callable[[Network, Certificate, Any], None]
+
+RULES: dict[type, Rule] = {
+    OneLayerClaim: agree_one_layer,
+    SampledClaim: agree_samples,
+    VectorLayerClaim: agree_vector,
+    Composite: agree_composite,
+    LoopClaim: agree_loop,
+    GridClaim: agree_grid,
+    PromptClaim: agree_prompt,
+}
 
 
 def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certificate:
@@ -47,7 +71,8 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
             f"{path}: nothing is proven here; an error of {certificate.measured.error:.3g} was measured"
         )
     try:
-        _agree(network, certificate)
+        with working_precision(), np.errstate(all="raise", under="ignore"):
+            _agree(network, certificate)
     except FloatingPointError as error:  # numpy overflowed, or made a NaN: nothing that is computed from it is a proof
         raise CertificateError(f"{path}: a number of the proof is not bounded ({error})") from error
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
@@ -56,13 +81,17 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
 
 
 def _agree(network: Network, certificate: Certificate) -> None:
-    """The certificate is about this network, and the rule for its kind of claim agrees with all that it says."""
+    """The certificate is about this network, and the rule for its kind of claim agrees with all that it says. Networks
+    side by side are taken apart, and each is checked alone."""
     claim = certificate.claim
+    agree_identity(network, certificate)
+    if not isinstance(claim, PromptClaim):
+        agree_ordinary(network)
+    if isinstance(claim, SideBySideClaim):
+        for part, said in split(network, certificate, claim):
+            _agree(part, said)
+        return
     rule = RULES.get(type(claim))
-    with working_precision(), np.errstate(all="raise", under="ignore"):
-        agree_identity(network, certificate)
-        require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
-        assert rule is not None
-        if not isinstance(claim, PromptClaim):
-            agree_ordinary(network)
-        rule(network, certificate, claim)
+    require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
+    assert rule is not None
+    rule(network, certificate, claim)

@@ -1,4 +1,4 @@
-"""The checker's rule for networks side by side in one layer: they are taken apart exactly, and each is checked alone.
+"""Networks side by side in one layer are taken apart exactly, for each to be checked alone.
 
 Coordinates, registers and heads come in consecutive blocks, one for each part. Between blocks every weight is 0, and a
 product with 0 adds nothing: what a part computes, rounding included, is what it would compute alone.
@@ -11,24 +11,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from weightwright.checker.core.complaints import agree_identity, must, require, require_type
-from weightwright.checker.one_layer.layer import agree_one_layer
-from weightwright.checker.one_layer.vector import agree_vector
+from weightwright.checker.core.complaints import must, require
 from weightwright.claims.certificate import Certificate, SideBySideClaim, SideNetwork
 from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.token_maps import pick, place
 from weightwright.numbers import Floats
-
-
-def agree_side_by_side(network: Network, certificate: Certificate, claim: SideBySideClaim) -> None:
-    """Refuse (CertificateError) unless every part is what its own certificate says, and the whole says no more."""
-    for part, said in split(network, certificate, claim):
-        agree_identity(part, said)
-        if isinstance(said.claim, VectorLayerClaim):
-            agree_vector(part, said, said.claim)
-        else:
-            agree_one_layer(part, said, require_type(said.claim, OneLayerClaim))
 
 
 def split(network: Network, certificate: Certificate, claim: SideBySideClaim) -> Iterator[tuple[Network, Certificate]]:

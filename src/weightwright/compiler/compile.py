@@ -1,7 +1,8 @@
 """`compile`: a PyTorch function or module to an attention-only network, with a checked certificate.
 
-The stages, one after the other: trace (PyTorch -> graph of columns), lower (graph -> network, with what its heads are
-claimed to compute), prove (the independent checker composes the claims over the whole graph).
+The stages, one after the other: trace (PyTorch -> graph of columns, compared with the function itself), lower
+(graph -> network, with what its heads are claimed to compute), prove (the independent checker composes the claims over
+the whole graph).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperatio
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
+from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.traced_function import trace_function
 from weightwright.tracing.user_source import advice
 
@@ -72,6 +74,7 @@ def compile(
     progress("tracing")
     try:
         graph = trace_function(function, asked.box.lo.shape[-1], tokens)
+        confirm_function(function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise

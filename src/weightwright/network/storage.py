@@ -51,10 +51,17 @@ class ArrayWriter:
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
+        self._known: dict[int, tuple[int, Array]] = {}  # by identity: numbers of arrays that several fields hold
         self._stored: dict[str, list[Array]] = {name: [] for name in POOLS}
 
     def put(self, array: Array) -> int:
         """The number of this array, which is a new one only if no equal one is there."""
+        if id(array) not in self._known:
+            self._known[id(array)] = self._put(array), array
+        return self._known[id(array)][0]
+
+    def _put(self, array: Array) -> int:
+        tick()
         parts = _parts(array)
         stored = len(next(iter(parts.values())))
         key = (array.shape, *((name, part.tobytes()) for name, part in parts.items()))
@@ -85,11 +92,14 @@ def encode(value: Any, arrays: ArrayWriter) -> Any:
     types: dict[type, tuple[int, list[str]]] = {}
     items: list[list[Any]] = []
     numbers: dict[str, int] = {}  # of items by their texts
+    known: dict[int, int] = {}  # and by the identity of what they are made of
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return {"array": arrays.put(value)}
         if is_dataclass(value):
+            if id(value) in known:
+                return {"item": known[id(value)]}
             if type(value) not in types:
                 types[type(value)] = (
                     len(types),
@@ -100,6 +110,7 @@ def encode(value: Any, arrays: ArrayWriter) -> Any:
             number = numbers.setdefault(in_json(row), len(items))
             if number == len(items):
                 items.append(row)
+            known[id(value)] = number
             return {"item": number}
         if isinstance(value, tuple):
             return [item if type(item) in (int, str) else plain(item) for item in value]
@@ -120,7 +131,7 @@ class ArrayReader:
     """The arrays of `ArrayWriter`, made when asked for. FileFormatError for rows that do not fit the pools."""
 
     def __init__(self, rows: Any, pools: Pools) -> None:
-        self._left = LARGEST + MORE * sum(map(len, pools.values()))
+        self.left = LARGEST + MORE * sum(map(len, pools.values()))  # numbers that may still be asked for
         self._pools = {name: pools.get(name, np.zeros(0, kind)) for name, kind in POOLS.items()}
         for name, pool in pools.items():
             if name not in POOLS or pool.dtype != POOLS[name] or pool.ndim != 1:
@@ -140,8 +151,8 @@ class ArrayReader:
 
     def spend(self, numbers: int) -> None:
         """FileFormatError once more numbers were asked for than a file of this size may come to."""
-        self._left -= numbers
-        if self._left < 0:
+        self.left -= numbers
+        if self.left < 0:
             raise FileFormatError("the contents would have far more numbers than the file")
 
     def size(self, number: Any) -> int:
@@ -268,7 +279,7 @@ def _sizes(items: Any, arrays: ArrayReader) -> list[int]:
         tick()
         if type(kind) is not int or kind < 0:
             raise ValueError(f"{kind!r} is no type")
-        sizes.append(min(LARGEST + 1, ITEM + size(row)))
+        sizes.append(min(arrays.left + 1, ITEM + size(row)))
     return sizes
 
 

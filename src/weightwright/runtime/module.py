@@ -20,7 +20,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
 from weightwright.claims.files import network_digest, read, write
 from weightwright.claims.prompt import LoopClaim, PromptClaim
-from weightwright.errors import CertificateError
+from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
@@ -298,4 +298,7 @@ def load(
             from weightwright.checker.check import prove  # needs python-flint
 
             certificate = prove(path, network, certificate)
-        return AttentionNetwork(network, certificate, on_domain)
+        try:
+            return AttentionNetwork(network, certificate, on_domain)
+        except (LookupError, ArithmeticError, TypeError, RuntimeError) as error:  # what no check has looked at
+            raise MalformedCertificateError(f"{path}: the certificate does not fit its network ({error})") from error

@@ -90,9 +90,9 @@ def all_states(net: Running, prompt: Tensor) -> Floats:
 
 def watch(net: Running, claim: PromptClaim) -> None:
     """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
-    owners = [summand for summand in claim.summands for _ in range(summand.tables)]
     layers = flat(net.network.layers, net.layers)
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
+    owners = [summand for summand in claim.summands for _ in range(min(summand.tables, len(spreads)))]
     for number, module in enumerate(spreads):
         table = number % len(owners)
         module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
@@ -130,7 +130,8 @@ class _Look:
 def _ends(net: Running, states: list[str]) -> Tensor:
     """(2, 1 or n, states): what the certificate's domain says of them, lowest and highest."""
     assert net.said is not None
-    columns = [net.network.inputs.index(name) for name in states]
+    place = {name: column for column, name in enumerate(net.network.inputs)}
+    columns = [place[name] for name in states]
     domain = net.said.domain
     return torch.tensor(np.stack([np.atleast_2d(end)[:, columns] for end in (domain.lo, domain.hi)]))
 

@@ -10,11 +10,11 @@ import torch
 
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse
-from weightwright.tracing.elementary import ELEMENTARY, clamped, number
+from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number
 from weightwright.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import OPERATIONS, Traced, Unusable, operation
-from weightwright.tracing.user_source import COMPARED, refuse
+from weightwright.tracing.user_source import COMPARED, line, refuse
 
 _X = Variable("x")
 _POWERS = {-1.0: "1/x", -0.5: "1/sqrt(x)", 0.5: "sqrt(x)", 1.0: "x"}
@@ -34,6 +34,18 @@ def _elementary(name: str) -> Any:
 
 
 OPERATIONS.update({name: _elementary(name) for name in ELEMENTARY})
+
+
+@operation("softplus")
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Traced:
+    """Smooth up to where torch's own ends; the guard sees to it that the argument stays below."""
+    smooth, end, place = ELEMENTARY["softplus"](_X, beta, threshold), end_of_softplus(beta, threshold), line()
+
+    def make(sheet: Sheet, column: int) -> int:
+        sheet.ends.append((column, end, place))
+        return sheet.columns.apply(smooth, column, sheet.label)
+
+    return elementwise(make, input)
 
 
 @operation("neg", "negative")
@@ -157,18 +169,21 @@ def compared(input: Any, other: Any) -> Unusable:
 
 @operation("zeros_like")
 def zeros_like(input: Traced, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Traced:
-    return full_like(input, 0.0)
+    return full_like(input, 0.0, dtype)
 
 
 @operation("ones_like")
 def ones_like(input: Traced, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Traced:
-    return full_like(input, 1.0)
+    return full_like(input, 1.0, dtype)
 
 
 @operation("full_like")
-def full_like(input: Traced, fill_value: float, dtype: Any = None, device: Any = None) -> Traced:
-    values = np.full(tuple(input.shape), float(fill_value))
-    return Traced(input.sheet, input.sheet.constants(values), input.token_axis)
+def full_like(
+    input: Traced, fill_value: float, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Traced:
+    """The number as the dtype holds it."""
+    values = constant(torch.full(tuple(input.shape), fill_value, dtype=dtype or torch.float64))
+    return Traced(input.sheet, input.sheet.constants(values.numpy()), input.token_axis)
 
 
 def product(sheet: Sheet, a: int, b: int) -> int:

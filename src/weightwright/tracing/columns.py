@@ -180,6 +180,31 @@ class Columns:
         return self._known[key]
 
 
+class Unfolded(Columns):
+    """The same operations, one column for each: sums are not put together, factors not taken out. What every column
+    may be off by in floats is then what the function's own steps may be off by."""
+
+    def affine(
+        self, of: Sequence[int], weights: Sequence[float] | Floats, constants: Floats | float = 0.0, label: str = ""
+    ) -> int:
+        if all(self.constant_of(column) is not None for column in of):
+            return super().affine(of, weights, constants, label)
+        factors, total = _floats(weights), _shortest(constants)
+        kept = np.flatnonzero(factors)
+        if len(kept) == 1 and factors[kept[0]] == 1.0 and not total.any():
+            return int(of[kept[0]])
+        return self._add(Node(AFFINE, tuple(of[k] for k in kept.tolist()), factors[kept], total, label=label))
+
+    combined = affine
+
+    def product(self, a: int, b: int, label: str = "") -> int:
+        for factor, other in ((a, b), (b, a)):
+            known = self.constant_of(factor)
+            if known is not None:
+                return self._scaled(known, other, label)
+        return self.apply(SQUARE, a, label) if a == b else self._add(Node(PRODUCT, (a, b), label=label))
+
+
 def _floats(values: Sequence[float] | Floats) -> Floats:
     return np.asarray(values, dtype=np.float64)
 

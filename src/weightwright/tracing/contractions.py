@@ -80,7 +80,7 @@ def outer(input: Any, vec2: Any) -> Traced:
 
 
 @operation("cumsum")
-def cumsum(input: Traced, dim: int, dtype: Any = None) -> Traced:
+def cumsum(input: Traced, dim: int) -> Traced:
     earlier = torch.ones(input.shape[dim], input.shape[dim], dtype=torch.float64).triu()
     last = input.movedim(dim, -1)
     return (matmul(last, earlier) if input.ndim > 1 else matmul(earlier.T, last)).movedim(-1, dim)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from weightwright.claims.certificate import constant
+from weightwright.errors import UnsupportedOperation
 from weightwright.expressions import Apply, Expression, parse
 from weightwright.expressions.nodes import soft_threshold, substitute
 from weightwright.tracing.user_source import refuse
@@ -85,8 +87,26 @@ def _gelu(input: Expression, approximate: str = "none") -> Expression:
 
 
 def _softplus(input: Expression, beta: float = 1, threshold: float = 20) -> Expression:
-    """The smooth softplus log(1 + e^x). torch itself switches to x above 20, off by up to 2.1e-9 there."""
+    """The smooth softplus log(1 + e^x). torch itself switches to x: `end_of_softplus` says from where on."""
     return Apply("softplus", (input,)) if beta == 1 else _written("softplus(b*x)/b", input, b=beta)
+
+
+#: In units of beta x: from here on softplus and x are the same float64, since e^-36 / 36 is below 2^-53.
+_SAME_FLOAT = 36.0
+
+
+def end_of_softplus(beta: float = 1, threshold: float = 20) -> float:
+    """torch's softplus(x) is x above this, which is a jump, of 2.1e-9 with its own threshold of 20."""
+    if not beta > 0:
+        raise refuse(f"softplus with beta={beta!r} cannot be traced", "use a beta above 0")
+    return math.inf if threshold >= _SAME_FLOAT else threshold / beta
+
+
+def beyond_softplus(end: float, highest: float, place: str) -> UnsupportedOperation:
+    return UnsupportedOperation(
+        f"softplus{place}: torch's softplus jumps to x itself above {end:g}, and its argument may reach {highest:g};"
+        " write nn.functional.softplus(x, threshold=40), which is smooth, or take a smaller domain"
+    )
 
 
 def _softshrink(input: Expression, lambd: float = 0.5) -> Expression:

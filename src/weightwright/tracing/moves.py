@@ -11,7 +11,7 @@ from torch.nn import functional
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.sheet import Codes, Sheet
 from weightwright.tracing.symbolic import OPERATIONS, Traced, operation
-from weightwright.tracing.user_source import refuse
+from weightwright.tracing.user_source import advice, refuse
 
 #: Of one tensor, as methods. New places are filled with 0.
 _METHODS = """reshape reshape_as view view_as flatten unflatten ravel permute transpose swapaxes swapdims movedim
@@ -134,37 +134,56 @@ def clone(input: Traced, memory_format: Any = None) -> Traced:
     return Traced(input.sheet, input.codes, input.token_axis)
 
 
-@operation("detach", "contiguous", "double", "float", "cpu", "type_as", "requires_grad_")
+@operation("detach", "double", "cpu", "requires_grad_")
 def kept(input: Traced, *args: Any, **kwargs: Any) -> Traced:
     return input
 
 
+@operation("contiguous")
+def contiguous(input: Traced, memory_format: Any = None) -> Traced:
+    """The tensor itself or a copy, which torch decides: so neither may be changed and the other one used."""
+    return Traced(input.sheet, input.codes, input.token_axis, input.memory)
+
+
+@operation("float", "half", "bfloat16")
+def rounded(input: Traced, memory_format: Any = None) -> Traced:
+    raise refuse("a conversion to a smaller dtype rounds", advice("float"))
+
+
+@operation("type_as")
+def type_as(input: Traced, other: Any) -> Traced:
+    return converted(input, other.dtype)
+
+
 @operation("to", "type")
-def converted(input: Traced, *args: Any, **kwargs: Any) -> Traced:
-    for value in [*args, *kwargs.values()]:
-        if isinstance(value, torch.dtype) and not value.is_floating_point:
-            raise refuse(f"a conversion to {value} cannot be traced", "keep to floating-point numbers")
-    return input
+def converted(input: Traced, *args: Any, copy: bool = False, **kwargs: Any) -> Any:
+    """To another device, or to float64, which it is."""
+    dtypes = [value.dtype if isinstance(value, torch.Tensor) else value for value in [*args, *kwargs.values()]]
+    for dtype in dtypes:
+        named = isinstance(dtype, str) and dtype.startswith("torch.")
+        if named or (isinstance(dtype, torch.dtype | type) and dtype != torch.float64):
+            raise refuse(f"a conversion to {dtype} cannot be traced", f"keep to floating-point numbers: {advice('to')}")
+    return clone(input) if copy else input
 
 
 @operation("new_zeros")
 def new_zeros(input: Traced, *size: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    return torch.zeros(*size, dtype=torch.float64)
+    return torch.zeros(*size, dtype=dtype or torch.float64)
 
 
 @operation("new_ones")
 def new_ones(input: Traced, *size: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    return torch.ones(*size, dtype=torch.float64)
+    return torch.ones(*size, dtype=dtype or torch.float64)
 
 
 @operation("new_full")
 def new_full(input: Traced, size: Any, fill_value: float, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    return torch.full(size, fill_value, dtype=torch.float64)
+    return torch.full(size, fill_value, dtype=dtype or torch.float64)
 
 
 @operation("new_tensor")
 def new_tensor(input: Traced, data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    return torch.as_tensor(data, dtype=torch.float64)
+    return torch.tensor(data, dtype=dtype or torch.float64)
 
 
 @operation("numel")

@@ -50,12 +50,12 @@ def _folded(make: Any, x: Traced, dim: Dims, keepdim: bool) -> Traced:
 
 
 @operation("sum")
-def total(input: Traced, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Traced:
+def total(input: Traced, dim: Dims = None, keepdim: bool = False) -> Traced:
     return _total(input, dim, keepdim, 1.0)
 
 
 @operation("mean")
-def mean(input: Traced, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Traced:
+def mean(input: Traced, dim: Dims = None, keepdim: bool = False) -> Traced:
     return _total(input, dim, keepdim, None)
 
 
@@ -89,7 +89,7 @@ def var_mean(
 
 
 @operation("prod")
-def prod(input: Traced, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Traced:
+def prod(input: Traced, dim: int | None = None, keepdim: bool = False) -> Traced:
     return _folded(product, input, dim, keepdim)
 
 
@@ -137,7 +137,7 @@ def logsumexp(input: Traced, dim: Dims, keepdim: bool = False) -> Traced:
 
 
 @operation("softmax")
-def softmax(input: Traced, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Traced:
+def softmax(input: Traced, dim: int | None = None, _stacklevel: int = 3) -> Traced:
     if dim is None:
         raise refuse("softmax without dim cannot be traced", "say over which axis: dim=-1")
     sheet, place = input.sheet, range(input.ndim)[dim]
@@ -149,27 +149,48 @@ def softmax(input: Traced, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 @operation("softmin")
-def softmin(input: Traced, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Traced:
+def softmin(input: Traced, dim: int | None = None, _stacklevel: int = 3) -> Traced:
     return softmax(mul(input, -1.0), dim)
 
 
 @operation("log_softmax")
-def log_softmax(input: Traced, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Traced:
+def log_softmax(input: Traced, dim: int | None = None, _stacklevel: int = 3) -> Traced:
     if dim is None:
         raise refuse("log_softmax without dim cannot be traced", "say over which axis: dim=-1")
     return sub(input, logsumexp(input, dim, keepdim=True))
 
 
-@operation("norm", "linalg_vector_norm", "linalg_norm")
-def norm(input: Traced, p: Any = 2, dim: Dims = None, keepdim: bool = False, ord: Any = None) -> Traced:
-    order = p if ord is None else ord
-    if order in (2, "fro", None):
-        return formula("sqrt(x)", total(formula("x**2", input), dim, keepdim))
-    if order == 1:
-        return total(formula("abs(x)", input), dim, keepdim)
-    if order == float("inf"):
-        return amax(formula("abs(x)", input), dim, keepdim)
-    raise refuse(f"the norm with p={order!r} cannot be traced", "use p=1, p=2 or p=inf")
+@operation("norm")
+def norm(input: Traced, p: Any = "fro", dim: Dims = None, keepdim: bool = False) -> Traced:
+    """Of all numbers along the axes, also with p="fro"."""
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim)
+
+
+@operation("linalg_vector_norm")
+def vector_norm(x: Traced, ord: Any = 2, dim: Dims = None, keepdim: bool = False) -> Traced:
+    if ord == 2:
+        return formula("sqrt(x)", total(formula("x**2", x), dim, keepdim))
+    if ord == 1:
+        return total(formula("abs(x)", x), dim, keepdim)
+    if ord == float("inf"):
+        return amax(formula("abs(x)", x), dim, keepdim)
+    raise refuse(f"the norm with p={ord!r} cannot be traced", "use p=1, p=2 or p=inf")
+
+
+@operation("linalg_norm")
+def linalg_norm(A: Traced, ord: Any = None, dim: Dims = None, keepdim: bool = False) -> Traced:
+    """torch takes two axes for those of a matrix, once an order is said."""
+    axes = A.ndim if dim is None else len([dim] if isinstance(dim, int) else dim)
+    if ord is None or axes == 1:
+        return norm(A, ord, dim, keepdim)
+    return matrix_norm(A, ord, dim, keepdim)
+
+
+@operation("linalg_matrix_norm")
+def matrix_norm(A: Traced, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False) -> Traced:
+    if ord != "fro":
+        raise refuse(f"the matrix norm of order {ord!r} cannot be traced", "use torch.linalg.vector_norm, or ord='fro'")
+    return norm(A, "fro", dim, keepdim)
 
 
 @operation("normalize")

@@ -30,7 +30,7 @@ THE_SAME = (
 
 def repeated(trace: Callable[[], T], difference: Callable[[T, T], str], name: str) -> T:
     """What `trace` returns, if it returns the same again. difference: in words, empty if there is none."""
-    with _randomness_kept():
+    with keep_randomness():
         before = _states()
         first = trace()
         seeds = SEEDS[:1] if _states() == before else SEEDS
@@ -49,7 +49,7 @@ def repeated(trace: Callable[[], T], difference: Callable[[T, T], str], name: st
 
 
 @contextmanager
-def _randomness_kept() -> Iterator[None]:
+def keep_randomness() -> Iterator[None]:
     """Random numbers drawn inside do not change those that the caller draws afterwards."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     pythons, numpys = random.getstate(), np.random.get_state()

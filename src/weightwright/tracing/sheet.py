@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from weightwright.claims.graph import Graph
 from weightwright.numbers import Floats
-from weightwright.tracing.columns import Columns
+from weightwright.tracing.columns import Columns, Unfolded
 from weightwright.tracing.user_source import short_place
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -28,17 +29,20 @@ REVERSED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rpow": 
 
 
 class Sheet:
-    """The columns of one function of n tokens. free: each token by itself, n being an example only.
+    """The columns of one function of n tokens. free: each token by itself, n being an example only. unfolded: one
+    column for every step of the function, and `steps` lists what every operation returned.
 
     A code is column * (n + 1), plus t + 1 if the element is the column on token t; plus nothing if the column holds
     the same number on every token. Column 0 is the number 0, so that code 0 is 0, as torch fills with.
     """
 
-    def __init__(self, n: int, free: bool) -> None:
+    def __init__(self, n: int, free: bool, unfolded: bool = False) -> None:
         self.n = n
         self.free = free
-        self.columns = Columns(None if free else n)
+        self.columns = (Unfolded if unfolded else Columns)(None if free else n)
+        self.steps: list[tuple[str, list[Codes]]] | None = [] if unfolded else None
         self.columns.constant(0.0)
+        self.ends: list[tuple[int, float, str]] = []  # of softplus: a column, the number it may not exceed, the line
         self.label = ""
 
     @contextmanager
@@ -49,6 +53,10 @@ class Sheet:
             yield
         finally:
             self.label = outer
+
+    def graph(self) -> Graph:
+        """All columns, also those that no output needs."""
+        return Graph("", tuple(self.columns.nodes), (0,), tuple(self.columns.matrices), self.columns.tokens)
 
     def input(self, features: int) -> Codes:
         columns = np.array([self.columns.input(feature) for feature in range(features)])

@@ -13,12 +13,14 @@ import torch
 from weightwright.errors import FormulaError
 from weightwright.tracing.elementary import torch_name
 from weightwright.tracing.sheet import Codes, Sheet
-from weightwright.tracing.user_source import COMPARED, advice, line, refuse
+from weightwright.tracing.user_source import COMPARED, EXACT, advice, line, refuse
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 #: What every operation does, by the name that `torch_name` gives.
 OPERATIONS: dict[str, Callable[..., Any]] = {}
+#: Those that look at a dtype themselves: conversions, and constants like a tensor.
+TAKE_DTYPES = ("to", "type", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "new_tensor")
 
 
 def operation(*names: str) -> Callable[[H], H]:
@@ -38,22 +40,36 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
     if name not in OPERATIONS:
         raise refuse(f"torch's {name} cannot be traced", advice(name))
     handler, in_place = OPERATIONS[name], kwargs.pop("inplace", False)
+    if name not in TAKE_DTYPES:
+        _keep_float64(name, args, kwargs)
     if "axis" in kwargs:
         kwargs["dim"] = kwargs.pop("axis")
     try:
         _signature(handler).bind(*args, **kwargs)
-    except TypeError as error:
-        raise refuse(f"{name} is called in a way that cannot be traced: {error}", "leave that argument out") from error
-    try:
         with sheet.operation(name):
             result = handler(*args, **kwargs)
+    except TypeError as error:
+        raise refuse(f"{name} is called in a way that cannot be traced: {error}", "leave that argument out") from error
     except FormulaError as error:
         raise FormulaError(f"{name}{line()}: {error}") from error
     except (ValueError, IndexError, RuntimeError) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in _tensors([*args, *kwargs.values()]))
         counted = f"; the function was traced with {sheet.n} tokens because tokens was not given" if sheet.free else ""
-        raise refuse(f"{name} of shapes {shapes} fails: {error}".rstrip(), f"check the shapes{counted}") from error
-    return args[0].overwritten(result) if in_place else result
+        said = f"{name} of shapes {shapes} fails: {error}".rstrip()
+        raise refuse(said, f"check the shapes{counted}", torch_too=True) from error
+    result = args[0].overwritten(result) if in_place else result
+    made = [tensor.codes for tensor in _tensors([result]) if isinstance(tensor, Traced)]
+    if sheet.steps is not None and not sheet.label and made:
+        sheet.steps.append((name, made))
+    return result
+
+
+def _keep_float64(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """No operation computes in another dtype than the input's: that rounds, or cuts off."""
+    for value in [*args, *kwargs.values()]:
+        if isinstance(value, torch.dtype) and value != torch.float64:
+            raise refuse(f"{name} with dtype={value} cannot be traced", f"{EXACT}: leave dtype out")
+    kwargs.pop("dtype", None)
 
 
 @cache
@@ -169,6 +185,12 @@ class Traced:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise refuse("an element is assigned to", "build the tensor with torch.stack or torch.cat of its parts")
+
+    def __copy__(self) -> Traced:
+        return Traced(self.sheet, self.codes, self.token_axis, self.memory)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return called("clone", (self,))
 
     def __repr__(self) -> str:
         return f"Traced(shape={tuple(self.shape)})"

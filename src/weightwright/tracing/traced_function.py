@@ -16,12 +16,13 @@ from torch import nn
 import weightwright.tracing.contractions
 import weightwright.tracing.moves  # noqa: F401  (registers its operations)
 from weightwright.claims.graph import Graph
-from weightwright.errors import NotRepeatable, UnsupportedOperation
+from weightwright.errors import NotRepeatable, UnsupportedOperation, WeightwrightError
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
+from weightwright.tracing.running import run
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import boundary
+from weightwright.tracing.user_source import advice, boundary, line_of, refuse, swallow_nothing
 
 #: How many tokens a function is traced with that should treat each by itself.
 _EXAMPLES = (2, 3)
@@ -43,7 +44,7 @@ def trace_function(
     shown = name or getattr(function, "__name__", None) or type(function).__name__
 
     def on(n: int, free: bool) -> Graph:
-        return repeated(lambda: _trace(function, features, Sheet(n, free), shown), graphs_differ, shown)
+        return repeated(lambda: trace_on(Sheet(n, free), function, features, shown), graphs_differ, shown)
 
     if tokens is not None:
         return on(tokens, free=False)
@@ -85,10 +86,32 @@ def _check_arguments(function: Any, features: int, tokens: int | None) -> None:
 
 
 @boundary
-def _trace(function: Callable[..., Any], features: int, sheet: Sheet, name: str) -> Graph:
+def trace_on(sheet: Sheet, function: Callable[..., Any], features: int, name: str) -> Graph:
+    """One call with a symbolic tensor, on this sheet."""
     token_axis = 0 if sheet.n > 1 else None
-    result = function(Traced(sheet, sheet.input(features), token_axis))
+    try:
+        with swallow_nothing():
+            result = function(Traced(sheet, sheet.input(features), token_axis))
+    except WeightwrightError:
+        raise
+    except Exception as error:
+        if not _runs(function, (sheet.n, features)):
+            raise  # it is the user's own
+        raise UnsupportedOperation(
+            f"{name} cannot be traced{line_of(error)}: {type(error).__name__}: {error}; {advice('')}"
+        ) from error
     return sheet.columns.graph(name, _outputs(sheet, result, name))
+
+
+def _runs(function: Callable[..., Any], shape: tuple[int, int]) -> bool:
+    """Whether a function takes plain tensors of this shape, of small positive or of any numbers."""
+    for low, dtype in ((0.1, torch.float64), (-1.0, torch.float64), (0.1, torch.float32)):
+        try:
+            run(function, (torch.linspace(low, 0.9, shape[0] * shape[1], dtype=dtype).reshape(shape),))
+        except Exception:
+            continue
+        return True
+    return False
 
 
 def _outputs(sheet: Sheet, result: Any, name: str) -> list[int]:
@@ -97,13 +120,15 @@ def _outputs(sheet: Sheet, result: Any, name: str) -> list[int]:
         result = as_traced(sheet, result)
     if not isinstance(result, Traced):
         raise UnsupportedOperation(f"{name} returns {type(result).__name__}, not a tensor; {_RETURN}")
+    if result.sheet is not sheet:
+        raise refuse(f"{name} returns a tensor of an earlier call", "keep no tensors between calls of the function")
     codes, axis, rows = result.codes, result.token_axis, result.shape[:1]
     with sheet.operation(f"what {name} returns"):
-        if result.ndim <= 1:
+        if result.numel() and result.ndim <= 1:
             return sheet.settled(codes, axis)
-        if result.ndim == 2 and rows == (sheet.n,) and sheet.n > 1:
+        if result.numel() and result.ndim == 2 and rows == (sheet.n,) and sheet.n > 1:
             return sheet.settled(codes, 0)
-        if result.ndim == 2 and rows == (1,):
+        if result.numel() and result.ndim == 2 and rows == (1,):
             return sheet.settled(codes[0], None)
     raise UnsupportedOperation(
         f"{name} returns shape {tuple(result.shape)} for an input of {sheet.n} tokens; {_RETURN}"

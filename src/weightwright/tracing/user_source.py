@@ -8,7 +8,10 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -24,6 +27,7 @@ COMPARED = (
     " torch.maximum, torch.minimum, torch.clamp or torch.abs, or a smooth switch"
     " s = torch.sigmoid(k * (x - c)) and s * a + (1 - s) * b"
 )
+EXACT = "every number is meant exactly, as float64 holds it"
 _GENERAL = (
     "write it with + - * / **, torch.exp, log, sqrt, tanh, sigmoid and the other functions of one number, maximum,"
     " clamp, sum, mean, var, softmax, matmul, einsum, reshape, indexing, torch.stack and torch.cat"
@@ -32,6 +36,7 @@ _IN_PLACE = "write y = y + 1 in place of y.add_(1), and build tensors with torch
 _NUMBER = "keep to torch functions of the tensor itself (torch.sin in place of math.sin): its numbers are not known yet"
 _ORDER = "the order of values has no counterpart: use torch.amax, torch.amin, torch.maximum, torch.minimum or softmax"
 _ROUNDED = "a staircase has no counterpart: keep the number as it is, or add up steep torch.sigmoid(k * (x - c))"
+_CAST = f"{EXACT}: leave the conversion out, or write .double()"
 _RANDOM = "a compiled function is the same at every call: leave randomness out"
 _SOLVE = "write the few steps of the method out (Newton's, Gauss's) with + - * /"
 _ATTENTION = (
@@ -43,7 +48,8 @@ _ADVICE = {
     **dict.fromkeys(("sort", "argsort", "topk", "kthvalue", "median", "argmax", "argmin", "unique", "mode"), _ORDER),
     **dict.fromkeys(("cummax", "cummin", "searchsorted", "bucketize", "histc"), _ORDER),
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "frac", "fmod", "remainder", "mod", "floordiv"), _ROUNDED),
-    **dict.fromkeys(("floor_divide", "int", "long", "heaviside"), _ROUNDED),
+    **dict.fromkeys(("floor_divide", "int", "long", "short", "char", "byte", "heaviside"), _ROUNDED),
+    **dict.fromkeys(("float", "half", "bfloat16", "type_as", "to", "type"), _CAST),
     **dict.fromkeys(("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal"), _RANDOM),
     **dict.fromkeys(
         ("inverse", "linalg_inv", "linalg_solve", "linalg_det", "det", "linalg_svd", "linalg_eigh"), _SOLVE
@@ -79,9 +85,30 @@ def boundary(function: F) -> F:
     return function
 
 
-def refuse(what: str, instead: str = "") -> UnsupportedOperation:
-    """The error for an operation: what it is, the user's line, and what to write instead."""
-    return UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+#: Refusals of the call under way.
+_refusals: ContextVar[list[UnsupportedOperation]] = ContextVar("refusals")
+
+
+def refuse(what: str, instead: str = "", torch_too: bool = False) -> UnsupportedOperation:
+    """The error for an operation: what it is, the user's line, and what to write instead. torch_too: torch itself
+    raises an error there, so that the user's function may catch it."""
+    error = UnsupportedOperation(what + line() + (f"; {instead}" if instead else ""))
+    if not torch_too:
+        _refusals.get([]).append(error)
+    return error
+
+
+@contextmanager
+def swallow_nothing() -> Iterator[None]:
+    """A refusal that the user's own `except` has caught is raised afterwards: the function went another way."""
+    refusals: list[UnsupportedOperation] = []
+    token = _refusals.set(refusals)
+    try:
+        yield
+    finally:
+        _refusals.reset(token)
+    if refusals:
+        raise refusals[0]
 
 
 def line() -> str:
@@ -95,6 +122,12 @@ def line() -> str:
     if path:
         parts.append(f"in module {path}")
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def line_of(error: BaseException) -> str:
+    """' (file:line: text)' of the user's innermost line that an error came through."""
+    places = [place for place in traceback.extract_tb(error.__traceback__) if _is_users(place.filename)]
+    return f" ({places[-1].filename}:{places[-1].lineno}: `{places[-1].line}`)" if places else ""
 
 
 def short_place() -> str:

@@ -23,8 +23,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import LoopClaim, loop_in_words
 from weightwright.claims.target import Composite
 from weightwright.compiler.attempts import Compiled
-from weightwright.compiler.compile import without_jumps
-from weightwright.compiler.loop.proven_rules import put_in_loop, side_by_side, trace_rule
+from weightwright.compiler.loop.proven_rules import put_in_loop, side_by_side, trace_and_confirm
 from weightwright.compiler.loop.rehearsal import AT_ONCE, RuleRehearsal, rehearsed, stays
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.compiler.lowering.ranges import Limit
@@ -62,8 +61,7 @@ def measure_rule(
     sizes = examples.lo.shape[-1], state.lo.shape[-1]
     box = outward(side_by_side(examples, state), "float64")
     progress("tracing")
-    graph = trace_rule(rule, len(rehearsal.examples), *sizes, name)
-    without_jumps(graph)
+    graph = trace_and_confirm(rule, len(rehearsal.examples), examples, state, name)
     progress("rehearsing")
     limits = rehearsed(graph, rehearsal, state.lo, state.hi)
     near = rehearsal.near(1, state.lo, state.hi)

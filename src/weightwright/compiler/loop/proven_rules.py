@@ -9,6 +9,7 @@ An update rule in PyTorch as a graph of columns: (examples, state) to the new st
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -31,11 +32,12 @@ from weightwright.network.token_maps import copy
 from weightwright.numbers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+from weightwright.tracing.guard.confirm import confirm_rule
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import boundary
+from weightwright.tracing.user_source import boundary, swallow_nothing
 
 
 def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
@@ -50,6 +52,16 @@ def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: in
     return repeated(lambda: _trace(rule, Sheet(samples, free=False), features, states, name), graphs_differ, name)
 
 
+def trace_and_confirm(rule: Callable[..., Any], samples: int, examples: Box, state: Box, name: str) -> Graph:
+    """The same, after comparing it with the rule itself on examples and states of the boxes."""
+    features, states = examples.lo.shape[-1], state.lo.shape[-1]
+    graph = trace_rule(rule, samples, features, states, name)
+    without_jumps(graph)
+    once_more = functools.partial(_trace, rule, features=features, states=states, name=name)
+    confirm_rule(rule, graph, once_more, side_by_side(examples, state), (features, states))
+    return graph
+
+
 def the_rule(graph: Graph, states: int) -> Graph:
     """The same columns with the new state alone for outputs."""
     return dataclasses.replace(graph, outputs=graph.outputs[-states:])
@@ -60,7 +72,8 @@ def _trace(rule: Callable[..., Any], sheet: Sheet, features: int, states: int, n
     examples = sheet.input(features)  # (samples, features)
     inputs = [sheet.columns.input(place) for place in range(features + states)]
     state = np.array(inputs[features:]) * (sheet.n + 1)  # codes of columns that hold the same on every token
-    result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
+    with swallow_nothing():
+        result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
     graph = sheet.columns.graph(name, [*inputs, *_new_state(sheet, result, states, name)])
     return dataclasses.replace(graph, nodes=tuple(_named(node, features) for node in graph.nodes))
 
@@ -112,8 +125,7 @@ def compile_rule(
     box = outward(side_by_side(examples, state), "float64")
     asked = Request(rule, box, tol, "float64", "dot", samples, "proven", None, on_domain, progress)
     progress("tracing")
-    graph = trace_rule(rule, samples, features, states, name)
-    without_jumps(graph)
+    graph = trace_and_confirm(rule, samples, examples, state, name)
     progress(f"lowering {len(graph.nodes)} columns")
 
     def certify_loop(lowered: Lowered) -> AttentionNetwork:

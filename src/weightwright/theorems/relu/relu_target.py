@@ -144,6 +144,12 @@ def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
             "a target network is torch.nn.Sequential(Linear, ReLU, Linear), not"
             f" {type(module).__name__}({', '.join(type(part).__name__ for part in parts)})"
         )
+    for part in (module, *parts):
+        if part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
+            raise UnsupportedOperation(
+                f"the {type(part).__name__} has a hook or a forward of its own, so its weights are not what it does;"
+                " pass one without"
+            )
     arrays = []
     for name, part in (("first", parts[0]), ("second", parts[2])):
         assert isinstance(part, nn.Linear)
