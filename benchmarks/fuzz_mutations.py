@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -119,10 +120,10 @@ def seeds(everything: bool) -> dict[str, bytes]:
 
 @cache
 def objects(name: str, everything: bool) -> tuple[Network, Certificate | None]:
-    path = FOLDER / "object.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(seeds(everything)[name])
-    return read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        path.write_bytes(seeds(everything)[name])
+        return read(path)
 
 
 # values

@@ -39,7 +39,7 @@ class Limits:
     """
 
     seconds: float = 60.0
-    megabytes: float = 1024.0
+    megabytes: float = 2048.0
     tokens: float = 2.0**20
     boxes: float = 2.0**20
 

@@ -6,8 +6,10 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from support.graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, standardised
 
+import weightwright as ww
 from weightwright.approximation.shared_tables import cover
 from weightwright.box import Box
 from weightwright.certify import certify
@@ -220,3 +222,13 @@ def test_mixings_add_up_to_their_matrix(seed: int) -> None:
         weights = np.exp(scores)
         total += head.factor * (weights / weights.sum(axis=1, keepdims=True))[:, :5]
     assert np.abs(total - A).max() < 1e-13
+
+
+@pytest.mark.parametrize("at", [0.1, 0.3])
+def test_a_steep_table_is_proven_at_a_kink_between_two_numbers(at: float) -> None:
+    """A box around 0.1 that no number halves: only its ends are queries, and the table is good there."""
+    net = ww.compile(lambda x: torch.clamp(x, min=at), (-0.0078125, 1.0078125), 1e-11)
+    near = np.nextafter(np.full(200, at), np.linspace(-1, 2, 200))
+    x = torch.tensor(np.concatenate([near, np.linspace(-0.0078125, 1.0078125, 2001)]))[:, None, None]
+    assert net.certificate.status == "PROVEN"
+    assert float((net(x) - x.clamp(min=at)).abs().max()) <= net.certificate.bound <= 1e-11

@@ -48,7 +48,7 @@ def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certi
 
     limits: what the file may cost before a BudgetError ends the check; math.inf for no limit.
     seconds: 60 by default.
-    megabytes: what the process may grow by; 1,024 by default.
+    megabytes: what the process may grow by; 2,048 by default.
     tokens: data tokens, and registers; 2^20 by default.
     boxes: pieces of a domain that are examined one by one; 2^20 by default.
     """

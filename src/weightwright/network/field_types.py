@@ -69,4 +69,6 @@ def _is_float(value: int) -> bool:
 
 
 def _in_words(hint: Any) -> str:
+    if typing.get_origin(hint) is np.ndarray:
+        return f"array of {typing.get_args(typing.get_args(hint)[1])[0].__name__}"
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")

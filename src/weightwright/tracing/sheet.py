@@ -169,14 +169,19 @@ class Sheet:
 
     def _mixed(self, columns: Codes, tokens: Codes, weights: Floats) -> list[tuple[int, float]]:
         """Terms that differ from token to token: one matrix on the tokens for each column that they take."""
+        shape = (self.n, columns.shape[1])
+        columns, tokens = np.broadcast_to(columns, shape), np.broadcast_to(tokens, shape)
+        weights = np.broadcast_to(weights, shape)
+        rows = np.broadcast_to(np.arange(self.n)[:, None], columns.shape)
         matrices, scales = dict[int, Floats](), dict[int, Floats]()
-        for row in range(self.n):
-            source = row if len(columns) > 1 else 0
-            for column, token, weight in zip(columns[source], tokens[source], weights[source], strict=True):
-                if token:
-                    matrices.setdefault(int(column), np.zeros((self.n, self.n)))[row, token - 1] += weight
-                else:
-                    scales.setdefault(int(column), np.zeros(self.n))[row] += weight
+        for column in dict.fromkeys(columns[tokens > 0].tolist()):  # in the order in which they come
+            one = (columns == column) & (tokens > 0)
+            matrices[column] = np.zeros((self.n, self.n))
+            np.add.at(matrices[column], (rows[one], tokens[one] - 1), weights[one])
+        for column in dict.fromkeys(columns[tokens == 0].tolist()):
+            one = (columns == column) & (tokens == 0)
+            scales[column] = np.zeros(self.n)
+            np.add.at(scales[column], rows[one], weights[one])
         groups = dict[bytes, list[int]]()
         for column, matrix in matrices.items():
             groups.setdefault(matrix.tobytes(), []).append(column)

@@ -206,8 +206,13 @@ def layer_holds(stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bo
         heads, target, a, b, halvings = boxes.pop()
         found = target.within(examine(heads, slope, target.formula, arb(a), arb(b)), a, b)
         middle = a / 2 + b / 2
-        if halvings and a < middle < b and not _holds(found, claim, not slopes):
-            boxes += [(heads, target, a, middle, halvings - 1), (heads, target, middle, b, halvings - 1)]
+        if halvings and a < b and not _holds(found, claim, not slopes):
+            ends = [(a, middle), (middle, b)]
+            if not a < middle < b:  # no number lies between: of all queries only the ends are left
+                ends = [(a, a), (b, b)]
+                if slopes:
+                    _slope(found.lipschitz, claim, a, b)
+            boxes += [(heads, target, *end, halvings - 1) for end in ends]
             continue
         _compare(found, claim, f"[{a!r}, {b!r}]")
         if slopes:

@@ -227,6 +227,7 @@ def _suprema(formula: str, lo: float, hi: float, e: float, c: float) -> tuple[fl
     end, as the checker does."""
     steps = 2.0 ** (np.arange(LEMMA_PIECES * LEMMA_HALVINGS) / LEMMA_PIECES - LEMMA_HALVINGS)
     edges = np.unique(np.concatenate([[lo], np.minimum(lo + (hi - lo) * steps, hi), [hi]]))
+    edges = np.repeat(edges, 2) if len(edges) == 1 else edges  # V is one float: a piece without width
     over = jet(parse(formula, ("x",)), Interval(edges[:-1], edges[1:]), 1)
     root = np.sqrt(np.maximum(edges[1:] - e, 0.0) / c)
     value, slope = (float((root * np.broadcast_to(x.magnitude(), root.shape)).max()) * LEMMA_ROOM for x in over)

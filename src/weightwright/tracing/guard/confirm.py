@@ -20,7 +20,7 @@ from weightwright.errors import NotRepeatable, UnsupportedOperation
 from weightwright.numbers import Floats
 from weightwright.tracing.elementary import beyond_softplus
 from weightwright.tracing.guard.first_difference import enclose_steps, lies_in, name_first_difference
-from weightwright.tracing.guard.inputs import ROWS, WHOLE, choose_counts, choose_inputs
+from weightwright.tracing.guard.inputs import FEWEST, MOST_NUMBERS, ROWS, WHOLE, choose_counts, choose_inputs
 from weightwright.tracing.guard.running_error import enclose_columns
 from weightwright.tracing.repeated import THE_SAME, keep_randomness
 from weightwright.tracing.running import record, run
@@ -104,7 +104,8 @@ def _cases_of_tokens(
     graphs: Sequence[Graph], box: Box, tokens: int, arrange: Callable[[Floats], Floats] = lambda x: x
 ) -> Iterator[Case]:
     shape = (tokens, box.lo.shape[-1])
-    x = arrange(choose_inputs(np.broadcast_to(box.lo, shape), np.broadcast_to(box.hi, shape), WHOLE))
+    count = min(WHOLE, max(MOST_NUMBERS // (tokens * len(graphs[1].nodes)), FEWEST))
+    x = arrange(choose_inputs(np.broadcast_to(box.lo, shape), np.broadcast_to(box.hi, shape), count))
     exact, outputs = _enclose_outputs(graphs, x)
     yield from (Case((torch.tensor(one),), one, outputs[i], exact[i]) for i, one in enumerate(x))
 

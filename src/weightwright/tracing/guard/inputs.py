@@ -12,12 +12,12 @@ from torch import nn
 from weightwright.numbers import Floats
 
 #: How many inputs are chosen: rows are put together at no cost, of whole inputs each is two calls of the function.
-ROWS, WHOLE = 36, 20
+ROWS, WHOLE, FEWEST = 36, 20, 6
 #: Numbers of tokens with which a function of any number of them is run: around the sizes at which libraries and people
 #: take another way.
 COUNTS = (1, 2, 3, 4, 5, 8, 17, 64, 100, 257, 1000, 4097)
-#: Numbers, over all columns and tokens, with which a function is run at most: 64 MB in float64.
-_MOST_NUMBERS = 2**23
+#: Numbers, over all inputs, tokens and columns, that are computed at once: 64 MB in float64, twice that as intervals.
+MOST_NUMBERS = 2**23
 
 
 def choose_inputs(lo: Floats, hi: Floats, count: int, seed: int = 0) -> Floats:
@@ -34,7 +34,7 @@ def choose_counts(function: Any, columns: int) -> list[int]:
     """Numbers of tokens: the usual ones, and one below, at and above every whole number that the source names. columns:
     how many numbers a token has on the way."""
     named = {number + more for code in _codes(function) for number in _whole_numbers(*code) for more in (-1, 0, 1)}
-    return sorted(count for count in {*COUNTS, *named} if 1 <= count <= max(_MOST_NUMBERS // columns, 64))
+    return sorted(count for count in {*COUNTS, *named} if 1 <= count <= max(MOST_NUMBERS // columns, 64))
 
 
 def _codes(function: Any) -> Iterator[tuple[CodeType, dict[str, Any]]]:
