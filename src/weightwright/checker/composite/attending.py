@@ -55,7 +55,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     rounded = rounded + SPARE * m.unit * 2 * (widest + worst) + SPARE * m.exp_off
     D = np.where(seen, moved, 0.0).max(axis=2)  # (3, n)
     D[ROUNDING] += np.where(seen, rounded, 0.0).max(axis=1)
-    lo, hi = _ranges(nodes, graph, n)  # (n, values)
+    lo, hi = _ranges(nodes, graph)  # (n, values)
     spread = _over(seen, hi, -np.inf).max(axis=1) - _over(seen, lo, np.inf).min(axis=1)  # (n, values)
     sums = gamma(2 * n + 8, m.unit)
     err = above(spread * D[:, :, None] / 2, 8)
@@ -97,11 +97,10 @@ def _off(X: Stream, columns: tuple[int, ...], graph: GraphUnits, keys: Keys) -> 
     return above(off, 2), X.sizes(keys.basis)
 
 
-def _ranges(nodes: tuple[int, ...], graph: GraphUnits, n: int) -> tuple[Floats, Floats]:
+def _ranges(nodes: tuple[int, ...], graph: GraphUnits) -> tuple[Floats, Floats]:
     """(n, values) each: between which numbers the declared values lie on every token."""
-    columns = [attended(graph.graph.nodes[node])[2] for node in nodes]
-    ends = np.array([[graph.range_of(graph.declared(column, token)) for column in columns] for token in range(n)])
-    return ends[..., 0], ends[..., 1]
+    ends = [graph.on_tokens(attended(graph.graph.nodes[node])[2]) for node in nodes]
+    return np.stack([lo.min(axis=0) for lo, _ in ends], axis=1), np.stack([hi.max(axis=0) for _, hi in ends], axis=1)
 
 
 def _over(seen: Bools, values: Floats, otherwise: float) -> Floats:

@@ -71,6 +71,7 @@ class GraphUnits:
         self._declared: dict[tuple[int, int], Row] = {}
         self._held: dict[tuple[int, int], Held] = {}
         self._profiles: dict[int, Expression] = {}
+        self._ends: dict[int, tuple[Floats, Floats]] = {}  # of columns, see `on_tokens`
         for node in self._base:  # a chain that is none is refused, also where nobody computes it
             self._profile(node)
 
@@ -115,10 +116,20 @@ class GraphUnits:
         """The basis function of an attention that was computed: a mean of the values that are seen."""
         unit = node * self.n + token
         if unit not in self._ids:
-            value, seen = attended(self.graph.nodes[node])[2], np.flatnonzero(self.seen(node)[token]).tolist()
-            rows = [self.declared(value, t) for t in seen]
-            self._ids[unit] = self._add([_hull([one_range(row, cell) for row in rows]) for cell in self._cells])
+            lo, hi = self.on_tokens(attended(self.graph.nodes[node])[2])
+            seen = self.seen(node)[token]
+            ranges = [(float(a[seen].min()), float(b[seen].max())) for a, b in zip(lo, hi, strict=True)]
+            self._ids[unit] = self._add(ranges)
         return self._ids[unit]
+
+    def on_tokens(self, column: int) -> tuple[Floats, Floats]:
+        """(cells, tokens) each: between which numbers a column lies."""
+        if column not in self._ends:
+            rows = [self.declared(column, token) for token in range(self.n)]
+            ends = np.array([[one_range(row, cell) for row in rows] for cell in self._cells])
+            require(bool(np.isfinite(ends).all()), "the range of a column is not bounded")
+            self._ends[column] = ends[..., 0], ends[..., 1]
+        return self._ends[column]
 
     def argument_range(self, unit: int, held: Row) -> Range:
         return self.range_of(self._argument(*divmod(unit, self.n)))

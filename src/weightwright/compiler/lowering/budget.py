@@ -82,6 +82,9 @@ def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float
     on the way to one output."""
     forms = ranges.forms
     graph, n = forms.graph, forms.n
+    err = [unit for unit in forms.plan.units if graph.nodes[unit].op not in (MIX, SOFTMAX, ATTENTION)]
+    if not err:  # nothing is approximated
+        return {}, 1
     O = n * len(graph.outputs)  # noqa: E741  (outputs, token by token)
     own, through = np.zeros((2, forms.size, O, n))
 
@@ -117,11 +120,10 @@ def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float
                     reaches(column, factors[index] * moved, own, through)
     heads = np.zeros(O)
     found = {}
-    for unit in forms.plan.units:
-        if graph.nodes[unit].op not in (MIX, SOFTMAX, ATTENTION):
-            moved = own[forms.place[unit]]
-            found[unit] = float(moved.sum(axis=1).max())
-            heads += moved.any(axis=1) * (1 if unit in forms.plan.functions else 2)
+    for unit in err:
+        moved = own[forms.place[unit]]
+        found[unit] = float(moved.sum(axis=1).max())
+        heads += moved.any(axis=1) * (1 if unit in forms.plan.functions else 2)
     return found, max(1, int(heads.max()))
 
 
