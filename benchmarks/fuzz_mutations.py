@@ -89,6 +89,11 @@ def built() -> dict[str, bytes]:
             lambda x: x / torch.sqrt(1.0 + (x * x).sum(-1, keepdim=True)), ww.Box([-1] * 2, [1] * 2), 0.05),
         "mean of tokens": lambda: ww.compile(
             lambda x: torch.tanh(x + x.mean(-2, keepdim=True)), ww.Box([-1.0], [1.0]), 0.05, tokens=2),
+        "attention": lambda: ww.compile(
+            lambda x: torch.softmax(x @ x.mT, -1) @ x, ww.Box([-1.0] * 2, [1.0] * 2), 1e-6, tokens=2),
+        "causal attention, float32": lambda: ww.compile(
+            lambda x: torch.nn.functional.scaled_dot_product_attention(x, 2 * x, x, is_causal=True),
+            ww.Box([-1.0], [1.0]), 1e-3, tokens=3, dtype=f32),
         "compiled, float32": lambda: ww.compile(lambda x: torch.tanh(2 * x) + x, unit, 0.01, dtype=f32),
         "truncated": lambda: ww.constructions.truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, unit, p=8),
         "measured": lambda: ww.approximate("sin(x)", unit, 1e-2, proof="measured"),

@@ -137,10 +137,19 @@ def graph_outputs(graph: Graph, x: Row, d: int) -> list[Row]:
                 row.append(of[node.index][t].exp() / sum((c[t].exp() for c in of), arb(0)))
             elif node.op == "mix":
                 row.append(_dot(graph.matrices[node.index][t], of[0], 0.0))
+            elif node.op == "attention":
+                row.append(_attention(of, t, np.ones(n) if node.index == -1 else graph.matrices[node.index][t]))
             else:
                 row.append(value(node.op, ("x",), [of[0][t]]))
         columns.append(row)
     return [[columns[k][t] for k in graph.outputs] for t in range(n)]
+
+
+def _attention(of: list[Row], t: int, seen: np.ndarray) -> arb:
+    """Queries and keys, as many of each, and a value."""
+    h = len(of) // 2
+    weights = {j: sum((of[r][t] * of[h + r][j] for r in range(h)), arb(0)).exp() for j in np.flatnonzero(seen).tolist()}
+    return sum((w * of[-1][j] for j, w in weights.items()), arb(0)) / sum(weights.values(), arb(0))
 
 
 def _inputs(network: Network, certificate: Certificate, rng: np.random.Generator) -> torch.Tensor:

@@ -43,6 +43,9 @@ def mlp() -> AttentionNetwork:
 PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "formula": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
     "a window": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, kernel="anchor"),
+    "attention": lambda: ww.compile(
+        lambda x: torch.softmax(x @ x.mT, -1) @ x, ww.Box([-1] * 2, [1] * 2), 1e-6, tokens=3
+    ),
     "a kink": lambda: ww.approximate("relu(x)", (-1, 1), 1e-2),
     "compiled": mlp,
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),

@@ -316,7 +316,9 @@ def spares_registers(network: Stack, head: Head, moved: set[int], written: set[i
     if len(head.W_V) != registers.shape[1]:  # another layer has made the stream wider: nothing is known of it here
         return False
     fed = {c for term in embed.terms for c in np.flatnonzero(term.A.any(axis=0)).tolist()}
-    keys, queries, values = (set(np.flatnonzero(W.any(axis=1)).tolist()) for W in (head.W_K, head.W_Q, head.W_V))
+    asked = ((registers != 0).astype(float) @ (head.W_Q != 0)).any(axis=0)  # the entries of keys that registers ask for
+    parts = head.W_K[:, asked], head.W_Q, head.W_V
+    keys, queries, values = (set(np.flatnonzero(W.any(axis=1)).tolist()) for W in parts)
     if keys & (fed | moved | written) or (queries | values) & written:
         return False
     held = np.concatenate([registers, embed.C])

@@ -22,6 +22,9 @@ from weightwright.tracing.sheet import Codes, Sheet
 from weightwright.tracing.symbolic import Traced, Unusable, operation
 from weightwright.tracing.user_source import refuse
 
+#: Stands for codes that nobody has asked for yet.
+_WAITING: Codes = np.zeros(0, dtype=np.int64)
+
 
 class Scores(Traced):
     """q @ k.mT, (..., n, n), times a factor, of what is seen; also its softmax. Multiplied out only if it must be."""
@@ -29,7 +32,7 @@ class Scores(Traced):
     def __init__(self, q: Traced, k: Traced, seen: Bools | None = None, weights: bool = False) -> None:
         self.q, self.k, self.seen, self.weights = q, k, seen, weights
         self._known: Codes | None = None
-        super().__init__(q.sheet, np.zeros(0, dtype=np.int64), q.ndim - 2)
+        super().__init__(q.sheet, _WAITING, q.ndim - 2)
 
     @property
     def _codes(self) -> Codes:
@@ -43,7 +46,7 @@ class Scores(Traced):
 
     @_codes.setter
     def _codes(self, codes: Codes) -> None:
-        self._known = codes if codes.ndim else None
+        self._known = None if codes is _WAITING else codes
 
     @property
     def shape(self) -> torch.Size:

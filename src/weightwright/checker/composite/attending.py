@@ -42,7 +42,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
     (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))
     V_off, V_size = _off(V, tuple(attended(graph.graph.nodes[node])[2] for node in nodes), graph, keys)
-    count, beta = head.W_Q.shape[1], head.beta
+    count, beta = len(content), head.beta  # the other products are 0 for what is seen: adding them does not round
     size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed, without beta
     must(bool((beta * size < 2.0**100).all()), "a score may overflow")
     moved = np.einsum("ir,ejr->eij", Q_size, K_off) + np.einsum("eir,jr->eij", Q_off, K_size + K_off.sum(axis=0))
