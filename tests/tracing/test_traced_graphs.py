@@ -10,7 +10,7 @@ import torch
 from support.against_torch import assert_agrees, constants, seeded
 from torch import nn
 
-from weightwright.claims.graph import AFFINE, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph
 from weightwright.prover.composite import evaluate
 from weightwright.tracing.traced_function import trace_function
 
@@ -101,9 +101,10 @@ class Block(nn.Module):
 
 def test_an_attention_block() -> None:
     graph = assert_agrees(seeded(lambda: Block(4)), features=4, tokens=4)
-    # q.k is 4 numbers for each of 4 keys, attention times values likewise, and each norm scales 4 numbers
-    assert kinds(graph)[PRODUCT] == 16 + 16 + 4 + 4
-    assert kinds(graph)[SOFTMAX] == 4
+    # each norm scales 4 numbers; attention has 4 values
+    assert kinds(graph)[PRODUCT] == 4 + 4
+    assert kinds(graph)[ATTENTION] == 4
+    assert SOFTMAX not in kinds(graph)
 
 
 def test_a_linear_layer_is_one_column_for_every_output() -> None:

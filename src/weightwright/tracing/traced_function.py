@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import weightwright.tracing.attending
+import weightwright.tracing.attention
 import weightwright.tracing.moves  # noqa: F401  (registers its operations)
 from weightwright.claims.graph import Graph
 from weightwright.errors import NotRepeatable, UnsupportedOperation, WeightwrightError

@@ -224,3 +224,9 @@ def _over(profile: Expression, a: arb, b: arb, halvings: int = HALVINGS) -> arb:
     if slope > 0 or slope < 0:
         value = series(profile, a, 0)[0].union(series(profile, b, 0)[0])
     return value
+
+
+def interval_product(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """What the product of two numbers of these intervals lies between."""
+    ends = [x * y for x in a for y in b]
+    return float(np.nextafter(min(ends), -np.inf)), float(np.nextafter(max(ends), np.inf))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.checker.composite.declared import difference, one_range, profile_range
+from weightwright.checker.composite.declared import difference, interval_product, one_range, profile_range
 from weightwright.checker.composite.graph_well_formed import well_formed
 from weightwright.checker.composite.stream import Basis, Row, combination, of_one
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
@@ -349,7 +349,7 @@ class GraphUnits:
         if unit not in self._ids:
             claim = self._claim(node)
             rows = [self.declared(k, token) for k in self.graph.nodes[node].of]
-            ranges = [_interval_product(*(one_range(row, cell) for row in rows)) for cell in self._cells]
+            ranges = [interval_product(*(one_range(row, cell) for row in rows)) for cell in self._cells]
             if claim.lemma >= 0:
                 lemma, (late, _) = self._lemma(claim, token), self._waited(claim, token)
                 size = lemma.largest(self._range_of_unit(late))
@@ -376,11 +376,6 @@ def _square_argument(claim: ProductClaim, rows: list[Row], minus: int) -> tuple[
     first, second = claim.scale * claim.balance, claim.scale / claim.balance * (-1.0 if minus else 1.0)
     shift = combination(np.array([-first, -second]), [combination(np.zeros(0), [], z) for z in (claim.x, claim.y)])
     return np.array([first, second, 1.0]), [*rows, shift], 0.0
-
-
-def _interval_product(a: Range, b: Range) -> Range:
-    ends = [x * y for x in a for y in b]
-    return float(np.nextafter(min(ends), -np.inf)), float(np.nextafter(max(ends), np.inf))
 
 
 def _entry(gaps: list[Range]) -> Range:

@@ -30,7 +30,7 @@ class Scores(Traced):
     """q @ k.mT, (..., n, n), times a factor, of what is seen; also its softmax. Multiplied out only if it must be."""
 
     def __init__(self, q: Traced, k: Traced, seen: Bools | None = None, weights: bool = False) -> None:
-        self.q, self.k, self.seen, self.weights = q, k, seen, weights
+        self.q, self.k, self.seen, self.weights, self.label = q, k, seen, weights, q.sheet.label
         self._known: Codes | None = None
         super().__init__(q.sheet, _WAITING, q.ndim - 2)
 
@@ -39,8 +39,10 @@ class Scores(Traced):
         if self._known is None:
             if self.seen is not None:
                 raise refuse("scores of attention are masked with -inf and used otherwise than in softmax(...) @ v")
+            outer, self.sheet.label = self.sheet.label, self.label  # of the line that asked for the product
             made = multiply_matrices(self.q, self.k.mT)
             made = softmax(made, -1) if self.weights else made
+            self.sheet.label = outer
             self._known, self.token_axis = made.codes, made.token_axis
         return self._known
 
