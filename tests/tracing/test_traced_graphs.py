@@ -10,7 +10,7 @@ import torch
 from support.against_torch import assert_agrees, constants, seeded
 from torch import nn
 
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph
 from weightwright.prover.composite import evaluate
 from weightwright.tracing.traced_function import trace_function
 
@@ -19,7 +19,7 @@ W44 = constants(4, 4)
 
 def kinds(graph: Graph) -> dict[str, int]:
     """How many columns of each kind; functions of one number together."""
-    names = [node.op if node.op in (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX) else "function" for node in graph.nodes]
+    names = [node.op if node.op in KINDS else "function" for node in graph.nodes]
     return {name: names.count(name) for name in sorted(set(names))}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, attended
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, attended, sees
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import parse
@@ -76,7 +76,7 @@ class GraphTarget:
     def _mean(self, own: Node, token: int, of: list[arb]) -> arb:
         """of: the queries, then every key and the value on all tokens."""
         h, n = len(own.of) // 2, self.shape[0]
-        seen = np.ones(n) if own.index == -1 else self.graph.matrices[own.index][token]
+        seen = sees(self.graph, own)[token]
         rest = [of[h + r * n : h + (r + 1) * n] for r in range(h + 1)]
         scores = {j: sum((of[r] * rest[r][j] for r in range(h)), arb(0)) for j in np.flatnonzero(seen).tolist()}
         top = max(scores.values(), key=lambda score: float(score.mid()))

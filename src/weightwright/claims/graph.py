@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weightwright.network.layers import Frozen
-from weightwright.numbers import Floats
+from weightwright.numbers import Bools, Floats
 
 #: The kinds of column that are no function of one number.
 INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION = "input", "affine", "product", "softmax", "mix", "attention"
@@ -109,6 +109,12 @@ def attended(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """The queries, keys and the value of an "attention"."""
     h = (len(node.of) - 1) // 2
     return node.of[:h], node.of[h : 2 * h], node.of[-1]
+
+
+def sees(graph: Graph, node: Node) -> Bools:
+    """(tokens, tokens): which tokens each one attends to in an "attention"."""
+    n = graph.tokens or 1
+    return np.ones((n, n), dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
 
 
 def square_units(graph: Graph, product: int, token: int) -> tuple[int, int]:

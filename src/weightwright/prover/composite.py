@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from weightwright.claims.certificate import Terms
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, sees
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
@@ -157,8 +157,7 @@ def attention_values(graph: Graph, node: Node, of: list[Floats]) -> Floats:
     """(count, tokens), of columns of that shape."""
     q, k, v = (np.stack(part) for part in (of[: len(of) // 2], of[len(of) // 2 : -1], of[-1:]))
     scores = np.einsum("rci,rcj->cij", q, k)
-    if node.index >= 0:
-        scores = np.where(graph.matrices[node.index] != 0, scores, -np.inf)
+    scores = np.where(sees(graph, node), scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     mean: Floats = np.einsum("cij,cj->ci", weights / weights.sum(axis=2, keepdims=True), v[0])
     return mean

@@ -16,7 +16,7 @@ from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys
 from weightwright.checker.composite.stream import LEAKAGE, ROUNDING, Row, Stream, exact_numbers
 from weightwright.checker.core.complaints import must
-from weightwright.claims.graph import attended
+from weightwright.claims.graph import attended, sees
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma, power_of_two
 from weightwright.network import Head
 from weightwright.numbers import Bools, Floats
@@ -37,7 +37,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     must(plain and head.sees.data == "all" and head.sees.registers == (0, 0), "attention sees data tokens, and all")
     must(head.W_V.shape[1] == len(nodes), f"a head of {head.W_V.shape[1]} values computes {nodes}")
     q, k, _ = attended(graph.graph.nodes[nodes[0]])
-    seen = graph.seen(nodes[0])
+    seen = sees(graph.graph, graph.graph.nodes[nodes[0]])
     content, hidden = _hidden_scores(head, keys, seen, len(q))
     Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
     (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))

@@ -30,6 +30,7 @@ from weightwright.claims.graph import (
     Graph,
     ProductClaim,
     attended,
+    sees,
 )
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.midrad import SPARE, above
@@ -38,7 +39,7 @@ from weightwright.expressions import Expression, to_text
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
 from weightwright.limits import count_boxes, tick
-from weightwright.numbers import Bools, Floats
+from weightwright.numbers import Floats
 
 Range = tuple[float, float]
 
@@ -107,19 +108,13 @@ class GraphUnits:
             self._ids[unit] = self._add([_entry([one_range(gap, cell) for gap in gaps]) for cell in self._cells])
         return self._ids[unit]
 
-    def seen(self, node: int) -> Bools:
-        """(tokens, tokens): which tokens each one attends to."""
-        index = self.graph.nodes[node].index
-        return np.ones((self.n, self.n), dtype=bool) if index == -1 else self.graph.matrices[index] != 0
-
     def attention(self, node: int, token: int) -> int:
         """The basis function of an attention that was computed: a mean of the values that are seen."""
         unit = node * self.n + token
         if unit not in self._ids:
             lo, hi = self.on_tokens(attended(self.graph.nodes[node])[2])
-            seen = self.seen(node)[token]
-            ranges = [(float(a[seen].min()), float(b[seen].max())) for a, b in zip(lo, hi, strict=True)]
-            self._ids[unit] = self._add(ranges)
+            seen = sees(self.graph, self.graph.nodes[node])[token]
+            self._ids[unit] = self._add([(a[seen].min(), b[seen].max()) for a, b in zip(lo, hi, strict=True)])
         return self._ids[unit]
 
     def on_tokens(self, column: int) -> tuple[Floats, Floats]:

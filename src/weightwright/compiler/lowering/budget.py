@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.graph import ATTENTION, MIX, PRODUCT, SOFTMAX, ProductClaim, attended
+from weightwright.claims.graph import ATTENTION, MIX, PRODUCT, SOFTMAX, ProductClaim, attended, sees
 from weightwright.compiler.lowering.ranges import ColumnRanges
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import UNIT, Floats
@@ -131,8 +131,8 @@ def _attention_slopes(ranges: ColumnRanges, unit: int) -> list[tuple[int, Floats
     """For every query, key and the value of an attention, (tokens, tokens): what the mean on one token moves by if the
     column on another does. All weights count as equal: an estimate."""
     forms = ranges.forms
-    node, n = forms.graph.nodes[unit], forms.n
-    seen = np.ones((n, n)) if node.index == -1 else forms.graph.matrices[node.index]
+    node = forms.graph.nodes[unit]
+    seen = sees(forms.graph, node)
     q, k, v = attended(node)
     even = seen / seen.sum(axis=1, keepdims=True)
     spread = ranges.hi[:, [forms.place[unit]]] - ranges.lo[:, [forms.place[unit]]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, attended
+from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, attended, sees
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
 from weightwright.enclosures.intervals.formulas import OUTWARD, enclose
 from weightwright.enclosures.intervals.intervals import Interval
@@ -179,8 +179,8 @@ def _softmax(ranges: ColumnRanges, units: list[int]) -> None:
 def _attention(ranges: ColumnRanges, unit: int) -> None:
     """A mean lies between the values that are seen."""
     graph = ranges.forms.graph
-    node, n = graph.nodes[unit], ranges.forms.n
-    seen = np.ones((n, n), dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
+    node = graph.nodes[unit]
+    seen = sees(graph, node)
     lo, hi = ranges.of(attended(node)[2])
     ranges.hold(unit, np.where(seen, lo, np.inf).min(axis=1), np.where(seen, hi, -np.inf).max(axis=1))
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node
+from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, sees
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import apply
 from weightwright.expressions import Expression, Number, Variable, fold, parse
@@ -110,7 +110,7 @@ def _attention(graph: Graph, node: Node, of: list[Interval]) -> Interval:
     dq, dk = (np.stack([(c.hi - c.lo) / 2 for c in part]) for part in (of[:h], of[h:-1]))
     size = np.einsum("rci,rcj->cij", np.abs(q) + dq, np.abs(k) + dk)
     off = size - np.einsum("rci,rcj->cij", np.abs(q), np.abs(k)) + ROUNDINGS * (h + 8) * UNIT * (1 + size)
-    seen = np.ones(size.shape[1:], dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
+    seen = sees(graph, node)
     scores = np.where(seen, np.einsum("rci,rcj->cij", q, k), -np.inf)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights = weights / weights.sum(axis=2, keepdims=True)
