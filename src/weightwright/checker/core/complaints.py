@@ -11,14 +11,13 @@ from typing import TypeVar
 import numpy as np
 from flint import arb
 
-from weightwright.checker.core.machine import Machine, assumed
+from weightwright.checker.core.machine import assumed
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.errors import CertificateError, FormulaError
 from weightwright.expressions import Expression, parse
 from weightwright.network import Block, Linear, Network
-from weightwright.network.storage import ArrayWriter, encode
 from weightwright.numbers import FORMATS
 
 #: A sixteenth of the largest number, and the exponent of the smallest normal one, per dtype.
@@ -81,7 +80,6 @@ def agree_identity(network: Network, certificate: Certificate) -> None:
     require(not hidden, f"the certificate hides an assumption: {'; '.join(hidden)}")
     _numbers(certificate.terms)
     _number(certificate.bound, "bound")
-    _no_subnormal_weights(network)
 
 
 def agree_numbers(leaf: Leaf | VectorLeaf) -> None:
@@ -97,16 +95,6 @@ def agree_ordinary(network: Network) -> None:
     blocks = any(isinstance(term.tokens, Block) for map in linear for term in map.terms)
     require(not blocks, "no rule for maps on blocks of tokens here")
     require(all(head.sees.asks == "all" for head in network.heads), "no rule for tokens that do not ask here")
-
-
-def _no_subnormal_weights(network: Network) -> None:
-    """Where products may take subnormal numbers for 0, no weight is one."""
-    machine, arrays = Machine(network.dtype), ArrayWriter()
-    if machine.flushed:
-        encode(network, arrays)
-        sizes = np.abs(arrays.pools()["floats"])
-        below = sizes[(sizes > 0) & (sizes < machine.smallest)]
-        must(not len(below), f"a weight of size {below.max(initial=0.0):.3g} is subnormal in {network.dtype}")
 
 
 def _numbers(terms: Terms) -> None:

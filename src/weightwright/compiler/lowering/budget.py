@@ -16,6 +16,7 @@ from weightwright.claims.graph import ATTENTION, MIX, PRODUCT, SOFTMAX, ProductC
 from weightwright.compiler.lowering.ranges import ColumnRanges
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import UNIT, Floats
+from weightwright.prover.machine import FLUSHED
 
 #: Bits of the middles that are taken off the factors.
 BITS = 20
@@ -154,6 +155,7 @@ class Errors:
         self.ranges, self.unit = ranges, UNIT[dtype]
         forms, self.basis = ranges.forms, np.zeros_like(ranges.lo)  # (tokens, d + units)
         self.size = np.maximum(abs(ranges.lo), abs(ranges.hi))
+        self.basis[:, : forms.d] = FLUSHED[dtype]  # of inputs that are taken for 0
         for unit in forms.plan.units:
             node, place = forms.graph.nodes[unit], forms.place[unit]
             incoming = [self.of(c) for c in forms.arguments(unit)]
