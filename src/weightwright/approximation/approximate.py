@@ -21,7 +21,8 @@ from weightwright.approximation.several import (
 from weightwright.approximation.task import make_task, outward, well_formed
 from weightwright.box import Box
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import DTYPES, OnDomain
+from weightwright.runtime.module import OnDomain
+from weightwright.runtime.weights import dtype_name
 
 #: Keys that a network may have unless the caller says otherwise: half a million numbers.
 MAX_ANCHORS = 65_536
@@ -33,7 +34,7 @@ def approximate(
     tol: float,
     method: Method = "spectral",
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | str = torch.float64,
     kernel: Kernel = "dot",
     sees: Sees = "registers",
     dead_zone: float = 0.0,
@@ -121,11 +122,3 @@ def _one_variable_only(count: int, choice: Choice, dead_zone: float, derivative:
     ):
         if value != default:
             raise ValueError(f"{name}={value!r} takes one variable, not {count}")
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """What a network calls the dtype."""
-    for name, known in DTYPES.items():
-        if dtype == known:
-            return name
-    raise ValueError(f"dtype must be torch.float64, float32 or bfloat16, not {dtype!r}")

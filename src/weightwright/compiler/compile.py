@@ -40,7 +40,7 @@ def compile(
     domain: Box | tuple[Any, Any],
     tol: float,
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | str = torch.float64,
     kernel: Kernel = "dot",
     tokens: int | None = None,
     features: int | None = None,

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.approximation.approximate import dtype_name
 from weightwright.approximation.proposals import Kernel
 from weightwright.approximation.several import MAX_VARIABLES, Proof
 from weightwright.approximation.task import outward, well_formed
 from weightwright.box import Box
 from weightwright.errors import DomainError
 from weightwright.runtime.module import OnDomain
+from weightwright.runtime.weights import dtype_name
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def read_request(
     function: Callable[..., Any] | nn.Module,
     domain: Box | tuple[Any, Any],
     tol: float,
-    dtype: torch.dtype,
+    dtype: torch.dtype | str,
     kernel: Kernel,
     tokens: int | None,
     features: int | None,

@@ -24,13 +24,14 @@ from weightwright.enclosures.balls.series import working_precision
 from weightwright.estimators.heads_picture.picture import heads_picture
 from weightwright.estimators.predictor import bound_predictions, predict
 from weightwright.estimators.solving.solve import Settings, Solution, plan_problems, solve_problems
-from weightwright.incontext.descent import dtype_name
+from weightwright.incontext.descent import IN_CONTEXT
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import distance
 from weightwright.incontext.problem.contexts import SMALL
 from weightwright.incontext.problem.loss import loss
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
+from weightwright.runtime.weights import dtype_name
 
 #: A warning is given where the proven distance to the optimum is above this share of the coefficients' length.
 FAR = {"float64": 1e-5, "float32": 1e-2}
@@ -156,7 +157,7 @@ class InContextModel(BaseEstimator):
         return [Problem(data.X[used], y[used], loss(self._loss), weights, *penalties) for y in data.Y.T]
 
     def _settings(self) -> Settings:
-        dtype = self.dtype if isinstance(self.dtype, str) else dtype_name(self.dtype)
+        dtype = dtype_name(self.dtype, IN_CONTEXT)
         return Settings(float(self.tol), int(self.max_steps), self.head_tol, dtype, relative=self._relative)
 
     def _solve(self, data: Sequence[ReadData]) -> Solution:

@@ -14,7 +14,7 @@ from flint import arb
 
 from weightwright.enclosures.balls.linear_algebra import balls, float_above, norm
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext.descent import FEWER, Descent, as_loss, dtype_name
+from weightwright.incontext.descent import FEWER, IN_CONTEXT, Descent, as_loss
 from weightwright.incontext.errors.convexity import smoothness, strong_convexity
 from weightwright.incontext.errors.distance import BITS
 from weightwright.incontext.errors.iterates import plain_iterates
@@ -33,6 +33,7 @@ from weightwright.incontext.problem.loss import Loss
 from weightwright.incontext.problem.method import method
 from weightwright.incontext.problem.problem import Problem, penalty_in_words
 from weightwright.numbers import Floats
+from weightwright.runtime.weights import dtype_name
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
 NAMES = ("gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista")
@@ -58,7 +59,7 @@ def fitting(
     weights: Any = None,
     samples: int | None = None,
     tol: float | None = None,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | str = torch.float64,
     looped: bool = True,
 ) -> Descent:
     """A `Descent` whose step, momentum and ranges suit these data, with room for more of the kind.
@@ -67,7 +68,7 @@ def fitting(
     momentum: from the condition number where mu is proven, else 0.9.
     """
     problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
-    name = dtype_name(dtype)
+    name = dtype_name(dtype, IN_CONTEXT)
     _require_defined(problem)
     if not isinstance(algorithm, Algorithm):
         step, algorithm = choose_algorithm(problem, algorithm, step, momentum, name)

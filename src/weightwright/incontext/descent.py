@@ -28,11 +28,15 @@ from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import all_states, largest_distance
+from weightwright.runtime.weights import dtype_name
 
 #: A prompt may have this many times fewer samples than the network was built for: each then counts that much more.
 FEWER = 2.0
 #: The error that is asked of a table of w.x and y together, unless told: its anchors fill a plane, and cost more.
 PAIR_TOL = 1e-5
+
+#: The dtypes that prompts are written in.
+IN_CONTEXT = ("float64", "float32")
 
 
 class Descent:
@@ -63,11 +67,11 @@ class Descent:
         reach: float | tuple[float, float] = 16.0,
         ranges: Ranges | None = None,
         tol: float | None = None,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | str = torch.float64,
         looped: bool = True,
     ) -> None:
         self.loss = as_loss(loss)
-        self.dtype = dtype_name(dtype)
+        self.dtype = dtype_name(dtype, IN_CONTEXT)
         for name, size in (("samples", samples), ("features", features), ("steps", steps)):
             if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
@@ -181,10 +185,3 @@ def slope_tables(loss: Loss, reach: float | tuple[float, float], tol: float | No
         text = to_text(substitute(of_y, "y", Variable("x")))
         return slope + spectral_slope(text, (0.0, 1.0), sizes[1], tol, dtype)
     return vector_slope(loss.slope, max(sizes), PAIR_TOL if tol is None else tol, dtype)
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    for name in ("float64", "float32"):
-        if DTYPES[name] == dtype:
-            return name
-    raise ValueError(f"dtype must be torch.float64 or torch.float32, not {dtype!r}")

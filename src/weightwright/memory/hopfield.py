@@ -29,6 +29,7 @@ from weightwright.network import Attention, Head, Loop, Network, Sees, selection
 from weightwright.network.layers import Layer, Names
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.weights import DTYPES, dtype_name
 
 
 def hopfield_network(patterns: Floats, values: Floats | None, beta: float, steps: int, dtype: str) -> Network:
@@ -125,16 +126,14 @@ class Hopfield:
     True
     """
 
-    def __init__(self, dim: int, beta: float = 1.0, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(self, dim: int, beta: float = 1.0, dtype: torch.dtype | str = torch.float64) -> None:
         self.dim = _whole("dim", dim)
-        if dtype not in _NAMES:
-            raise ValueError(f"dtype must be torch.float64 or torch.float32, not {dtype!r}")
-        self.dtype = dtype
+        self.dtype = DTYPES[dtype_name(dtype, tuple(_NAMES.values()))]
         number = isinstance(beta, int | float) and not isinstance(beta, bool)
-        self.beta = float(torch.tensor(beta, dtype=dtype)) if number else math.nan
+        self.beta = float(torch.tensor(beta, dtype=self.dtype)) if number else math.nan
         if not (math.isfinite(self.beta) and self.beta > 0):
             raise ValueError(f"beta must be a positive finite number of {dtype}, not {beta!r}")
-        self._patterns = torch.zeros(0, self.dim, dtype=dtype)
+        self._patterns = torch.zeros(0, self.dim, dtype=self.dtype)
         self._values: Tensor | None = None
 
     def __repr__(self) -> str:

@@ -230,6 +230,35 @@ class AttentionNetwork(Weights):
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
+    def draw(self, path: str | os.PathLike[str]) -> None:
+        """Draw the network, layers and heads, to a .png, .svg or .pdf."""
+        from weightwright.report.drawing.draw import draw_network  # needs weightwright[plot]
+
+        draw_network(self, path)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Plot what it computes, and its error under the bound, to a .png, .svg or .pdf: for one or two variables."""
+        from weightwright.report.plot import plot_network  # needs weightwright[plot]
+
+        plot_network(self, path)
+
+    def certifies(self, x: Tensor) -> Tensor:
+        """Which predictions are proven to be those of what the network computes: (..., tokens), truth values.
+
+        With several outputs a prediction is the largest of them, and it is proven if it leads all others by more than
+        twice the bound; with one output it is the sign, proven if the output is farther from 0 than the bound. False
+        where nothing is claimed of an input: outside the domain, in dead zones, after an edit, where errors were only
+        measured or bounded in an L_p norm, and of algorithms that run several passes.
+
+        >>> import torch, weightwright as ww
+        >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)
+        >>> net.certifies(torch.tensor([[0.0], [0.3]], dtype=torch.float64))
+        tensor([False,  True])
+        """
+        from weightwright.adversary.predictions import certified_predictions
+
+        return certified_predictions(self, x)
+
     def to_onnx(self, path: str | os.PathLike[str]) -> float:
         """Write an ONNX file; returns its largest difference from this module on random inputs."""
         from weightwright.export.onnx import to_onnx  # needs weightwright[onnx]

@@ -8,7 +8,7 @@ nobody else has got hold of a weight: who holds one may write to it at any time,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,15 @@ class Setting:
     dtype: str
     trainable: bool  # weights are parameters
     owner: Weights  # the network's module, which holds the registers
+
+
+def dtype_name(dtype: torch.dtype | str, known: Sequence[str] = tuple(DTYPES)) -> str:
+    """What a network calls a dtype: torch.float32, "float32" and "torch.float32" are one."""
+    for name in known:
+        if dtype in (DTYPES[name], name, f"torch.{name}"):
+            return name
+    *first, last = (f"torch.{name}" for name in known)
+    raise ValueError(f"dtype must be {', '.join(first)} or {last}, not {dtype!r}")
 
 
 class Weights(nn.Module):

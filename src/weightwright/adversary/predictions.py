@@ -1,0 +1,51 @@
+"""Which predictions of a network are proven to be those of what it computes: the bound against the margin."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from weightwright.adversary.sequences import excepted
+from weightwright.claims.certificate import Certificate
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.runtime import AttentionNetwork
+
+#: A margin is a difference of two floats, computed in float64: it is at least this share of what it looks like.
+_SURELY = 1 - 2.0**-50
+
+
+def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
+    """(..., tokens), truth values; see `AttentionNetwork.certifies`."""
+    with torch.no_grad():
+        y = net(x).double()
+    bound = _bound_of_one_input(net.certificate)
+    if y.shape[-1] == 1:
+        surely = y[..., 0].abs() > bound
+    else:
+        first, second = y.topk(2, dim=-1).values.unbind(-1)
+        surely = (first - second) * _SURELY > 2 * bound
+    return surely & _claimed(net, x, surely.shape)
+
+
+def _bound_of_one_input(said: Certificate | None) -> float:
+    """Infinite where nothing is said of every single input."""
+    if said is None or said.measured is not None or said.norm != math.inf:
+        return math.inf
+    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim) else said.bound
+
+
+def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
+    """Where the certificate says anything: inside the domain, outside the dead zones."""
+    said = net.certificate
+    if said is None:
+        return torch.zeros(shape, dtype=torch.bool, device=x.device)
+    lo, hi = (torch.as_tensor(end.copy(), device=x.device) for end in (said.domain.lo, said.domain.hi))
+    inside = ((x.double() >= lo) & (x.double() <= hi)).all(-1)  # (..., tokens)
+    for start, end in said.dead_zones:
+        inside &= ~((x[..., 0].double() > start) & (x[..., 0].double() < end))
+    if not net.network.one_token_at_a_time:  # one token outside spoils all
+        inside = inside.all(-1, keepdim=True)
+    out = torch.tensor(excepted(net, x.reshape(-1, *x.shape[-2:])), device=x.device).reshape(*x.shape[:-2], 1)
+    return (inside & ~out).expand(shape)
