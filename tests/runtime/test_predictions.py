@@ -21,7 +21,8 @@ def classifier() -> nn.Module:
 def test_certified_predictions_are_the_originals() -> None:
     module = classifier()
     net = ww.compile(module, (-1, 1), 1e-2, features=2)
-    x = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (4000, 1, 2)))
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.uniform(-1, 1, (4000, 1, 2)) * 10.0 ** rng.uniform(-12, 0, (4000, 1, 1)))
     surely, wanted = net.certifies(x)[:, 0], module(x)[:, 0].detach()
     assert surely.shape == (4000,)
     assert 0 < int(surely.sum()) < 4000
