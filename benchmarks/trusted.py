@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+from functools import cache
 from pathlib import Path
 
 from house import SOURCE, describe
@@ -34,6 +35,7 @@ data, and how files are read. A wrong parser would be wrong on both sides; these
 """
 
 
+@cache
 def imported(path: Path) -> set[Path]:
     """The files of weightwright that a file imports when it is loaded or run; what is for type checkers only is not."""
     found: set[Path] = set()

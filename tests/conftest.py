@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,39 @@ import weightwright as ww
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("project")
 torch.set_num_threads(1)  # many small products: more threads only wait for each other
+
+
+#: Tests with many cases of one kind that take seconds each, and how many of these `make test` runs, spread evenly over
+#: them. The others are slow: `make test-all` runs all.
+FEW = {
+    "test_a_false_claim_is_refused": 4,
+    "test_a_tolerance_that_cannot_be_proven_names_the_best": 2,
+    "test_coefficients_and_predictions_are_scikit_learns": 4,
+    "test_everything_that_approximate_makes_leaves_as_it_is": 9,
+    "test_gates_of_subnormal_size_keep_their_bound": 1,
+    "test_no_input_that_is_found_is_worse_than_the_bound": 20,
+    "test_piecewise_linear_functions": 6,
+    "test_random_formulas_in_float32": 1,
+    "test_random_formulas_never_exceed_their_bound": 2,
+    "test_random_piecewise_linear_functions": 5,
+    "test_same_inputs_same_bytes_in_two_processes": 1,
+    "test_the_bound_is_never_below_the_distance": 17,
+    "test_the_network_is_gradient_descent": 4,
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before what is slow is left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases = defaultdict[tuple[Path, str], list[pytest.Item]](list)
+    for item in items:
+        name = getattr(item, "originalname", "")
+        if name in FEW and item.get_closest_marker("slow") is None:
+            cases[item.path, name].append(item)
+    for (_, name), group in cases.items():
+        kept = {round(i * len(group) / FEW[name]) for i in range(FEW[name])}
+        for place, item in enumerate(group):
+            if place not in kept:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
