@@ -6,8 +6,10 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from support.graphs import cube, inputs, largest_error, layer_norm, mlp, newton_root, standardised
 
+import weightwright as ww
 from weightwright.approximation.shared_tables import cover
 from weightwright.box import Box
 from weightwright.certify import certify
