@@ -24,7 +24,8 @@ from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
-from weightwright.expressions import Apply, Expression, Number, Variable, substitute
+from weightwright.errors import FormulaError
+from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
 
 #: How the name of a function that is no formula begins.
 OPAQUE = "opaque "
@@ -237,7 +238,16 @@ def computed_in_words(certificate: Certificate) -> str:
         return f"named {quoted(certificate.formula)}: {known}"
     if certificate.measured is not None or (isinstance(claim, GridClaim) and claim.lipschitz is not None):
         return f"named {quoted(certificate.formula)}"
-    return certificate.formula
+    unread = certificate.status == "UNCHECKED" and not _is_formula(certificate.formula)
+    return f"named {quoted(certificate.formula)}" if unread else certificate.formula
+
+
+def _is_formula(text: str) -> bool:
+    try:
+        parse(text, VARIABLES)
+    except FormulaError:
+        return False
+    return True
 
 
 def _named(words: str, target: object) -> str:
