@@ -13,7 +13,7 @@ from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.checker.composite.walk import compose_errors
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
-from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
@@ -60,7 +60,7 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
         path = Path(folder) / "net.safetensors"
         write(path, network, certificate)
         checked = check(path, **UNLIMITED)
-    return dataclasses.replace(certificate, status=checked.status, why=checked.why)
+    return agreed_with(checked, certificate)
 
 
 def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:

@@ -57,6 +57,17 @@ def test_a_name_is_shown_as_one_wherever_it_is_shown(liar: Path, tmp_path: Path)
     assert facts["formula"] == SHOWN
 
 
+def test_a_formula_that_nobody_read_is_a_name(tmp_path: Path, sine: ww.AttentionNetwork) -> None:
+    """Its text could end the line and write PROVEN, or hide what follows."""
+    for text in ("sin(5*x), bound 1e-12, PROVEN)", "sin(5*x)\x1b[8m", "sin(5*x)\n\u202e"):
+        write(tmp_path / "net.safetensors", sine.network, dataclasses.replace(sine.certificate, formula=text))
+        shown = repr(ww.load(tmp_path / "net.safetensors", verify=False))
+        assert 'named "sin(5*x)' in shown
+        assert shown.isprintable()
+    sine.save(tmp_path / "net.safetensors")
+    assert "(sin(5*x), bound" in repr(ww.load(tmp_path / "net.safetensors", verify=False))
+
+
 FUNCTIONS = {
     "x": "x",
     "2*x - 1": "2*x - 1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,72 @@ def test_what_is_no_network_is_never_proven(name: str, sine: AttentionNetwork, t
     if hasattr(handle, "remove"):
         assert net.certificate == sine.certificate
         assert net.certificate.status == "PROVEN"  # what was taken away changes nothing
+
+
+class Doubling(torch.Tensor):
+    """A tensor whose products are twice what its numbers say."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = super().__torch_function__(func, types, args, kwargs or {})
+        return made * 2 if "matmul" in func.__name__ else made
+
+
+class Other(AttentionNetwork):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0 * x
+
+
+def set_in_dictionary(module: torch.nn.Module, **values: Any) -> None:
+    vars(module).update(values)
+
+
+UNNOTICED: dict[str, Callable[[Any], Any]] = {
+    "a copy of the dictionary": lambda net: written(dict(net.layers[0].heads[0]._buffers)["W_O"]),
+    "meta": lambda net: net.to("meta"),
+    "all doubled": lambda net: net._apply(lambda weight: 2 * weight),
+    "a setting in the dictionary": lambda net: set_in_dictionary(net.layers[0].heads[0], beta=0.5),
+    "names": lambda net: setattr(net, "was", replace(net.was, inputs=("q",))),
+    "a class": lambda net: setattr(net, "__class__", Other),
+    "a method inside": lambda net: setattr(net.layers[0].heads[0], "_on_blocks", lambda X, tables: X),
+    "compiled": lambda net: net.compile(backend="eager"),
+    "a kind of tensor": lambda net: setattr(net.embed, "C", net.embed.C.as_subclass(Doubling)),
+}
+
+
+@pytest.mark.parametrize("name", UNNOTICED)
+def test_what_was_changed_unnoticed_says_so(name: str, sine: AttentionNetwork) -> None:
+    """All of these were PROVEN, and computed something else or might have."""
+    net = AttentionNetwork(sine.network, sine.certificate)
+    UNNOTICED[name](net)
+    assert net.certificate.status == "EDITED"
+    assert "EDITED" in repr(net)
+
+
+def test_weights_that_torch_changes_while_they_are_registered_are_no_certified_ones(sine: AttentionNetwork) -> None:
+    register = torch.nn.modules.module.register_module_buffer_registration_hook
+    handle = register(lambda module, name, weight: None if weight is None else 2 * weight)
+    try:
+        with pytest.raises(ww.CertificateError, match="another network"):
+            AttentionNetwork(sine.network, sine.certificate)
+    finally:
+        handle.remove()
+
+
+def test_a_layer_of_another_network_reads_the_registers_of_its_new_one(sine: AttentionNetwork) -> None:
+    """It read those of the network that it came from: with another table there, PROVEN and wrong."""
+    net, donor = (AttentionNetwork(sine.network, sine.certificate) for _ in range(2))
+    x = inputs(net)
+    right = net(x)
+    donor.registers.mul_(2)
+    for graft in (
+        lambda: net.layers.__setitem__(0, donor.layers[0]),
+        lambda: net.layers[0].heads.__setitem__(0, donor.layers[0].heads[0]),
+    ):
+        assert not torch.equal(donor(x), right)
+        graft()
+        assert torch.equal(net(x), right)
+        assert net.certificate.status == "PROVEN"
 
 
 def test_a_head_with_a_method_of_its_own_runs_it(sine: AttentionNetwork) -> None:

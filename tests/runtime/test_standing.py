@@ -70,8 +70,30 @@ def test_a_certificate_of_another_network_is_refused(sine: AttentionNetwork) -> 
     assert net.check().status == "EDITED"
 
 
-def test_on_another_device_the_machine_is_assumed(sine: AttentionNetwork) -> None:
-    net = fresh(sine).to("meta")  # stands for any device that no test of ours has seen
+def test_a_certificate_that_was_changed_is_not_the_checkers(sine: AttentionNetwork) -> None:
+    """A smaller bound, a wider domain or the word PROVEN, written by the caller, were all taken for granted."""
+    said = sine.certificate
+    changed = (
+        dataclasses.replace(said, bound=0.0),
+        dataclasses.replace(said, domain=ww.Box([-9.0], [9.0])),
+        dataclasses.replace(said, status="UNCHECKED", why=""),
+        pickle.loads(pickle.dumps(said)),
+        dataclasses.replace(said),
+    )
+    for other in changed:
+        assert AttentionNetwork(sine.network, other).certificate.status == "UNCHECKED"
+        net = fresh(sine)
+        net.certificate = dataclasses.replace(other, status="PROVEN")
+        assert net.certificate.status == "UNCHECKED"
+        assert "UNCHECKED: this is not the certificate that the checker returned" in repr(net)
+    assert AttentionNetwork(sine.network, dataclasses.replace(said)).check().status == "PROVEN"
+    assert copy.deepcopy(fresh(sine)).certificate.status == "PROVEN"
+
+
+def test_on_another_device_the_machine_is_assumed(sine: AttentionNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = fresh(sine)
+    there = torch.zeros(1, device="meta")  # stands for any device that no test of ours has seen
+    monkeypatch.setattr("weightwright.runtime.standing._held", lambda module: [there] if module is net else [])
     assert net.certificate.status == "CONDITIONAL"
     assert "arithmetic on meta rounds as the model says" in net.certificate.why
     assert "CONDITIONAL: assuming that arithmetic on meta" in repr(net)

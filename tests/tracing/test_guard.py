@@ -218,6 +218,7 @@ FORMULAS: list[tuple[Function, str]] = [
     (lambda x: torch.tanh(x) if x.shape == (36,) else x, "shape"),
     (lambda x: -x if isinstance(x, torch.Tensor) and bool((x == 0.1234).any()) else x, "decides by the value.*:LINE"),
     (changing(7), "when it is called again|not compute"),
+    (lambda x: x * (2 if torch.is_grad_enabled() else 3), "called again, with gradients switched on or off"),
 ]
 
 

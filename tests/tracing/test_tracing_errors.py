@@ -61,6 +61,7 @@ LINES: list[tuple[Function, str, str, int]] = [
     (lambda x: x.argmax(1), "argmax cannot be traced", "torch.amax", 0),
     (lambda x: x.max(1).indices + 1, "position of the largest", "torch.amax", 0),
     (lambda x: torch.where(x > 0, x, -x), "where: the function decides", "torch.clamp", 0),
+    (lambda x: x.masked_fill(x > 0, 3.0), "masked_fill: the function decides", "torch.clamp", 0),
     (lambda x: (x > 0) * x, "decides by the value", "torch.clamp", 0),
     (lambda x: (x == 0).double(), "decides by the value", "torch.clamp", 0),
     (lambda x: all(v > 0 for v in x[0]), "decides by the value", "torch.clamp", 0),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
@@ -24,7 +24,8 @@ from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
-from weightwright.expressions import Apply, Expression, Number, Variable, substitute
+from weightwright.errors import FormulaError
+from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
 
 #: How the name of a function that is no formula begins.
 OPAQUE = "opaque "
@@ -100,6 +101,17 @@ class Certificate:
     status: Status = field(default="UNCHECKED", compare=False)
     why: str = field(default="", compare=False, metadata={"stored": False})
 
+    @property
+    def vouched(self) -> bool:
+        """Whether the checker gave this very object its status: what `replace` or a pickle makes of it is another."""
+        return "_vouched" in vars(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_vouched"}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Certificate:
+        return self  # nothing in it can be changed
+
     def __repr__(self) -> str:
         return f"Certificate({summary_in_words(self, bound_in_words(self))})"
 
@@ -159,7 +171,25 @@ def stated_by_caller(claim: Claim) -> tuple[str, ...]:
 
 def agreed(certificate: Certificate) -> Certificate:
     """The certificate with the status that it has once the checker agreed with all of it."""
-    return conditional(replace(certificate, status="PROVEN", why=""), stated_by_caller(certificate.claim))
+    return conditional(_vouched(replace(certificate, status="PROVEN", why="")), stated_by_caller(certificate.claim))
+
+
+def agreed_with(checked: Certificate, certificate: Certificate) -> Certificate:
+    """This certificate with the status of the one that the checker read back from its file."""
+    same = replace(certificate, status=checked.status, why=checked.why)
+    return _vouched(same) if checked.vouched else same
+
+
+def _vouched(certificate: Certificate) -> Certificate:
+    vars(certificate)["_vouched"] = True
+    return certificate
+
+
+def unless_changed(said: Certificate) -> Certificate:
+    """The certificate, UNCHECKED if it is not the one that the checker agreed with."""
+    if said.vouched or said.status not in ("PROVEN", "CONDITIONAL"):
+        return said
+    return replace(said, status="UNCHECKED", why="this is not the certificate that the checker returned")
 
 
 def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
@@ -167,7 +197,8 @@ def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
     if not on or certificate.status not in ("PROVEN", "CONDITIONAL"):
         return certificate
     why = [certificate.why] if certificate.why else []
-    return replace(certificate, status="CONDITIONAL", why="; ".join(dict.fromkeys([*why, *on])))
+    found = replace(certificate, status="CONDITIONAL", why="; ".join(dict.fromkeys([*why, *on])))
+    return _vouched(found) if certificate.vouched else found
 
 
 def status_in_words(status: str, why: str) -> str:
@@ -207,7 +238,16 @@ def computed_in_words(certificate: Certificate) -> str:
         return f"named {quoted(certificate.formula)}: {known}"
     if certificate.measured is not None or (isinstance(claim, GridClaim) and claim.lipschitz is not None):
         return f"named {quoted(certificate.formula)}"
-    return certificate.formula
+    unread = certificate.status == "UNCHECKED" and not _is_formula(certificate.formula)
+    return f"named {quoted(certificate.formula)}" if unread else certificate.formula
+
+
+def _is_formula(text: str) -> bool:
+    try:
+        parse(text, VARIABLES)
+    except FormulaError:
+        return False
+    return True
 
 
 def _named(words: str, target: object) -> str:

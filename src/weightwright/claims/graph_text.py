@@ -24,8 +24,9 @@ DIGITS = 16
 
 
 def quoted(name: str) -> str:
-    """Free text that is seen to be some: in quotes, on one line."""
-    return json.dumps(name, ensure_ascii=False)
+    """Free text that is seen to be some: in quotes, on one line, and without marks that a screen obeys."""
+    text = json.dumps(name, ensure_ascii=False)
+    return "".join(mark if mark.isprintable() else json.dumps(mark)[1:-1] for mark in text)
 
 
 @lru_cache(maxsize=16)

@@ -67,7 +67,7 @@ class AttentionLayer(Weights):
     @property
     def scores(self) -> int:
         """The scores of a token that are held at a time."""
-        return max((group.scores for group in self.derived()), default=1)
+        return max((group.scores for group in self._kept()), default=1)
 
     @property
     def alone(self) -> bool:
@@ -80,7 +80,7 @@ class AttentionLayer(Weights):
 
     def forward(self, X: Tensor) -> Tensor:
         total = X if self.residual else X.new_zeros(*X.shape[:-1], len(self.was.coordinates))
-        for group in self.derived():
+        for group in self._kept():
             heads = group.heads
             called = not group.tables or any(head._forward_hooks or head._forward_pre_hooks for head in heads)
             if called:
@@ -105,7 +105,7 @@ def _same_table(heads: list[nn.Module]) -> list[Group]:
         if not isinstance(head, AttentionHead) or "forward" in vars(head):  # not ours: it is called
             groups[number] = Group([head], [], 1)
             continue
-        tables = head.derived()
+        tables = head._kept()
         own = head.sees.data == "self" and head.weight("mask") is None and len(tables.K) > 0
         shared = (head.sees.data == "none" and tables.decay is None) or own
         parts = (tables.K, tables.V, *((head.matrix("W_K"),) if own else ()))
@@ -177,7 +177,7 @@ class AttentionHead(Weights):
         return weights | {"beta": float(self.beta), "sees": self.sees, "role": self.role, "window": self.window}
 
     def forward(self, X: Tensor) -> Tensor:
-        return self.run(X, self.derived())
+        return self.run(X, self._kept())
 
     def run(self, X: Tensor, tables: Tables) -> Tensor:
         W_Q, W_O = self.matrix("W_Q"), self.matrix("W_O")

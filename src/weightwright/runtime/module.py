@@ -66,7 +66,7 @@ class AttentionNetwork(Weights):
         self.on_domain = on_domain
         self.about: Any = None  # what a construction says of itself
         self._edited: tuple[Network, str] | None = None  # what was read back last, and its digest
-        self._digest: str | None = None  # of the network that this was built from
+        self._first: tuple[Network, str] | None = None  # the network that this was built from, and its digest
         setting = Setting(network.dtype, trainable, self)
         self.keep(network.dtype, trainable, "registers")
         self.embed = LinearMap(network.embed, setting)
@@ -105,11 +105,18 @@ class AttentionNetwork(Weights):
         now = self.network
         if now is not self.was:
             return cast(tuple[Network, str], self._edited)[1]
-        if self._digest is None:
-            self._digest = network_digest(now)
-        return self._digest
+        if self._first is None or self._first[0] is not now:
+            self._first = now, network_digest(now)
+        return self._first[1]
+
+    def _own_parts(self) -> None:
+        """A layer or head that was taken from another network reads the registers of this one."""
+        for module in self.modules():
+            if isinstance(module, Weights):
+                module.belong_to(self)
 
     def parts(self) -> dict[str, Any]:
+        self._own_parts()
         embed, read = (part_of(getattr(self, name), (LinearMap,), name) for name in ("embed", "read"))
         return {"embed": embed, "registers": self.array("registers"), "layers": read_layers(self.layers), "read": read}
 
@@ -165,6 +172,7 @@ class AttentionNetwork(Weights):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._admitted(x)
+        self._own_parts()
         layers = list(self.layers)
         if not all(getattr(part, "alone", False) for part in (self.embed, *layers, self.read)):
             return self._run(x)

@@ -77,6 +77,7 @@ class OnTokens(Weights):
         return {"R": self.array("R")} if isinstance(self.map, Block | Mixed) else {}
 
     def read_back(self) -> TokenMap:
+        self.__dict__.pop("_derived", None)
         R = self.parts().get("R")
         if R is None or R is self.map.R:  # type: ignore[union-attr]
             return self.map
@@ -85,7 +86,7 @@ class OnTokens(Weights):
 
     def forward(self, Y: Tensor) -> Tensor:
         if isinstance(self.map, Gather):
-            sources, leaves_out = self.derived()
+            sources, leaves_out = self._kept()
             return (pad(Y, (0, 0, 0, 1)) if leaves_out else Y)[..., sources, :]  # -1: a token of zeros
         R = self.weight("R")
         if R is None:
@@ -153,7 +154,7 @@ class SparseTerm(LinearTerm):
 
     def add_to(self, total: Tensor, X: Tensor) -> None:
         """Add R X A to the total, of shape (B, tokens after, width)."""
-        cut: Cut = self.derived()
+        cut: Cut = self._kept()
         if cut.R is None:
             Y = X @ cut.A if cut.pick is None else cut.pick(X)  # type: ignore[operator]
             total[..., cut.columns] += Y if self.tokens is None else self.tokens(Y)
@@ -213,7 +214,7 @@ class SparseMap(LinearMap):
         C, n, moved = self.matrix("C"), X.shape[-2], cast(LinearTerm, self.terms[0]).tokens
         after = n if moved is None else moved.map.tokens_after(n)
         total = X.new_zeros(*X.shape[:-2], after, C.shape[-1])
-        if self.derived():
+        if self._kept():
             total += C
         for term in self.terms:
             term.add_to(total, X)  # type: ignore[operator]

@@ -11,14 +11,12 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_modules
 
-from weightwright.claims.certificate import Certificate, Terms, conditional
+from weightwright.claims.certificate import Certificate, Terms, conditional, unless_changed
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
 from weightwright.errors import WeightwrightError
 from weightwright.runtime.watch import is_ours
 from weightwright.runtime.weights import Weights, is_same
 
-#: Methods that compute; one that stands on the instance replaces what the class computes.
-_COMPUTING = {"forward", "run", "add_to", "derive", "derived", "weight", "matrix", "_run", "_admitted", "_call_impl"}
 #: Weights that are named one by one when they were changed.
 _MOST_NAMES = 3
 NOTHING = Terms(math.inf, math.inf, math.inf)
@@ -42,7 +40,7 @@ def standing(net: Standing, said: Certificate) -> Certificate:
     edits = list(_edits(net, said))
     if edits:
         return replace(said, status="EDITED", why="; ".join(edits), bound=math.inf, terms=NOTHING)
-    return conditional(said, list(_assumed(net, said)))
+    return conditional(unless_changed(said), list(_assumed(net, said)))
 
 
 def _edits(net: Standing, said: Certificate) -> Iterator[str]:
@@ -62,8 +60,10 @@ def _edits(net: Standing, said: Certificate) -> Iterator[str]:
         hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
         if any(not is_ours(hook) for hook in hooks):
             yield f"{place} has a hook that may change what is computed"
-        if not _COMPUTING.isdisjoint(vars(module)):
+        if any(callable(value) and hasattr(type(module), key) for key, value in vars(module).items()):
             yield f"{place} has a method of its own"
+    if not type(net).__module__.startswith("weightwright."):
+        yield f"{type(net).__name__} is a class of your own, which may compute something else"
     if torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks:
         yield "torch has a hook for all modules"
 
@@ -71,7 +71,7 @@ def _edits(net: Standing, said: Certificate) -> Iterator[str]:
 def changed_weights(net: Any) -> Iterator[str]:
     """The names of weights and settings that are not what the module was built from."""
     for place, module in net.named_modules():
-        if isinstance(module, Weights) and module.handed:
+        if isinstance(module, Weights):
             for name, now in module.parts().items():
                 before = getattr(module.was, name)
                 inner = isinstance(module._modules.get(name), nn.Module)

@@ -2,7 +2,8 @@
 
 Some modules derive tensors from their weights, keys of registers for instance. What was derived is kept only as long as
 nobody else has got hold of a weight: who holds one may write to it at any time, and by ways that torch does not count
-(`.data`, numpy). From then on everything is derived anew in every call.
+(`.data`, numpy). From then on everything is derived anew in every call. That is for speed alone: `read_back` looks at
+every bit, whoever holds what, and forgets what was derived.
 """
 
 from __future__ import annotations
@@ -107,13 +108,19 @@ class Weights(nn.Module):
         """Whether a weight or an attribute may have been changed."""
         return bool(self._buffers.out or self._parameters)  # type: ignore[attr-defined]
 
-    def derived(self) -> Any:
-        """What `derive` returns: kept while nothing can have changed."""
+    def _kept(self) -> Any:
+        """What `derive` returns, for this module's own use: kept while nothing can have changed."""
         if self.handed:
             return self.derive()
         if "_derived" not in self.__dict__:
             self.__dict__["_derived"] = self.derive()
         return self.__dict__["_derived"]
+
+    def belong_to(self, owner: Weights) -> None:
+        """Read the registers of this network from now on: a part may have been taken from another one."""
+        if self.__dict__.get("_owner", owner) is not owner:
+            self.__dict__["_owner"] = owner
+            self.__dict__.pop("_derived", None)
 
     def derive(self) -> Any:
         raise NotImplementedError
@@ -124,18 +131,21 @@ class Weights(nn.Module):
 
     def read_back(self) -> Any:
         """The part of the network that runs now: `was` itself if nothing changed."""
-        if not self._modules and not self._buffers.out and not self._parameters:  # type: ignore[attr-defined]
-            return self.was
+        self.__dict__.pop("_derived", None)
         now = self.parts()
         if all(is_same(value, getattr(self.was, name)) for name, value in now.items()):
             return self.was
+        self._buffers.out = True  # type: ignore[attr-defined]
         return dataclasses.replace(self.was, **now)
 
     def array(self, name: str) -> npt.NDArray[Any] | None:
         """A weight as the network has it: the array of `was` if every bit is the same."""
         tensor, before = self.weight(name), getattr(self.was, name)
-        if tensor is None or not self.handed:
-            return before if tensor is not None else None
+        if tensor is None:
+            return None
+        if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta:
+            what = "is on the meta device, without numbers" if tensor.is_meta else f"became a {type(tensor).__name__}"
+            raise WeightwrightError(f"{name} {what}")
         plain = tensor.detach().cpu()
         if plain.dtype not in (self.__dict__["_kind"], torch.bool):
             raise WeightwrightError(f"{name} became {plain.dtype} in a network of {self.__dict__['_kind']}")

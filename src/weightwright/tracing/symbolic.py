@@ -36,6 +36,9 @@ def operation(*names: str) -> Callable[[H], H]:
 def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Any:
     """A torch function of traced tensors."""
     name, kwargs = torch_name(function), dict(kwargs or {})
+    for value in [*args, *kwargs.values()]:
+        if isinstance(value, Unusable):
+            value.refuse_in(name)
     sheet = _sheet_of([*args, *kwargs.values()])
     for value in args:
         if isinstance(value, Traced) and (waiting := value.then(name, args, kwargs)) is not None:
@@ -240,8 +243,11 @@ class Unusable:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
         found = [value for value in [*args, *(kwargs or {}).values()] if isinstance(value, cls)]
-        what, instead = found[0]._refusal
-        raise refuse(f"torch's {torch_name(func)}: {what}", instead)
+        found[0].refuse_in(torch_name(func))
+
+    def refuse_in(self, name: str) -> NoReturn:
+        what, instead = self._refusal
+        raise refuse(f"torch's {name}: {what}", instead)
 
     def _used(self, *args: Any) -> NoReturn:
         raise refuse(*self._refusal)

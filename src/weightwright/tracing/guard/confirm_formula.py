@@ -40,7 +40,8 @@ def confirm_formula(
                 ask_for_no_numbers(function, inputs, name)
             for again in (False, True):
                 try:
-                    result = as_numbers(run(function, inputs), name).numpy()
+                    with torch.set_grad_enabled(torch.is_grad_enabled() != again):  # a function may ask for this too
+                        result = as_numbers(run(function, inputs), name).numpy()
                 except UnsupportedOperation:
                     raise
                 except Exception as error:
@@ -53,7 +54,10 @@ def confirm_formula(
                 ):
                     continue
                 if again:
-                    raise NotRepeatable(f"{name} returns other numbers when it is called again; {THE_SAME}")
+                    raise NotRepeatable(
+                        f"{name} returns other numbers when it is called again, with gradients switched on or off;"
+                        f" {THE_SAME}"
+                    )
                 traced = [(said, [_enclose(made, names, x)]) for said, made in steps]
                 raise name_first_difference(function, record(function, inputs).steps, traced, name)
     if not ran:
