@@ -115,6 +115,14 @@ def test_run_json(saved: Path) -> None:
     assert facts["status"] == "PROVEN"
 
 
+def test_run_says_what_its_bound_leans_on(tmp_path: Path) -> None:
+    net = ww.approximate(math.sin, (-1, 1), 1e-2, derivative_bound=(2, 1))
+    net.save(tmp_path / "net.safetensors")
+    done = weightwright("run", tmp_path / "net.safetensors", "0.5")
+    assert len(done.stdout.split()) == 3
+    assert "status CONDITIONAL: assuming that the derivative of f of order 2 is at most 1.0" in done.stderr
+
+
 def test_no_bound_is_printed_where_none_holds(saved: Path) -> None:
     clamped, ignored = (printed("run", saved, "0", "3", "--on-domain", how) for how in ("clamp", "ignore"))
     for text in (clamped, ignored):

@@ -185,6 +185,8 @@ def test_a_standardisation_without_eps_is_refused() -> None:
 
 
 def test_a_tolerance_out_of_reach_names_the_columns_that_cost_most() -> None:
+    with pytest.raises(ww.ToleranceError, match=r"no tables that could be finer.* dtype=torch.float64"):
+        ww.compile(lambda x: x.sum(-1), (-1, 1), 1e-9, features=3, dtype=torch.float32)
     with pytest.raises(ww.ToleranceError, match=r"cannot be proven.*cost most.*mul, test_compile\.py") as caught:
         ww.compile(lambda x: x[:, 0] * x[:, 1], ww.Box([-1, -1], [1, 1]), 1e-17)
     assert caught.value.best is not None

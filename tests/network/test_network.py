@@ -233,3 +233,9 @@ def test_every_network_of_the_zoo_is_counted(name: str) -> None:
 def test_rounding_to_bfloat16_is_torchs(x: float) -> None:
     expected = torch.tensor(x, dtype=torch.float32).to(torch.bfloat16).double().item()
     assert float(rounded(np.array(x), "bfloat16")) == expected
+
+
+def test_a_loop_that_nobody_can_wait_for_is_refused() -> None:
+    one = Linear(("x",), (Term(np.eye(1)),), np.zeros((1, 1)))
+    with pytest.raises(ww.LawError, match="runs 10000000000 times"):
+        Network(("x",), one, np.zeros((0, 1)), (Loop((one,), 10**10),), one)

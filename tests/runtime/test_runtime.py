@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -208,3 +209,28 @@ def test_a_module_knows_its_cost() -> None:
     net = ww.approximate("tanh(x)", (-4, 4), 1e-6)
     assert net.cost == cost(net.network)
     assert net.cost.anchors == len(net.network.registers)
+
+
+def test_threads_that_flush_are_refused() -> None:
+    """They have the setting of the thread that started them, and keep it when that one is set right again."""
+    net = ww.compile(lambda x: x * 2.0**126, ww.Box([-(2.0**-126)], [2.0**-126]), 1.0, dtype=torch.float32)
+    found: list[object] = []
+
+    def start_and_run() -> None:  # a thread has workers of its own: those of other tests stay as they are
+        torch.set_num_threads(2)
+        torch.set_flush_denormal(True)
+        torch.ones(2**20).mul(2)  # starts the workers
+        torch.set_flush_denormal(False)
+        try:
+            found.append(net(torch.full((2**20, 1), 2.0**-130)))
+        except ww.CertificateError as error:
+            found.append(str(error))
+
+    before = torch.get_num_threads()
+    thread = threading.Thread(target=start_and_run)
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        torch.set_num_threads(before)
+    assert "they still take subnormal numbers for 0" in str(found[0])

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
+from weightwright.claims.certificate import status_in_words
 from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, show
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
 from weightwright.limits import LimitOptions
@@ -60,13 +61,15 @@ def run(
         rows = report.value_facts(net, x.tolist(), y.tolist(), excepted(net, x))
     else:
         rows = report.value_facts(net, x[:, 0].tolist(), y[:, 0, 0].tolist(), excepted(net, x))
+    said = net.certificate
     if json:
-        said = net.certificate
         why = {"why": said.why} if said is not None and said.why else {}
         status = said.status if said is not None else None
         typer.echo(report.to_json({"file": str(path), "status": status, **why, "values": rows}))
     else:
         typer.echo("\n".join(report.value_lines(net, rows, heading=sys.stdout.isatty())))
+        if said is not None and said.status != "PROVEN":  # not among the values, which may go to another program
+            typer.echo(f"status {report.printable(status_in_words(said.status, said.why))}", err=True)
 
 
 def check(

@@ -80,7 +80,7 @@ def certify_graph(
             break
         aim = min(aim / FINER, aim * tol / found.bound / 2)
     if best is None:
-        raise ToleranceError(f"{graph.name}: {refusal}; {dearest_columns(costs)}") from refusal
+        raise ToleranceError(f"{graph.name}: {refusal}. {dearest_columns(costs)}") from refusal
     raise ToleranceError(
         f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {round_up(best.bound)}"
         f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g})."
@@ -91,6 +91,6 @@ def certify_graph(
 
 def dearest_columns(costs: tuple[tuple[str, float], ...]) -> str:
     if not costs:
-        return "no column costs anything"
+        return "It has no tables that could be finer: the error is rounding; dtype=torch.float64 rounds least"
     told = ", ".join(f"{label} ({cost:.2g})" for label, cost in costs[:5])
     return f"The columns whose own heads cost most, by estimate: {told}"

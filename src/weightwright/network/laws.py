@@ -41,6 +41,10 @@ def enforce(network: Stack) -> None:
     check.linear(network.read, "read", names, check.tokens)
 
 
+#: A loop runs at most this often: a file may ask for more than anyone can wait for.
+MOST_PASSES = 2**24
+
+
 class _LawWalk:
     """Walks the layers in order; knows the number of tokens where it is fixed."""
 
@@ -64,8 +68,8 @@ class _LawWalk:
         return self.loop(layer, where, names)
 
     def loop(self, loop: Loop, where: str, names: Names) -> Names:
-        if loop.times < 1:
-            raise LawError(f"{where}: a loop runs {loop.times} times, but it must run at least once")
+        if not 1 <= loop.times <= MOST_PASSES:
+            raise LawError(f"{where}: a loop runs {loop.times} times, but it must be from 1 to {MOST_PASSES:,}")
         tokens, after = self.tokens, names
         for index, layer in enumerate(loop.layers):
             after = self.layer(layer, f"{where}, layer {index}", after)

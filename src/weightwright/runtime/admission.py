@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,12 @@ from weightwright.errors import CertificateError, DomainError
 
 #: A processor that takes subnormal numbers for 0 makes this 0 in a product.
 _SUBNORMAL = 2.0**-1074
+#: Numbers that torch gives to one thread at least, when it shares out an operation.
+_SHARE = 2**15
+#: Inputs of so many numbers take far longer than a look at the threads, and there is one at every call.
+_MANY = 2**20
+#: `count`: torch's threads when those of the calling thread were looked at last, and did not flush.
+_LOOKED = threading.local()
 
 
 def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
@@ -25,6 +33,11 @@ def refuse_reduced_precision(x: Tensor) -> None:
         raise CertificateError(
             "torch.set_flush_denormal(True) is on: subnormal numbers are taken for 0, which no certificate covers"
         )
+    if x.device.type == "cpu" and _threads_flush(x.numel()):
+        raise CertificateError(
+            "torch.set_flush_denormal(True) was on when torch started its threads, and they still take subnormal"
+            " numbers for 0, which no certificate covers; torch.set_num_threads(1) does without them"
+        )
     if torch.is_autocast_enabled(x.device.type):
         raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
     if x.dtype != torch.float32:
@@ -38,6 +51,20 @@ def refuse_reduced_precision(x: Tensor) -> None:
             f"torch.set_float32_matmul_precision({precision!r}) lets products of float32 run in fewer bits than the"
             " certificate is about; set it to 'highest'"
         )
+
+
+def _threads_flush(numbers: int) -> bool:
+    """Whether one of the threads that torch shares work out to takes subnormal numbers for 0: every thread has a
+    setting of its own, which it has from the one that started it."""
+    count = torch.get_num_threads()
+    if count == 1 or (count == getattr(_LOOKED, "count", 1) and numbers < _MANY):
+        return False
+    shared = torch.ones(count * _SHARE, dtype=torch.float64, device="cpu")
+    shared[:: _SHARE // 2] = _SUBNORMAL
+    if (shared * 1.0)[:: _SHARE // 2].eq(0).any():
+        return True
+    _LOOKED.count = count
+    return False
 
 
 def outside_of(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], clamps: bool) -> DomainError:
