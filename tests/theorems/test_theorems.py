@@ -17,6 +17,7 @@ from support.command_line import complaint, process, weightwright
 from support.zoo import ZOO
 
 import weightwright as ww
+from weightwright.claims.certificate import agreed
 from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
@@ -239,7 +240,7 @@ def test_a_bound_in_l1_is_held_against_the_estimate_and_says_so(monkeypatch: pyt
     assert held.interval[0] < held.measured < held.interval[1]
     net.about = dataclasses.replace(net.about, bounds={"everywhere": 1e-3})
     assert "exceeds the bound on every input" in str(check("faithful", net).reason)
-    net.certificate = dataclasses.replace(net.certificate, bound=1e-9)
+    net.certificate = agreed(dataclasses.replace(net.certificate, bound=1e-9))  # as if a checker had said so
     assert "exceeds the bound 1e-09" in str(check("faithful", net).reason)
 
 
