@@ -22,11 +22,10 @@ FEW = {
     "test_a_certificate_for_another_network_is_refused": 2,
     "test_a_tolerance_that_cannot_be_proven_names_the_best": 2,
     "test_coefficients_and_predictions_are_scikit_learns": 3,
-    "test_every_text_says_one_pass": 2,
     "test_everything_that_approximate_makes_leaves_as_it_is": 6,
     "test_float32_holds_in_every_cpu_kernel": 3,
     "test_gates_of_subnormal_size_keep_their_bound": 1,
-    "test_no_field_of_a_compiled_certificate_may_change": 3,
+    "test_no_field_of_a_compiled_certificate_may_change": 35,
     "test_no_input_that_is_found_is_worse_than_the_bound": 14,
     "test_piecewise_linear_functions": 4,
     "test_random_formulas_in_float32": 1,
@@ -36,7 +35,7 @@ FEW = {
     "test_scaled_features_with_scaled_penalties_have_the_same_optimum": 1,
     "test_the_bound_is_never_below_the_distance": 12,
     "test_the_network_is_gradient_descent": 3,
-    "test_what_is_still_accepted_still_holds": 3,
+    "test_what_is_still_accepted_still_holds": 4,
 }
 
 
