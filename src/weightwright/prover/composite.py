@@ -19,7 +19,7 @@ from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import UNIT, Floats
-from weightwright.prover.machine import EXP_UNITS
+from weightwright.prover.machine import AMPLY, EXP_UNITS, HARDLY, SLIGHTLY, SPARE
 
 #: Factor by which the rounding that this walk itself reckons is claimed larger; the tables' own terms are not.
 GENEROUS = 2.0
@@ -92,7 +92,7 @@ def _gate(
     scores = unit * (12 * s + 2 * EXP_UNITS["dot"][network.dtype] / head.beta)
     sums = 6 * (len(size) + len(network.registers) + 4) * unit * s
     eta = abs(math.log(len(size)) - float(np.log(np.exp(head.beta * network.registers @ head.W_K[:, 1]).sum())))
-    own = 2.02 * err[:, :, source].max(axis=1) + [(0.2785 + eta) / head.beta * 1.0001, 0.0, scores + sums]
+    own = 2 * SPARE * err[:, :, source].max(axis=1) + [(0.2785 + eta) / head.beta * HARDLY, 0.0, scores + sums]
     weights = np.abs(head.W_O[0])
     out_err += np.where(active[:, None], own[:, None, None] * weights, 0.0)
     out_err[1] += 1e-250 * (1 + s) * weights
@@ -114,8 +114,8 @@ def _part(
     source = next(int(c) for c in np.flatnonzero(first.W_Q[:, 0]) if c != one)
     target = int(np.flatnonzero(first.W_O[part.column])[0])
     scale, terms = first.W_Q[source, 0], part.claim.terms
-    slope = (part.claim.lipschitz * scale + abs(part.slope)) * 1.001
-    slip = (part.claim.lipschitz + abs(part.slope) / scale) * unit * max(abs(part.claim.lo), abs(part.claim.hi)) * 1.01
+    slope = (part.claim.lipschitz * scale + abs(part.slope)) * SLIGHTLY
+    slip = (part.claim.lipschitz + abs(part.slope) / scale) * unit * max(abs(part.claim.lo), abs(part.claim.hi)) * SPARE
     largest = 0.0
     for index in part.heads:
         head = layer.heads[index]
@@ -124,7 +124,7 @@ def _part(
     for token, k in enumerate(part.units):
         incoming = err[:, token, source]
         if k == UNREAD:
-            out_err[0, token, target] += 1.02 * largest
+            out_err[0, token, target] += AMPLY * largest
         else:
             out_err[:, token, target] += (1 + abs(part.slope) if k == IDENTITY else slope) * incoming
             out_err[:, token, target] += [terms.approximation, terms.leakage, terms.rounding + slip]
@@ -142,7 +142,7 @@ def _mixing(
     keys = len(size) + len(network.registers)
     relative = unit * (4 * keys + 2 * EXP_UNITS["dot"][network.dtype] + 64)
     out_size += V @ W_O
-    out_err += (1.02 * V_err.max(axis=1) @ W_O)[:, None]
+    out_err += (AMPLY * V_err.max(axis=1) @ W_O)[:, None]
     out_err[2] += relative * (V @ W_O)
     out_err[1] += 2.0**-900 * (V @ W_O)
 

@@ -19,6 +19,10 @@ PRODUCT_UNITS = 1
 #: where subnormal ones may be flushed.
 FLUSHED = {"float64": 0.0, "float32": 0.0, "bfloat16": SMALLEST["bfloat16"]}
 
+#: What proposals that were found in plain floats are made larger by, so that the checker finds them large enough: for a
+#: few roundings in float64, for a sum of them, for terms of second order in u, for both.
+HARDLY, SLIGHTLY, SPARE, AMPLY = 1.0001, 1.001, 1.01, 1.02
+
 
 def assumptions(dtype: str, kernel: str) -> tuple[str, ...]:
     """What the rounding model takes for granted; every certificate that uses it says so."""

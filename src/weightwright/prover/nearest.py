@@ -16,7 +16,7 @@ from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import Expression
 from weightwright.numbers import SMALLEST, UNIT
 from weightwright.prover.heads import Anchors, Proof
-from weightwright.prover.machine import EXP_UNITS
+from weightwright.prover.machine import EXP_UNITS, SLIGHTLY
 from weightwright.prover.rounding import LOST_SCORE, underflow
 from weightwright.prover.taylor import SLACK
 
@@ -90,11 +90,11 @@ def _rounding(anchors: Anchors, s: float, tau: Interval, spread: Interval, error
     score = product + Interval.exact(float(np.abs(anchors.offsets).max()))
     delta = u * (ONE + u) * product + u * score + Interval.exact(LOST_SCORE[dtype])
     two = Interval.exact(2.0)
-    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(EXP_UNITS["dot"][dtype] * 1.001) * u
+    d = delta + u * (ONE + u) * two * (score + delta) + Interval.exact(EXP_UNITS["dot"][dtype] * SLIGHTLY) * u
     growth = d * (ONE + d)
     lost = Interval.exact(2.0 * count * SMALLEST[dtype])
     moved = (growth + lost) * (two * error + two * tau * (spread + error)) / (ONE - growth - lost)
-    slack = Interval.exact(1.001 + 8.0 * count * float(u.hi))
+    slack = Interval.exact(SLIGHTLY + 8.0 * count * float(u.hi))
     summing = (u + tau) * slack * slack
     largest = Interval.exact(float(np.abs(anchors.values).max()))
     total = moved + largest * (two * summing * slack + Interval.exact(3.1) * u) + underflow(anchors.values, dtype)

@@ -15,8 +15,8 @@ from weightwright.claims.certificate import Terms
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import Expression
 from weightwright.numbers import SMALLEST, UNIT, Floats
-from weightwright.prover.machine import EXP_UNITS
-from weightwright.prover.rounding import LOST_SCORE
+from weightwright.prover.machine import AMPLY, EXP_UNITS, SLIGHTLY, SPARE
+from weightwright.prover.rounding import LOST_SCORE, SMALL
 
 SLACK = 1.0 + 2.0**-9
 
@@ -100,17 +100,17 @@ def _rounding(lines: Lines, s: float, tau: float, moved: float, dtype: str) -> f
         run = slice(first, first + len(own))
         product = float(np.abs(lines.slopes[run]).max()) * s
         score = product + float(np.abs(lines.offsets[run]).max())
-        delta = u * (product + score) * 1.01 + LOST_SCORE[dtype]
-        d = delta + 2 * u * 1.01 * (score + delta) + 1.05 * EXP_UNITS["dot"][dtype] * u
+        delta = u * (product + score) * SPARE + LOST_SCORE[dtype]
+        d = delta + 2 * u * SPARE * (score + delta) + AMPLY * EXP_UNITS["dot"][dtype] * u
         largest, count = float(np.abs(own).max()), len(own)
-        growth = min(math.expm1(min(d, 1.0)) * 1.001, 0.999)
-        slack = (1 + growth) / (1 - growth) * (1.002 + 4 * count * u)
+        growth = math.expm1(min(d, 0.5)) * SLIGHTLY
+        slack = (1 + growth) / (1 - growth) * (SLIGHTLY**2 + 4 * count * u)
         summing = min(u + tau, (count + 2) * u) * slack**2
-        if growth < 0.249 and summing < 0.249:
+        if max(growth, summing) < SMALL / SLIGHTLY:
             worst = max(worst, growth)
             total += largest * (2 * summing * slack / (1 - summing) + 3.2 * u * slack)
             total += (4 * count + 12) * SMALLEST[dtype] * (1 + largest)
         else:
             roundings = (2 * count + 6) * u
             total += largest * (2 * math.tanh(d / 2) + roundings / (1 - roundings)) if roundings < 0.5 else math.inf
-    return (total + worst * moved / (1 - worst)) * 1.02
+    return (total + worst * moved / (1 - worst)) * AMPLY

@@ -22,6 +22,7 @@ from weightwright.enclosures.intervals.jets import Jet, jet
 from weightwright.expressions import Expression
 from weightwright.numbers import Floats
 from weightwright.prover.heads import HeadOnBoxes, Proof, Sum
+from weightwright.prover.machine import SLIGHTLY
 
 
 class Sampled:
@@ -82,7 +83,7 @@ class Sampled:
         nodes, _ = self._nodes(m)
         if self.k == 1:
             return np.broadcast_to(self.derivative.hi, m.shape)
-        width = (nodes[:, -1] - nodes[:, 0]) * Interval.exact(1.001)  # a query that rounds may lie a little beyond
+        width = (nodes[:, -1] - nodes[:, 0]) * Interval.exact(SLIGHTLY)  # a query that rounds may lie a little beyond
         gap = Interval.exact((nodes[:, 1:] - nodes[:, :-1]).lo.min(axis=1))
         power = ONE
         for _ in range(self.k - 2):

@@ -12,9 +12,11 @@ from itertools import accumulate, pairwise
 
 from flint import arb
 
+from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import LOST_SCORE, SMALLEST, UNIT, StoredHead, coarse, exp_error, underflow
 from weightwright.checker.one_layer.head import Found
 from weightwright.claims.certificate import MAX_TOKENS
+from weightwright.enclosures.balls.midrad import SPARE
 from weightwright.enclosures.balls.series import largest, series, smallest
 from weightwright.expressions import Expression
 from weightwright.limits import tick
@@ -171,11 +173,13 @@ def _rounding(heads: Sequence[StoredHead], s: arb, tau: arb, moved: arb) -> arb:
             delta = largest(head.off)
         d = delta + u * (1 + u) * 2 * (score + delta) + exp_error(head.dtype)
         growth = (d.expm1() + 2 * count * tiny).upper()
-        slack = (1 + growth) / (1 - growth) * (arb(1.001) + 4 * count * u)  # a computed weight is at most slack p_j
+        slack = (1 + growth) / (1 - growth) * (1 + 4 * count * u)  # (1 + u)^n <= 1 + 4 n u for n u <= 1
         summing = (u + tau).min((count + 2) * u) * slack**2  # two heavy terms and light ones, or any at all
         if growth < SMALL and summing < SMALL:
             worst = worst.max(growth)
-            products = arb(3.1) + (head.off is not None)  # and the value's own rounding
+            machine = Machine(head.dtype)
+            units = machine.row("matrix product").units + machine.row("division").units
+            products = SPARE * (units + (head.off is not None))  # and the value's own rounding
             here = largest_value * (2 * summing * slack / (1 - summing) + products * u * slack)
             here += underflow(count, largest_value, head.dtype)
         else:
