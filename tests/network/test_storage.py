@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from support.stored import plain, stored_and_read
 from support.zoo import ZOO
 
 import weightwright as ww
-from weightwright.network import Head, Network, Term
+from weightwright.network import Head, Network, Term, field_types
 from weightwright.network.frozen import Frozen, sparse
 from weightwright.network.storage import LARGEST, NETWORK_TYPES, ArrayReader, ArrayWriter, decode, digest
 
@@ -274,3 +276,13 @@ def test_a_long_chain_of_items_is_read() -> None:
     while found.array is not None:
         found, length = found.array, length + 1
     assert length == 10**5
+
+
+def test_arrays_are_known_by_their_annotation_in_every_numpy() -> None:
+    """Newer versions give NDArray a name of its own; to older ones it is an alias of ndarray."""
+    named = type("NDArray", (), {})
+    for hint in (npt.NDArray[np.float64], types.GenericAlias(named, (np.float64,))):
+        assert field_types._fits(np.zeros(2), hint)
+        assert not field_types._fits(np.zeros(2, dtype=bool), hint)
+        assert not field_types._fits([0.0], hint)
+        assert field_types._in_words(hint) == "array of float64"

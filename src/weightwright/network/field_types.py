@@ -54,8 +54,8 @@ def _fits(value: Any, hint: Any) -> bool:
             first = options[0]
             return all(type(item) is first or _fits(item, first) for item in value)
         return len(value) == len(options) and all(map(_fits, value, options))
-    if origin is np.ndarray:
-        (number,) = typing.get_args(options[1])
+    number = _number_of_arrays(hint)
+    if number is not None:
         return isinstance(value, np.ndarray) and value.dtype == number
     if hint in (Any, object):
         return True
@@ -64,11 +64,21 @@ def _fits(value: Any, hint: Any) -> bool:
     return type(value) is hint
 
 
+def _number_of_arrays(hint: Any) -> Any:
+    """The type of the numbers of `NDArray[type]`; None for what is no array. To older versions of numpy that is an
+    alias of ndarray[shape, dtype[type]], to newer ones a name of its own."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is np.ndarray:
+        return typing.get_args(options[1])[0]
+    return options[0] if getattr(origin, "__name__", "") == "NDArray" else None
+
+
 def _is_float(value: int) -> bool:
     return abs(value) < 2**1023 and float(value) == value
 
 
 def _in_words(hint: Any) -> str:
-    if typing.get_origin(hint) is np.ndarray:
-        return f"array of {typing.get_args(typing.get_args(hint)[1])[0].__name__}"
+    number = _number_of_arrays(hint)
+    if number is not None:
+        return f"array of {number.__name__}"
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
