@@ -188,6 +188,14 @@ def test_every_changed_weight_is_refused(name: str, tmp_path: Path) -> None:
         refused(changed, net.certificate, tmp_path)
 
 
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_another_temperature_is_refused(beta: float, tmp_path: Path) -> None:
+    """A power of two that no rounding betrays: a fuzzer found it PROVEN."""
+    for name in ("fused", "fused, causal"):
+        net = compiled(name)
+        refused(with_head(net.network, beta=beta), net.certificate, tmp_path, "beta 1")
+
+
 def test_a_key_that_is_let_in_is_refused(tmp_path: Path) -> None:
     """The entries that hide what comes later: one of them less."""
     net = compiled("fused, causal")

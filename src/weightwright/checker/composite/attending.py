@@ -17,7 +17,7 @@ from weightwright.checker.composite.mixing import Keys
 from weightwright.checker.composite.stream import LEAKAGE, ROUNDING, Row, Stream, exact_numbers
 from weightwright.checker.core.complaints import must
 from weightwright.claims.graph import attended, sees
-from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma, power_of_two
+from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
 from weightwright.network import Head
 from weightwright.numbers import Bools, Floats
 
@@ -33,8 +33,11 @@ class Attended:
 def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) -> Attended:
     """Refuse (CertificateError) unless the head computes these columns, all of the same queries and keys."""
     m, n = keys.machine, len(keys.stream.rows)
-    plain = head.window is None and head.mask is None and bool(power_of_two(np.array(head.beta)))
-    must(plain and head.sees.data == "all" and head.sees.registers == (0, 0), "attention sees data tokens, and all")
+    plain = head.window is None and head.mask is None and head.beta == 1.0
+    must(
+        plain and head.sees.data == "all" and head.sees.registers == (0, 0),
+        "attention sees all data tokens, with beta 1",
+    )
     must(head.W_V.shape[1] == len(nodes), f"a head of {head.W_V.shape[1]} values computes {nodes}")
     q, k, _ = attended(graph.graph.nodes[nodes[0]])
     seen = sees(graph.graph, graph.graph.nodes[nodes[0]])
@@ -42,15 +45,15 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
     (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))
     V_off, V_size = _off(V, tuple(attended(graph.graph.nodes[node])[2] for node in nodes), graph, keys)
-    count, beta = len(content), head.beta  # the other products are 0 for what is seen: adding them does not round
-    size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed, without beta
-    must(bool((beta * size < 2.0**100).all()), "a score may overflow")
+    count = len(content)  # the other products are 0 for what is seen: adding them does not round
+    size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed
+    must(bool((size < 2.0**100).all()), "a score may overflow")
     moved = np.einsum("ir,ejr->eij", Q_size, K_off) + np.einsum("eir,jr->eij", Q_off, K_size + K_off.sum(axis=0))
     entering = Q_size.sum(axis=1)[:, None] + K_size.sum(axis=1)
-    rounded = gamma(count + 1, m.unit) * size + m.smallest * (1 + 1 / beta) * (count + 2 + entering)
-    moved, rounded = (beta * above(x, count + 8) for x in (moved, rounded))
+    rounded = gamma(count + 1, m.unit) * size + 2 * m.smallest * (count + 2 + entering)
+    moved, rounded = (above(x, count + 8) for x in (moved, rounded))
     # the shift by the largest score, and exp
-    widest = np.where(seen, beta * size, 0.0).max(axis=1, keepdims=True)
+    widest = np.where(seen, size, 0.0).max(axis=1, keepdims=True)
     worst = np.where(seen, rounded, 0.0).max(axis=1, keepdims=True)
     rounded = rounded + SPARE * m.unit * 2 * (widest + worst) + SPARE * m.exp_off
     D = np.where(seen, moved, 0.0).max(axis=2)  # (3, n)
@@ -62,7 +65,8 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     err = err + (1 + sums) * np.stack([_over(seen, off, 0.0).max(axis=1) for off in V_off])
     largest = V_size.max(axis=0)
     err[ROUNDING] += 2 * sums * largest + (4 * n + 10) * m.smallest * (1 + largest)
-    lead = hidden + beta * size.max() + 2 * float(widest.max()) + float(worst.max())  # a hidden score over a seen one
+    # a hidden score over a seen one, as computed
+    lead = hidden + float(size.max()) + float(widest.max()) + 2 * float(rounded.max())
     leak = (n + len(keys.registers)) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
     err[LEAKAGE] += 2 * leak * largest if math.isfinite(hidden) else 0.0
     must(bool(np.isfinite(err).all()), "an error of attention is not bounded")
@@ -83,7 +87,7 @@ def _hidden_scores(head: Head, keys: Keys, seen: Bools, h: int) -> tuple[list[in
     must(bool((sizes[others] == 0).all()), "attention adds a constant to a score")
     scores = Q[:, known] @ K[:, known].T
     slack = gamma(head.W_Q.shape[1] + 1, m.unit) * SPARE * sizes
-    highest = head.beta * (scores + slack)[~others]
+    highest = (scores + slack)[~others]
     return content, float(highest.max(initial=-math.inf))
 
 
