@@ -17,6 +17,8 @@ from support.exact import errors
 from support.forging import Change, with_claim
 
 import weightwright as ww
+from weightwright.checker.composite.table_heads import read_part
+from weightwright.checker.one_layer.layer import Target, layer_holds
 from weightwright.claims.certificate import (
     Certificate,
     MeasuredClaim,
@@ -26,6 +28,7 @@ from weightwright.claims.certificate import (
 )
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import Design, Own, Query, Table, assemble
 from weightwright.network import Network
@@ -260,3 +263,17 @@ def test_odd_measured_files_are_refused(name: str, tmp_path: Path) -> None:
     for read in (ww.check, ww.load):
         with pytest.raises(ww.FileFormatError, match=said):
             read(path)
+
+
+def test_only_arguments_that_are_floats_may_skip_what_lies_between_two_of_them() -> None:
+    """A clamp at 0.1 by a table so steep that it is good at floats alone: no bound for the arguments of a prompt."""
+    net = ww.compile(lambda x: torch.clamp(x, min=0.1), (-0.0078125, 1.0078125), 1e-11)
+    (part,), (layer,) = net.certificate.claim.parts, net.network.layers
+    data, registers = net.network.embed.C.copy(), net.network.registers
+    data[:, net.network.embed.terms[0].A.any(axis=0)] = np.nan
+    stored = read_part(layer, part, data, registers, "float64").stored
+    target = [Target(parse(part.claim.formula, ("s",)))]
+    with working_precision():
+        layer_holds(stored, part.claim, target, True, ())
+        with pytest.raises(ww.CertificateError, match="could be shown"):
+            layer_holds(stored, part.claim, target, True, (), floats=False)

@@ -186,8 +186,14 @@ def reach(lo: Fraction, hi: Fraction, stored: OneLayer, dtype: str, outward: int
     return first - outward * (slip * abs(first) + least), last + outward * (slip * abs(last) + least)
 
 
-def layer_holds(stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bool, holes: Sequence[Hole]) -> None:
-    """Every term of the claim, and the slope of the formula if it is needed: where a query is not exact."""
+def layer_holds(
+    stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bool, holes: Sequence[Hole], floats: bool = True
+) -> None:
+    """Every term of the claim, and the slope of the formula if it is needed: where a query is not exact.
+
+    floats: whether s is a number that was computed and stored, and not any real one: the arguments of a prompt's tables
+    are inner products that no float need be.
+    """
     if claim.rule == "nearest":
         formula = targets[0].formula
         require(stored.slope == 0, "the rule 'nearest' is for heads alone")
@@ -207,13 +213,14 @@ def layer_holds(stored: OneLayer, claim: Leaf, targets: list[Target], slopes: bo
         found = target.within(examine(heads, slope, target.formula, arb(a), arb(b)), a, b)
         middle = a / 2 + b / 2
         if halvings and a < b and not _holds(found, claim, not slopes):
-            ends = [(a, middle), (middle, b)]
-            if not a < middle < b:  # no number lies between: of all queries only the ends are left
+            ends = [(a, middle), (middle, b)] if a < middle < b else []
+            if floats and math.nextafter(a, math.inf) >= b:  # no float lies between: only the ends are queries
                 ends = [(a, a), (b, b)]
                 if slopes:
                     _slope(found.lipschitz, claim, a, b)
             boxes += [(heads, target, *end, halvings - 1) for end in ends]
-            continue
+            if ends:
+                continue
         _compare(found, claim, f"[{a!r}, {b!r}]")
         if slopes:
             _slope(found.lipschitz, claim, a, b)

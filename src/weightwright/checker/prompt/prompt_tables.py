@@ -157,7 +157,8 @@ def summand_holds(of: Tables) -> None:
         require(claim.rule == "taylor", f"no rule {claim.rule!r}")
         head_holds(_examiner(of, claim), claim)
         return
-    layer_holds(_layer(of), claim, [Target(parse_or_refuse(claim.formula, ("s",), "a claim's formula"))], True, ())
+    target = Target(parse_or_refuse(claim.formula, ("s",), "a claim's formula"))
+    layer_holds(_layer(of), claim, [target], True, (), floats=False)
 
 
 def covers_itself(of: Tables) -> None:
