@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
@@ -98,11 +99,16 @@ def write_page() -> str:
     return "\n".join([HEAD, *(line for floor in FLOORS for line in write_room(floor))])
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def write_or_print(said: str, page: Callable[[], str]) -> None:
+    """The command of a generated page: print it, or --write it to a file."""
+    parser = argparse.ArgumentParser(description=said, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="where the page goes; without it the page is printed")
     path = parser.parse_args().write
     if path is None:
-        print(write_page())
+        print(page())
     else:
-        path.write_text(write_page())
+        path.write_text(page())
+
+
+if __name__ == "__main__":
+    write_or_print(__doc__ or "", write_page)

@@ -8,12 +8,11 @@ All that `weightwright.checker.check` imports, directly or not, is on the page: 
 
 from __future__ import annotations
 
-import argparse
 import ast
 from functools import cache
 from pathlib import Path
 
-from house import SOURCE, describe
+from house import SOURCE, describe, write_or_print
 
 HEAD = """# What has to be believed
 
@@ -87,10 +86,4 @@ def write_page() -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="where the page goes; without it the page is printed")
-    path = parser.parse_args().write
-    if path is None:
-        print(write_page())
-    else:
-        path.write_text(write_page())
+    write_or_print(__doc__ or "", write_page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -102,6 +103,25 @@ def test_float32(name: str) -> None:
     wanted = torch.stack([SOURCES[name][0](row.double()) for row in x]).detach()
     assert net.certificate.status == "PROVEN"
     assert float((net(x).double() - wanted).abs().max()) <= net.certificate.bound <= 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-8), ("float32", 1e-3)])
+@pytest.mark.parametrize("heads", [1, 4])
+def test_sixty_four_tokens_of_sixteen_numbers(heads: int, dtype: str, tol: float, causal: bool) -> None:
+    """Weights as torch initialises them, |x| <= 1."""
+    torch.manual_seed(heads)
+    n, d = 64, 16
+    source = nn.MultiheadAttention(d, heads, batch_first=True).eval()
+    mask = ~torch.ones(n, n, dtype=torch.bool).tril() if causal else None
+    start = time.perf_counter()
+    net = ww.compile(
+        lambda x: source(x, x, x, attn_mask=mask, need_weights=False)[0],
+        ww.Box([-1] * d, [1] * d), tol, tokens=n, dtype=dtype,
+    )  # fmt: skip
+    print(f"{net.certificate.bound:.3g} in {time.perf_counter() - start:.1f} s")
+    assert (net.certificate.status, net.cost.heads) == ("PROVEN", heads)
 
 
 @pytest.mark.parametrize("name", ["fused", "written out, any mask"])
