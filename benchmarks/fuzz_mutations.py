@@ -95,6 +95,12 @@ def built() -> dict[str, bytes]:
             lambda x: torch.nn.functional.scaled_dot_product_attention(x, 2 * x, x, is_causal=True),
             ww.Box([-1.0], [1.0]), 1e-3, tokens=3, dtype=f32),
         "compiled, float32": lambda: ww.compile(lambda x: torch.tanh(2 * x) + x, unit, 0.01, dtype=f32),
+        "ablatable": lambda: ww.compile(
+            lambda x: torch.exp(torch.sigmoid(x[..., :1]) + torch.abs(x[..., 1:])), ww.Box([-1] * 2, [1] * 2), 0.05,
+            ablatable=True),
+        "ablatable product": lambda: ww.compile(
+            lambda x: torch.tanh(torch.sin(x[..., :1]) * torch.sin(x[..., 1:])), ww.Box([-1] * 2, [1] * 2), 0.05,
+            ablatable=True),
         "truncated": lambda: ww.constructions.truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, unit, p=8),
         "measured": lambda: ww.approximate("sin(x)", unit, 1e-2, proof="measured"),
         **{f"grid, {name}": (lambda name=name: forged(name)) for name in GRIDS},

@@ -21,7 +21,7 @@ from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerCla
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
 from weightwright.expressions import Number, Variable, fold, parse
-from weightwright.network import Loop, Network
+from weightwright.network import Attention, Loop, Network
 from weightwright.runtime import AttentionNetwork
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -30,6 +30,8 @@ from support.exact import _MEANING, BITS
 
 #: Inputs of each kind that a network is tried on.
 COUNT = 24
+#: Sets of heads that return 0 in turn, where a claim is about that.
+ABLATIONS = 3
 Row = list[arb]
 #: All numbers of an input, token by token, to all outputs; None where nothing is claimed.
 Target = Callable[[Row], Row | None]
@@ -48,7 +50,11 @@ def worst_violation(network: Network, certificate: Certificate, rng: np.random.G
             return _samples(network, certificate, claim)
         if isinstance(claim, LoopClaim):
             return _loop(network, certificate, claim, rng)
-        return _points(network, certificate, _target(network, certificate), rng)
+        said = _points(network, certificate, _target(network, certificate), rng)
+        if isinstance(claim, Composite) and claim.ablatable:
+            for _ in range(ABLATIONS):
+                said = said or _points(*_ablated(network, certificate, claim, rng), rng)
+        return said
     finally:
         ctx.prec = before
 
@@ -119,11 +125,11 @@ def _models(target: TokenModels, claim: Composite, x: Row) -> Row | None:
     return out
 
 
-def graph_outputs(graph: Graph, x: Row, d: int) -> list[Row]:
-    """[token][output]"""
-    n = len(x) // d
+def graph_outputs(graph: Graph, x: Row, d: int, dead: frozenset[int] = frozenset()) -> list[Row]:
+    """[token][output]. dead: columns that are 0, and squares of products: number k's are K + 2 k and K + 2 k + 1."""
+    n, K = len(x) // d, len(graph.nodes)
     columns: list[Row] = []
-    for node in graph.nodes:
+    for k, node in enumerate(graph.nodes):
         of = [columns[k] for k in node.of]
         row = []
         for t in range(n):
@@ -132,7 +138,7 @@ def graph_outputs(graph: Graph, x: Row, d: int) -> list[Row]:
             elif node.op == "affine":
                 row.append(_dot(node.weights, [c[t] for c in of], float(node.constants[t % len(node.constants)])))
             elif node.op == "product":
-                row.append(of[0][t] * of[1][t])
+                row.append(_squares(of[0][t], of[1][t], [K + 2 * k + sign not in dead for sign in (0, 1)]))
             elif node.op == "softmax":
                 row.append(of[node.index][t].exp() / sum((c[t].exp() for c in of), arb(0)))
             elif node.op == "mix":
@@ -141,8 +147,45 @@ def graph_outputs(graph: Graph, x: Row, d: int) -> list[Row]:
                 row.append(_attention(of, t, np.ones(n) if node.index == -1 else graph.matrices[node.index][t]))
             else:
                 row.append(value(node.op, ("x",), [of[0][t]]))
-        columns.append(row)
+        columns.append(row if k not in dead else [arb(0)] * n)
     return [[columns[k][t] for k in graph.outputs] for t in range(n)]
+
+
+def _squares(a: arb, b: arb, alive: list[bool]) -> arb:
+    """a b as the difference of two squares, of which either may be 0. Their balance is 1 in what is ablated here."""
+    if all(alive):
+        return a * b
+    plus, minus = (a + b if alive[0] else arb(0)), (a - b if alive[1] else arb(0))
+    return (plus * plus - minus * minus) / 4
+
+
+def _ablated(
+    network: Network, certificate: Certificate, claim: Composite, rng: np.random.Generator
+) -> tuple[Network, Certificate, Target]:
+    """Some of the heads that claims name return 0, and what they compute is 0."""
+    graph, dead, off = claim.target, set[int](), set[tuple[int, int]]()
+    assert isinstance(graph, Graph)
+    n = graph.tokens or 1
+    units = [((part.layer, part.heads[0]), {unit // n for unit in part.units}) for part in claim.parts]
+    units += [((one.layer, one.head), set(one.nodes)) for one in (*claim.softmaxes, *claim.attentions)]
+    even = {p.node for p in claim.products if p.balance == 1.0}
+    for place, nodes in units:
+        squares = {node for node in nodes if node >= len(graph.nodes)}
+        if rng.random() < 0.4 and all((node - len(graph.nodes)) // 2 in even for node in squares):
+            off.add(place)
+            dead |= nodes
+    layers = [
+        dataclasses.replace(layer, heads=tuple(
+            dataclasses.replace(head, W_O=0 * head.W_O) if (i, j) in off else head for j, head in enumerate(layer.heads)
+        ))
+        for i, layer in enumerate(network.layers) if isinstance(layer, Attention)
+    ]  # fmt: skip
+    zeroed, d = frozenset(dead), len(network.inputs)
+
+    def target(x: Row) -> Row:
+        return [cell for row in graph_outputs(graph, x, d, zeroed) for cell in row]
+
+    return dataclasses.replace(network, layers=tuple(layers)), certificate, target
 
 
 def _attention(of: list[Row], t: int, seen: np.ndarray) -> arb:
@@ -221,8 +264,8 @@ def _compare(have: float, want: arb, bound: float) -> str | None:
 
 def _searched(network: Network, certificate: Certificate, like: torch.Tensor) -> torch.Tensor:
     """The worst input that `ww.search` finds in one round."""
-    net = AttentionNetwork(network, dataclasses.replace(certificate, status="PROVEN"))
     try:
+        net = AttentionNetwork(network, dataclasses.replace(certificate, status="PROVEN"))
         found = np.ravel(ww.search(net, 0.0).x)
     except Exception:  # the search is only one of the ways to find inputs
         return like[:0]
