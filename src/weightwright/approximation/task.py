@@ -17,6 +17,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import DomainError, FormulaError, NotRepeatable
 from weightwright.expressions import Expression, parse, shortened, to_text
+from weightwright.expressions.poles import join_poles
 from weightwright.heads.registers import Query
 from weightwright.numbers import FORMATS, Floats, rounded
 from weightwright.prover import Sampled
@@ -133,13 +134,18 @@ def as_function(
     """A formula as the checker will read it; or the function itself where it cannot be traced and need not be. box:
     where the formula is compared with the function."""
     if isinstance(f, str):
-        return parse(f, names)
+        return _with_poles_joined(parse(f, names), names)
     try:
-        return parse(to_text(trace(f, names, box)), names)
+        return _with_poles_joined(trace(f, names, box), names)
     except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol
         return opaque_or(error, f, may_be_opaque)
+
+
+def _with_poles_joined(expression: Expression, names: tuple[str, ...]) -> Expression:
+    """Written and read once more, so that what stands in several places is one object."""
+    return parse(to_text(join_poles(expression)), names)
 
 
 def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse
+from weightwright.tracing.cancelled import product_with_limit, quotient_with_limit
 from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number
 from weightwright.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
 from weightwright.tracing.sheet import Sheet
@@ -187,13 +188,15 @@ def full_like(
 
 
 def product(sheet: Sheet, a: int, b: int) -> int:
-    return sheet.columns.product(a, b, sheet.label)
+    limit = product_with_limit(sheet.columns, a, b, sheet.label)
+    return sheet.columns.product(a, b, sheet.label) if limit is None else limit
 
 
 def _quotient(sheet: Sheet, a: int, b: int) -> int:
     divisor = sheet.columns.constant_of(b)
     if divisor is None:
-        return product(sheet, a, sheet.columns.apply("1/x", b, sheet.label))
+        limit = quotient_with_limit(sheet.columns, a, b, sheet.label)
+        return product(sheet, a, sheet.columns.apply("1/x", b, sheet.label)) if limit is None else limit
     if not divisor.all():
         raise FormulaError("a division by the constant 0")
     return product(sheet, a, sheet.columns.constant(1 / divisor))
