@@ -70,9 +70,10 @@ class ProposedTable:
 
 
 def propose_table(
-    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512
+    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512, zone: float = 0.0
 ) -> ProposedTable:
     """A table on registers for a formula in x on [lo, hi], within tol by the prover's bound, of at most `most` keys.
+    Nothing is claimed within `zone` of a jump; boxes reach into the zone, where arguments that are off may lie.
 
     Raises ToleranceError with the best bound found, FormulaError where the formula is undefined.
 
@@ -80,20 +81,22 @@ def propose_table(
     >>> table.keys < 32, table.bound < 1e-8
     (True, True)
     """
-    task = make_task(formula, Box.of((lo, hi)), tol, dtype, 0.0, False, None)
+    task = make_task(formula, Box.of((lo, hi)), tol, dtype, zone / 2, False, None)
     proposals = Proposals(task, Choice(most=most))
     for proposal in proposals:
-        return _as_table(proposal)
+        return dataclasses.replace(_as_table(proposal), zones=proposal.zones + zone / 2 * np.array([-1.0, 1.0]))
     raise proposals.failure()
 
 
 @functools.lru_cache(maxsize=256)
-def propose_table_near(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> ProposedTable:
+def propose_table_near(
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, zone: float = 0.0
+) -> ProposedTable:
     """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can."""
     asked = tol
     for _ in range(TRIES):
         try:
-            return propose_table(formula, lo, hi, tol, dtype, most)
+            return propose_table(formula, lo, hi, tol, dtype, most, zone)
         except ToleranceError as error:
             tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
     raise ToleranceError(

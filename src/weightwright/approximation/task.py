@@ -89,6 +89,11 @@ def well_formed(f: str | Callable[..., Any], tol: float) -> None:
         raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
 
 
+def well_formed_zone(dead_zone: float) -> None:
+    if not isinstance(dead_zone, int | float) or not (math.isfinite(dead_zone) and dead_zone >= 0):
+        raise ValueError(f"dead_zone must be a finite number at or above 0, not {dead_zone!r}")
+
+
 def make_task(
     f: str | Callable[..., Any],
     domain: Box,
@@ -99,8 +104,7 @@ def make_task(
     derivative: tuple[int, float] | None,
 ) -> Task:
     """Check the arguments and say which is wrong."""
-    if not isinstance(dead_zone, int | float) or not (math.isfinite(dead_zone) and dead_zone >= 0):
-        raise ValueError(f"dead_zone must be a finite number at or above 0, not {dead_zone!r}")
+    well_formed_zone(dead_zone)
     if domain.lo.shape != (1,):
         raise DomainError(
             "domain: approximate takes an interval, or a box of two or three features,"

@@ -54,7 +54,7 @@ def certify_graph(
     costs: tuple[tuple[str, float], ...] = ()
     for _ in range(ATTEMPTS):
         try:
-            lowered = lower(graph, asked.box, aim, dtype, progress, room=room)
+            lowered = lower(graph, asked.box, aim, dtype, progress, room=room, dead_zone=asked.dead_zone)
         except ToleranceError:
             if best is None and refusal is None:
                 raise

@@ -13,7 +13,7 @@ from torch import nn
 
 from weightwright.approximation.proposals import Kernel
 from weightwright.approximation.several import MAX_VARIABLES, Proof
-from weightwright.approximation.task import outward, well_formed
+from weightwright.approximation.task import outward, well_formed, well_formed_zone
 from weightwright.box import Box
 from weightwright.errors import DomainError
 from weightwright.runtime.module import OnDomain
@@ -34,6 +34,7 @@ class Request:
     derivative_bound: tuple[int, float] | None
     on_domain: OnDomain
     progress: Callable[[str], None]
+    dead_zone: float = 0.0
     start: float = field(default_factory=time.perf_counter)
 
     @property
@@ -54,6 +55,7 @@ def read_request(
     features: int | None,
     proof: Proof,
     derivative_bound: tuple[int, float] | None,
+    dead_zone: float,
     on_domain: OnDomain,
     progress: Callable[[str], None],
 ) -> Request:
@@ -63,11 +65,12 @@ def read_request(
     if not callable(function):
         raise ValueError(f"function must be a function of a tensor or a torch module, not {function!r}")
     well_formed(function, tol)
+    well_formed_zone(dead_zone)
     if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
         raise ValueError(f"tokens must be a whole number of at least 1, or None, not {tokens!r}")
     name = dtype_name(dtype)
     box = outward(_domain(domain, function, features, tokens), name)
-    return Request(function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress)
+    return Request(function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress, dead_zone)
 
 
 def _domain(

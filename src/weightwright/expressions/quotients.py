@@ -140,11 +140,24 @@ def _points(denominator: Expression) -> set[Fraction]:
     def node(op: str, args: Sequence[list[Fraction] | None]) -> list[Fraction] | None:
         made = _polynomial(op, args)
         if made is not None:
-            points.update(_rational_roots(made), _rational_roots([made[0] - 1, *made[1:]]))
+            for value in (0, 1):
+                points.update(rational_roots([made[0] - value, *made[1:]]) or ())
         return made
 
     fold(denominator, leaf, node)
     return points
+
+
+def polynomial(expression: Expression) -> list[Fraction] | None:
+    """Coefficients of a polynomial in its one variable, of degree below ORDER; None for what is none."""
+    found = fold(
+        expression,
+        lambda leaf: [leaf.value] if isinstance(leaf, Number) else [Fraction(0), Fraction(1)],
+        _polynomial,
+    )
+    while found is not None and len(found) > 1 and not found[-1]:
+        found = found[:-1]
+    return found
 
 
 def _polynomial(op: str, args: Sequence[list[Fraction] | None]) -> list[Fraction] | None:
@@ -172,16 +185,19 @@ def _polynomial(op: str, args: Sequence[list[Fraction] | None]) -> list[Fraction
     return None
 
 
-def _rational_roots(p: list[Fraction]) -> set[Fraction]:
-    """Of degree one and two; those of a higher degree are found if they are roots of its parts."""
+def rational_roots(p: list[Fraction]) -> set[Fraction] | None:
+    """All real roots, of degree up to two; None if some are irrational, or the degree is higher."""
     while p and not p[-1]:
         p = p[:-1]
     if len(p) == 2:
         return {-p[0] / p[1]}
     if len(p) == 3:
-        root = _exact_root(p[1] ** 2 - 4 * p[0] * p[2])
-        return set() if root is None else {(-p[1] + side * root) / (2 * p[2]) for side in (-1, 1)}
-    return set()
+        square = p[1] ** 2 - 4 * p[0] * p[2]
+        root = _exact_root(square)
+        if square < 0 or root is None:
+            return set() if square < 0 else None
+        return {(-p[1] + side * root) / (2 * p[2]) for side in (-1, 1)}
+    return set() if len(p) == 1 else None
 
 
 def _exact_root(square: Fraction) -> Fraction | None:
