@@ -48,7 +48,7 @@ class names:
 
 
 def sorts(x):
-    return torch.sort(x)[0]
+    return torch.argsort(x)
 
 
 def fails(x):
@@ -163,7 +163,7 @@ def test_a_file_may_be_called_like_a_library(source: Path) -> None:
         ("{}:zzz", "has no 'zzz'; it has "),
         ("{}:names.number", "is a int, neither a function nor a torch module"),
         ("{}:nothing", "it returned a int, neither"),
-        ("{}:sorts", "mine.py:35: `return torch.sort(x)[0]`"),
+        ("{}:sorts", "mine.py:35: `return torch.argsort(x)`"),
         ("{}:fails", "mine.py:39: `return x + [1, 2][5]` raised IndexError: list index out of range"),
         ("{}:fails_to_build", 'mine.py:43: `raise RuntimeError("no weights today")` raised RuntimeError: no weights'),
         ("{}", "file.py:name or package.module:name, not "),

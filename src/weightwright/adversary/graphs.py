@@ -84,7 +84,17 @@ class GraphTarget:
         return sum((w * rest[-1][j] for j, w in weights.items()), arb(0)) / sum(weights.values(), arb(0))
 
     def in_zones(self, x: Floats) -> Bools:
-        return np.zeros(len(x), dtype=bool)
+        """Which inputs bring the argument of a jump into its dead zone, as far as floats can tell."""
+        inside, parts = np.zeros(len(x), dtype=bool), [part for part in self.composite.parts if len(part.zones)]
+        columns = column_values(self.graph, x.reshape(-1, *self.shape)) if parts else []
+        for part in parts:
+            for node, token in {divmod(unit, self.graph.tokens or 1) for unit in part.units if unit >= 0}:
+                s = columns[self.graph.nodes[node].of[0]]  # (count, tokens)
+                s = s if self.graph.tokens is None else s[:, [token]]
+                room = 1e-12 * (1 + np.abs(s))
+                for start, end in part.zones.tolist():
+                    inside |= ((s > start - room) & (s < end + room)).any(axis=1)
+        return inside
 
     def aimed(self, rng: np.random.Generator, x: Floats, lo: Floats, hi: Floats, places: Floats) -> Floats:
         """A third as they are; a third with all tokens or all features nearly alike, where norms are steep; the others

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate
+from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.runtime import AttentionNetwork
 
@@ -47,5 +48,8 @@ def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
         inside &= ~((x[..., 0].double() > start) & (x[..., 0].double() < end))
     if not net.network.one_token_at_a_time:  # one token outside spoils all
         inside = inside.all(-1, keepdim=True)
-    out = torch.tensor(excepted(net, x.reshape(-1, *x.shape[-2:])), device=x.device).reshape(*x.shape[:-2], 1)
-    return (inside & ~out).expand(shape)
+    target = None if said.composite is None else said.composite.target
+    alone = isinstance(target, Graph) and target.tokens is None
+    tokens = 1 if alone else x.shape[-2]  # of which one in a dead zone spoils all
+    out = torch.tensor(excepted(net, x.reshape(-1, tokens, x.shape[-1])), device=x.device)
+    return (inside & ~out.reshape(*x.shape[:-2], -1)).expand(shape)

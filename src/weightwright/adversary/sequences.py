@@ -79,9 +79,9 @@ def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
     composite = None if net.certificate is None else net.certificate.composite
     flat = x.double().reshape(len(x), -1).cpu().numpy()
-    if composite is None or isinstance(composite.target, Graph):
+    if composite is None:
         return [False] * len(flat)
-    found: list[bool] = _Target(composite, flat.shape[1]).in_zones(flat).tolist()
+    found: list[bool] = _target(composite, x.shape[1], x.shape[2], False).in_zones(flat).tolist()
     return found
 
 

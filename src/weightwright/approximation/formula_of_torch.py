@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from fractions import Fraction
 from typing import Any
 
 import torch
 
 from weightwright.box import Box
 from weightwright.errors import UnsupportedOperation
-from weightwright.expressions import Apply, Expression, Variable
+from weightwright.expressions import Apply, Expression, Number, Variable
 from weightwright.expressions.nodes import count_nodes
 from weightwright.expressions.parser import MAX_NODES
+from weightwright.expressions.switches import switch
 from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number, torch_name
 from weightwright.tracing.guard.confirm_formula import FormulaStep, confirm_formula, stay_below_ends
 from weightwright.tracing.repeated import expressions_differ, keep_randomness, place_of, repeated
@@ -21,7 +23,7 @@ from weightwright.tracing.user_source import boundary, line, refuse, swallow_not
 
 _INSTEAD = (
     "write it with + - * / **, or torch.exp, log, sqrt, sin, cos, tan, atan, tanh, sigmoid, erf, abs, relu, maximum,"
-    " minimum, clamp, sign, nn.functional.softplus, gelu, silu, elu, softshrink, leaky_relu, hardtanh"
+    " minimum, clamp, sign, where, nn.functional.softplus, gelu, silu, elu, softshrink, leaky_relu, hardtanh"
 )
 
 
@@ -90,7 +92,6 @@ class Symbol:
     def _compared(self, other: Any) -> bool:
         raise refuse("a comparison cannot be traced", "use torch.maximum, torch.minimum, torch.clamp or relu instead")
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compared
     __eq__ = __ne__ = _compared
     __hash__ = None  # type: ignore[assignment]
 
@@ -131,7 +132,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
     setattr(Symbol, f"__{_name}__", _operator(torch_name(_name)))
     setattr(Symbol, f"__r{_name}__", _operator(torch_name(f"r{_name}")))
     setattr(Symbol, f"__i{_name}__", _in_place(torch_name(_name)))
-for _name in ("neg", "abs"):
+for _name in ("neg", "abs", "lt", "le", "gt", "ge"):
     setattr(Symbol, f"__{_name}__", _operator(_name))
 
 
@@ -174,6 +175,18 @@ def _clamp(input: Any, min: Any = None, max: Any = None) -> Expression:
     return clamped(_expression(input, "an argument of clamp"), low, high)
 
 
+def _above(input: Any, other: Any) -> Expression:
+    """1 where the first is larger, 0 where it is smaller."""
+    return Apply("step", (_subtract(input, other),))
+
+
+def _where(condition: Any, input: Any, other: Any) -> Expression:
+    found = condition.expression if isinstance(condition, Symbol) else None
+    if not isinstance(found, Apply) or found.op != "step":
+        raise refuse("torch.where with a condition that is no comparison cannot be traced", "write x > c")
+    return switch(found.args[0], *(_expression(side, "an argument of where") for side in (input, other)))
+
+
 #: By the name that `torch_name` gives.
 _TORCH: dict[str, Callable[..., Expression]] = {
     **{name: _elementary(name) for name in ELEMENTARY},
@@ -190,4 +203,9 @@ _TORCH: dict[str, Callable[..., Expression]] = {
     "maximum": _binary("max"),
     "minimum": _binary("min"),
     "clamp": _clamp,
+    **dict.fromkeys(("gt", "ge", "greater", "greater_equal"), _above),
+    **dict.fromkeys(("lt", "le", "less", "less_equal"), lambda input, other: _above(other, input)),
+    "where": _where,
+    "zeros_like": lambda input: Number(Fraction(0)),
+    "ones_like": lambda input: Number(Fraction(1)),
 }

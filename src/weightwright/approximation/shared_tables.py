@@ -33,7 +33,7 @@ APART = 8.0
 @dataclass(frozen=True)
 class Wish:
     """A function of an argument between lo and hi, which may be off by `off`, within tol. needed: nothing else can
-    compute the column."""
+    compute the column. zone: nothing is claimed within it of a jump."""
 
     formula: str
     lo: float
@@ -41,6 +41,7 @@ class Wish:
     off: float
     tol: float
     needed: bool
+    zone: float = 0.0
 
 
 def share_tables(
@@ -82,7 +83,7 @@ def _for_all(
     lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
     lo, hi = cover(formula, lo, hi, off, dtype)
     try:
-        return table_for(formula, lo, hi, tol, dtype, most, progress, bare)
+        return table_for(formula, lo, hi, tol, dtype, most, progress, bare, wishes[0].zone)
     except ToleranceError as error:
         return error
     except FormulaError as error:
@@ -100,6 +101,7 @@ def table_for(
     most: int,
     progress: Callable[[str], None],
     bare: bool = False,
+    zone: float = 0.0,
 ) -> ProposedTable:
     """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
@@ -107,7 +109,7 @@ def table_for(
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
     progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
-    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare)
+    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare, zone)
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:

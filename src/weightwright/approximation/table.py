@@ -73,10 +73,18 @@ class ProposedTable:
 
 
 def propose_table(
-    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512, bare: bool = False
+    formula: str,
+    lo: float,
+    hi: float,
+    tol: float,
+    dtype: str = "float64",
+    most: int = 512,
+    bare: bool = False,
+    zone: float = 0.0,
 ) -> ProposedTable:
     """A table on registers for a formula in x on [lo, hi], within tol by the prover's bound, of at most `most` keys.
-    bare: of one head, with mean and slope 0.
+    bare: of one head, with mean and slope 0. Nothing is claimed within `zone` of a jump; boxes reach into the zone,
+    where arguments that are off may lie.
 
     Raises ToleranceError with the best bound found, FormulaError where the formula is undefined.
 
@@ -84,22 +92,22 @@ def propose_table(
     >>> table.keys < 32, table.bound < 1e-8
     (True, True)
     """
-    task = make_task(formula, Box.of((lo, hi)), tol, dtype, 0.0, False, None)
+    task = make_task(formula, Box.of((lo, hi)), tol, dtype, zone / 2, False, None)
     proposals = Proposals(task, Choice(most=most, bare=bare))
     for proposal in proposals:
-        return _as_table(proposal)
+        return dataclasses.replace(_as_table(proposal), zones=proposal.zones + zone / 2 * np.array([-1.0, 1.0]))
     raise proposals.failure()
 
 
 @functools.lru_cache(maxsize=256)
 def propose_table_near(
-    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool = False
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool = False, zone: float = 0.0
 ) -> ProposedTable:
     """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can."""
     asked = tol
     for left in reversed(range(TRIES)):
         try:
-            return propose_table(formula, lo, hi, tol, dtype, most, bare)
+            return propose_table(formula, lo, hi, tol, dtype, most, bare, zone)
         except ToleranceError as error:
             known = math.inf if error.best is None else 1.1 * error.best
             tol, last = known if left == 1 and error.best is not None else min(known, LOOSER * tol), error

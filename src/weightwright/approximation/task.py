@@ -17,6 +17,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import DomainError, FormulaError, NotRepeatable
 from weightwright.expressions import Expression, parse, shortened, to_text
+from weightwright.expressions.poles import join_poles
 from weightwright.heads.registers import Query
 from weightwright.numbers import FORMATS, Floats, rounded
 from weightwright.prover import Sampled
@@ -88,6 +89,11 @@ def well_formed(f: str | Callable[..., Any], tol: float) -> None:
         raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
 
 
+def well_formed_zone(dead_zone: float) -> None:
+    if not isinstance(dead_zone, int | float) or not (math.isfinite(dead_zone) and dead_zone >= 0):
+        raise ValueError(f"dead_zone must be a finite number at or above 0, not {dead_zone!r}")
+
+
 def make_task(
     f: str | Callable[..., Any],
     domain: Box,
@@ -98,8 +104,7 @@ def make_task(
     derivative: tuple[int, float] | None,
 ) -> Task:
     """Check the arguments and say which is wrong."""
-    if not isinstance(dead_zone, int | float) or not (math.isfinite(dead_zone) and dead_zone >= 0):
-        raise ValueError(f"dead_zone must be a finite number at or above 0, not {dead_zone!r}")
+    well_formed_zone(dead_zone)
     if domain.lo.shape != (1,):
         raise DomainError(
             "domain: approximate takes an interval, or a box of two or three features,"
@@ -133,13 +138,18 @@ def as_function(
     """A formula as the checker will read it; or the function itself where it cannot be traced and need not be. box:
     where the formula is compared with the function."""
     if isinstance(f, str):
-        return parse(f, names)
+        return _with_poles_joined(parse(f, names), names)
     try:
-        return parse(to_text(trace(f, names, box)), names)
+        return _with_poles_joined(trace(f, names, box), names)
     except (FormulaError, NotRepeatable):
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol
         return opaque_or(error, f, may_be_opaque)
+
+
+def _with_poles_joined(expression: Expression, names: tuple[str, ...]) -> Expression:
+    """Written and read once more, so that what stands in several places is one object."""
+    return parse(to_text(join_poles(expression)), names)
 
 
 def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) -> None:

@@ -17,6 +17,8 @@ from weightwright.numbers import Bools, Floats
 INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION = "input", "affine", "product", "softmax", "mix", "attention"
 KINDS = (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION)
 SQUARE = "x**2"
+#: The functions that jump, both at 0; what they compute may be left open near it.
+JUMPS = ("step(x)", "sign(x)")
 
 
 @dataclass(frozen=True, eq=False)

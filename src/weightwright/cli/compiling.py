@@ -179,6 +179,9 @@ def compile(
         Literal["dot", "anchor"],
         typer.Option(help="Ordinary attention, or for one function of one number a window of nearby anchors."),
     ] = "dot",
+    dead_zone: Annotated[
+        float, typer.Option(metavar="D", help="For a function that jumps: claim nothing within D of a jump.")
+    ] = 0.0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     draw: Draw = None,
     json: Json = False,
@@ -209,6 +212,7 @@ def compile(
                 tokens=tokens,
                 features=features,
                 proof=proof,
+                dead_zone=dead_zone,
                 progress=progress,
             )
         facts = _facts(net, loaded, target, tol, time.perf_counter() - start)

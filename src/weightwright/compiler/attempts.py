@@ -54,7 +54,9 @@ def certify_graph(
     costs: tuple[tuple[str, float], ...] = ()
     for _ in range(ATTEMPTS):
         try:
-            lowered = lower(graph, asked.box, aim, dtype, progress, room=room, ablatable=asked.ablatable)
+            lowered = lower(
+                graph, asked.box, aim, dtype, progress, room=room, ablatable=asked.ablatable, dead_zone=asked.dead_zone
+            )
         except ToleranceError:
             if best is None and refusal is None:
                 raise

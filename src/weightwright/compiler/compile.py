@@ -20,7 +20,7 @@ from weightwright.approximation.several import Proof
 from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.chain import compose_chain
-from weightwright.claims.graph import INPUT, Graph
+from weightwright.claims.graph import INPUT, JUMPS, Graph
 from weightwright.compiler.attempts import certify_graph
 from weightwright.compiler.from_values import build_from_values
 from weightwright.compiler.lowering.undefined import UnclearError, finite_by_estimate
@@ -32,6 +32,7 @@ from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
 from weightwright.tracing.guard.confirm import confirm_function
+from weightwright.tracing.guard.running_error import known_domain
 from weightwright.tracing.traced_function import trace_function
 from weightwright.tracing.user_source import advice
 
@@ -48,6 +49,7 @@ def compile(
     proof: Proof = "proven",
     derivative_bound: tuple[int, float] | None = None,
     ablatable: bool = False,
+    dead_zone: float = 0.0,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
@@ -64,6 +66,8 @@ def compile(
     ablatable: a head's output is the function that its role names, nothing stands beside it in the stream, and the
     bound also holds where any of these heads are zeroed, of the function in which the same things are 0. Chains are
     taken step by step, abs(x) becomes relu(x) + relu(-x), and ranges are wider: docs/circuits.md has what it costs.
+    dead_zone: where the function jumps (torch.sign, torch.where with a comparison whose sides do not meet), nothing is
+    claimed of inputs that bring what is compared within dead_zone of the jump; 0 refuses such functions.
     kernel: "anchor" is for what one head computes of one number; see `approximate`.
     A function that cannot be traced raises UnsupportedOperation. One of up to three features with one output is then
     built from its values (vector anchors) with proof="measured", or in one feature with a derivative_bound.
@@ -74,18 +78,32 @@ def compile(
     ('PROVEN', torch.Size([1, 3]))
     """
     asked = read_request(
-        function, domain, tol, dtype, kernel, tokens, features, proof, derivative_bound, on_domain, progress, ablatable
+        function,
+        domain,
+        tol,
+        dtype,
+        kernel,
+        tokens,
+        features,
+        proof,
+        derivative_bound,
+        dead_zone,
+        on_domain,
+        progress,
+        ablatable,
     )
     progress("tracing")
     try:
-        graph = trace_function(function, asked.box.lo.shape[-1], tokens)
-        graph = split_kinks(graph) if ablatable else graph
-        confirm_function(function, graph, asked.box)
+        with known_domain(asked.box):
+            graph = trace_function(function, asked.box.lo.shape[-1], tokens)
+            graph = split_kinks(graph) if ablatable else graph
+            confirm_function(function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise
         return build_from_values(asked, error)
-    without_jumps(graph)
+    if not asked.dead_zone:
+        without_jumps(graph)
     if derivative_bound is not None:
         raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
     if kernel == "anchor":
@@ -124,6 +142,7 @@ def _one_window(graph: Graph, asked: Request) -> AttentionNetwork:
         asked.tol,
         dtype=DTYPES[asked.dtype],
         kernel="anchor",
+        dead_zone=asked.dead_zone,
         proof=asked.proof,
         on_domain=asked.on_domain,
         progress=asked.progress,
@@ -133,5 +152,5 @@ def _one_window(graph: Graph, asked: Request) -> AttentionNetwork:
 def without_jumps(graph: Graph) -> None:
     """Refuse (UnsupportedOperation) what no table can hold."""
     for node in graph.nodes:
-        if node.op in ("sign(x)", "step(x)"):
+        if node.op in JUMPS:
             raise UnsupportedOperation(f"{node.label}: {advice('sign')}")

@@ -64,9 +64,10 @@ def _ways(graph: Graph, asked: Request) -> Iterator[tuple[Lowered, str]]:
         why = "products with a function of a sum of squares are taken by logarithms, of which nothing is proven"
         yield lower(other, box, tol, dtype, progress, provable=False, limits=limits), why
     try:
-        yield lower(graph, box, tol, dtype, progress), ""
+        yield lower(graph, box, tol, dtype, progress, dead_zone=asked.dead_zone), ""
     except ToleranceError as error:
-        yield lower(graph, box, tol, dtype, progress, provable=False), f"no proof: {error}"
+        zone = asked.dead_zone
+        yield lower(graph, box, tol, dtype, progress, provable=False, dead_zone=zone), f"no proof: {error}"
 
 
 def _searched(lowered: Lowered, graph: Graph, box: Box, reason: str) -> AttentionNetwork:

@@ -13,7 +13,7 @@ from torch import nn
 
 from weightwright.approximation.proposals import Kernel
 from weightwright.approximation.several import MAX_VARIABLES, Proof
-from weightwright.approximation.task import outward, well_formed
+from weightwright.approximation.task import outward, well_formed, well_formed_zone
 from weightwright.box import Box
 from weightwright.errors import DomainError
 from weightwright.runtime.module import OnDomain
@@ -35,6 +35,7 @@ class Request:
     on_domain: OnDomain
     progress: Callable[[str], None]
     ablatable: bool = False
+    dead_zone: float = 0.0
     start: float = field(default_factory=time.perf_counter)
 
     @property
@@ -55,6 +56,7 @@ def read_request(
     features: int | None,
     proof: Proof,
     derivative_bound: tuple[int, float] | None,
+    dead_zone: float,
     on_domain: OnDomain,
     progress: Callable[[str], None],
     ablatable: bool,
@@ -66,14 +68,19 @@ def read_request(
         raise ValueError(f"ablatable must be True or False, not {ablatable!r}")
     if ablatable and (kernel == "anchor" or proof == "measured"):
         raise ValueError(f"ablatable=True goes with kernel='dot' and proof='proven', not {kernel!r} and {proof!r}")
+    if ablatable and dead_zone:
+        raise ValueError(f"ablatable=True goes with dead_zone=0, not {dead_zone!r}: a jump is no single head")
     if not callable(function):
         raise ValueError(f"function must be a function of a tensor or a torch module, not {function!r}")
     well_formed(function, tol)
+    well_formed_zone(dead_zone)
     if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
         raise ValueError(f"tokens must be a whole number of at least 1, or None, not {tokens!r}")
     name = dtype_name(dtype)
     box = outward(_domain(domain, function, features, tokens), name)
-    return Request(function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress, ablatable)
+    return Request(
+        function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress, ablatable, dead_zone
+    )
 
 
 def _domain(

@@ -1,8 +1,9 @@
 """Text to expression. A small operator-precedence parser: nothing is evaluated, no Python code runs.
 
 Grammar: decimal numbers, the variables, `pi`, `e`, `+ - * / **`, brackets, the functions of `OPERATIONS`,
-softshrink(x, t), which is relu(x - t) - relu(-x - t), and sinh and cosh, which are written with exp. Precedence is
-Python's: `-x**2` is `-(x**2)` and `2**-x` is allowed.
+softshrink(x, t), which is relu(x - t) - relu(-x - t), and what is written with others: sinh, cosh, expm1, log1p,
+sinc, which is sin(pi x)/(pi x), and atan2(y, x), as twice the half of the angle, which has no pole but the cut.
+Precedence is Python's: `-x**2` is `-(x**2)` and `2**-x` is allowed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BINARY = {"+": ("add", 1), "-": ("sub", 1), "*": ("mul", 2), "/": ("div", 2), "
 _UNARY_STRENGTH = 3
 _OPERATORS = ("add", "sub", "mul", "div", "pow", "neg")  # written as such, not as functions
 #: Functions that are written with others, and the number of their arguments.
-_WRITTEN = {"softshrink": 2, "sinh": 1, "cosh": 1}
+_WRITTEN = {"softshrink": 2, "atan2": 2, **dict.fromkeys(("sinh", "cosh", "expm1", "log1p", "sinc"), 1)}
 _NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), *_WRITTEN]
 
 
@@ -183,6 +184,24 @@ class _Parser:
 def _written(name: str, args: list[Expression]) -> Expression:
     if name == "softshrink":
         return soft_threshold(*args)
-    rising, falling = Apply("exp", (args[0],)), Apply("exp", (Apply("neg", (args[0],)),))
+    x, one = args[0], Number(Fraction(1))
+    if name == "atan2":
+        return _half_angle_twice(*args)
+    if name == "sinc":
+        turns = Apply("mul", (Apply("pi", ()), x))
+        return Apply("div", (Apply("sin", (turns,)), turns))
+    if name == "log1p":
+        return Apply("log", (Apply("add", (one, x)),))
+    rising, falling = Apply("exp", (x,)), Apply("exp", (Apply("neg", (x,)),))
+    if name == "expm1":
+        return Apply("sub", (rising, one))
     both = Apply("add" if name == "cosh" else "sub", (rising, falling))
     return Apply("div", (both, Number(Fraction(2))))
+
+
+def _half_angle_twice(y: Expression, x: Expression) -> Expression:
+    """2 atan(y / (sqrt(x^2 + y^2) + x))."""
+    two = Number(Fraction(2))
+    squares = Apply("add", tuple(Apply("pow", (side, two)) for side in (x, y)))
+    quotient = Apply("div", (y, Apply("add", (Apply("sqrt", (squares,)), x))))
+    return Apply("mul", (two, Apply("atan", (quotient,))))

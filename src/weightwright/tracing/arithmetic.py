@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -10,10 +11,12 @@ import torch
 
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse
+from weightwright.tracing.columns import Unfolded
 from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number
 from weightwright.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
+from weightwright.tracing.rewriting import as_sum_of_squares, product_with_limit, quotient_with_limit, switch_with_bend
 from weightwright.tracing.sheet import Sheet
-from weightwright.tracing.symbolic import OPERATIONS, Traced, Unusable, operation
+from weightwright.tracing.symbolic import OPERATIONS, Traced, Truth, Unusable, operation
 from weightwright.tracing.user_source import COMPARED, line, refuse
 
 _X = Variable("x")
@@ -23,7 +26,14 @@ _POWERS = {-1.0: "1/x", -0.5: "1/sqrt(x)", 0.5: "sqrt(x)", 1.0: "x"}
 def formula(expression: Expression | str, x: Traced) -> Traced:
     """A function of one number, of every element."""
     parsed = parse(expression, ("x",)) if isinstance(expression, str) else expression
-    return elementwise(lambda sheet, column: sheet.columns.apply(parsed, column, sheet.label), x)
+    return elementwise(lambda sheet, column: _function(sheet, parsed, column), x)
+
+
+def _function(sheet: Sheet, expression: Expression | str, column: int) -> int:
+    """Of a quadratic form as a sum of squares, which shows that it is positive; a function's own steps are left."""
+    if not isinstance(sheet.columns, Unfolded):
+        column = as_sum_of_squares(sheet.columns, column, sheet.label)
+    return sheet.columns.apply(expression, column, sheet.label)
 
 
 def _elementary(name: str) -> Any:
@@ -115,6 +125,33 @@ def hypot(input: Any, other: Any) -> Traced:
     return formula("sqrt(x)", add(power(input, 2), power(other, 2)))
 
 
+@operation("atan2", "arctan2")
+def atan2(input: Any, other: Any) -> Traced:
+    return elementwise(_angle, input, other)
+
+
+def _angle(sheet: Sheet, y: int, x: int) -> int:
+    """The angle of (x, y), by the quotient that has no pole on the domain; across the cut, where x is negative, it
+    jumps from -pi to pi. Where the signs are not known, or both numbers change theirs, by half the angle."""
+    columns, label, known = sheet.columns, sheet.label, [sheet.range_of(column) for column in (y, x)]
+    (y_lo, y_hi), (x_lo, x_hi) = (ends or (-math.inf, math.inf) for ends in known)
+    if y_lo > 0 or y_hi < 0:
+        return columns.apply("pi/2 - atan(x)" if y_lo > 0 else "-pi/2 - atan(x)", _quotient(sheet, x, y), label)
+    if x_lo > 0 or x_hi < 0:
+        acute = columns.apply("atan(x)", _quotient(sheet, y, x), label)
+        if x_lo > 0:
+            return acute
+        return columns.combined([acute, columns.apply("sign(x)", y, label)], [1.0, math.pi], label=label)
+    if None not in known:
+        raise FormulaError(
+            f"the angle of (0, 0) is not defined, and the domain holds it: y between {y_lo:.3g} and {y_hi:.3g}, x"
+            f" between {x_lo:.3g} and {x_hi:.3g}. Take a domain where one of them keeps its sign"
+        )
+    squares = columns.combined([columns.apply("x**2", column, label) for column in (x, y)], [1.0, 1.0], label=label)
+    side = columns.combined([columns.apply("sqrt(x)", squares, label), x], [1.0, 1.0], label=label)
+    return columns.apply("2*atan(x)", _quotient(sheet, y, side), label)
+
+
 @operation("maximum", "fmax")
 def maximum(input: Any, other: Any) -> Traced:
     return elementwise(larger, input, other)
@@ -145,7 +182,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Traced:
 @operation("where")
 def where(condition: Any, input: Any = None, other: Any = None) -> Traced:
     if isinstance(condition, Traced) or input is None:
-        raise refuse("torch.where with a condition that depends on the input cannot be traced", COMPARED)
+        raise refuse("torch.where with a condition that is no comparison cannot be traced", COMPARED)
     mask = constant(condition)
     return add(
         mul(as_traced(sheet_of(input, other), input), mask), mul(as_traced(sheet_of(input, other), other), 1 - mask)
@@ -162,7 +199,38 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Traced:
     return where(mask, value, input)
 
 
-@operation("lt", "le", "gt", "ge", "eq", "ne", "less", "greater", "less_equal", "greater_equal", "not_equal")
+@operation("switch")
+def switch(gap: Traced, above: Any, below: Any) -> Traced:
+    """`above` where the gap is positive, `below` where it is not: what torch.where does with a comparison."""
+    return elementwise(_switched, gap, above, below)
+
+
+def _switched(sheet: Sheet, gap: int, above: int, below: int) -> int:
+    """A kink where both come from one column and meet; otherwise a step, times what lies between them."""
+    if above == below:
+        return above
+    bent = switch_with_bend(sheet.columns, gap, above, below, sheet.label)
+    if bent is not None:
+        return bent
+    apart = _difference(sheet, above, below)
+    if apart == gap:  # the larger of the two
+        return larger(sheet, above, below)
+    step = sheet.columns.apply("step(x)", gap, sheet.label)
+    return sheet.columns.combined([below, product(sheet, step, apart)], [1.0, 1.0], label=sheet.label)
+
+
+@operation("gt", "ge", "greater", "greater_equal")
+def above(input: Any, other: Any) -> Truth:
+    """Where the two are equal nothing is claimed, or both ways give the same."""
+    return Truth(sub(input, other))
+
+
+@operation("lt", "le", "less", "less_equal")
+def below(input: Any, other: Any) -> Truth:
+    return Truth(sub(other, input))
+
+
+@operation("eq", "ne", "not_equal")
 def compared(input: Any, other: Any) -> Unusable:
     return Unusable("the function decides by the value of its input (an if, a while, a mask)", COMPARED)
 
@@ -187,13 +255,15 @@ def full_like(
 
 
 def product(sheet: Sheet, a: int, b: int) -> int:
-    return sheet.columns.product(a, b, sheet.label)
+    limit = product_with_limit(sheet.columns, a, b, sheet.label)
+    return sheet.columns.product(a, b, sheet.label) if limit is None else limit
 
 
 def _quotient(sheet: Sheet, a: int, b: int) -> int:
     divisor = sheet.columns.constant_of(b)
     if divisor is None:
-        return product(sheet, a, sheet.columns.apply("1/x", b, sheet.label))
+        limit = quotient_with_limit(sheet.columns, a, b, sheet.label)
+        return product(sheet, a, _function(sheet, "1/x", b)) if limit is None else limit
     if not divisor.all():
         raise FormulaError("a division by the constant 0")
     return product(sheet, a, sheet.columns.constant(1 / divisor))
@@ -207,12 +277,12 @@ def _power(sheet: Sheet, base: int, exponent: int) -> int:
         if p == 0:
             return columns.constant(1.0)
         fixed = parse(_POWERS[p]) if p in _POWERS else Apply("pow", (_X, _exactly(p)))
-        return columns.apply(fixed, base, sheet.label)
+        return _function(sheet, fixed, base)
     if bases is not None and not (bases > 0).all():
         raise FormulaError(f"a power of the constant {bases.min()} with an exponent that depends on the input")
     if bases is not None and len(bases) == 1:
         return columns.apply(Apply("pow", (_exactly(float(bases[0])), _X)), exponent, sheet.label)
-    logarithm = columns.apply("log(x)", base, sheet.label)
+    logarithm = _function(sheet, "log(x)", base)
     return columns.apply("exp(x)", product(sheet, exponent, logarithm), sheet.label)
 
 

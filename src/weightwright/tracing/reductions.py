@@ -1,8 +1,8 @@
-"""Torch's operations along axes: sums, means and variances, the largest and the smallest, softmax, layer norm."""
+"""Torch's operations along axes: sums, means and variances, extremes and order, softmax, layer norm."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +104,7 @@ def amin(input: Traced, dim: Dims = None, keepdim: bool = False) -> Traced:
 
 
 class Extremes(NamedTuple):
-    """What max and min along an axis return."""
+    """What max, min, sort and the like return along an axis."""
 
     values: Traced
     indices: Unusable
@@ -129,6 +129,71 @@ def _extreme(of_two: str, along: Any, input: Traced, dim: Any, keepdim: bool, ot
         return along(input)
     positions = Unusable("the position of the largest or smallest value was asked for", advice("argmax"))
     return Extremes(along(input, dim, keepdim), positions)
+
+
+def _in_order(x: Traced, dim: int) -> Traced:
+    """Sorted along an axis, smallest first: Batcher's network, one relu for each pair that it compares."""
+    codes, _, axis = _gathered(x, dim)
+
+    def make(columns: Sequence[int]) -> list[int]:
+        ordered = list(columns)
+        for i, j in _pairs(len(ordered)):
+            a, b = ordered[i], ordered[j]
+            ordered[i], ordered[j] = smaller(x.sheet, a, b), larger(x.sheet, a, b)
+        return ordered
+
+    made = Traced(x.sheet, x.sheet.pointwise(make, codes, axis), axis)
+    return called("movedim", (made, -1, dim))
+
+
+def _pairs(n: int) -> Iterator[tuple[int, int]]:
+    """Odd-even merge sort: which places are compared, one after the other (Knuth, 5.2.2, Algorithm M)."""
+    top = p = 1 << max(n - 1, 1).bit_length() - 1
+    while p:
+        q, r, d = top, 0, p
+        while True:
+            yield from ((i, i + d) for i in range(n - d) if i & p == r)
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2
+
+
+_NO_POSITIONS = "the positions of sorted values were asked for"
+
+
+@operation("sort")
+def sort(input: Traced, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Extremes:
+    ordered = _in_order(input, dim)
+    values = called("flip", (ordered, [dim])) if descending else ordered
+    return Extremes(values, Unusable(_NO_POSITIONS, advice("argsort")))
+
+
+@operation("msort")
+def msort(input: Traced) -> Traced:
+    return _in_order(input, 0)
+
+
+@operation("topk")
+def topk(input: Traced, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extremes:
+    values, positions = sort(input, dim, descending=largest)
+    return Extremes(called("narrow", (values, dim, 0, k)), positions)
+
+
+@operation("kthvalue")
+def kthvalue(input: Traced, k: int, dim: int = -1, keepdim: bool = False) -> Extremes:
+    values, positions = sort(input, dim)
+    place = called("narrow", (values, dim, k - 1, 1))
+    return Extremes(place if keepdim else called("squeeze", (place, dim)), positions)
+
+
+@operation("median")
+def median(input: Traced, dim: int | None = None, keepdim: bool = False) -> Any:
+    """torch's: of an even number the lower of the two in the middle."""
+    if dim is None:
+        flat = called("flatten", (input,))
+        return kthvalue(flat, (flat.shape[0] + 1) // 2, 0).values
+    return kthvalue(input, (input.shape[dim] + 1) // 2, dim, keepdim)
 
 
 @operation("logsumexp")

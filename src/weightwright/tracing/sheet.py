@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from weightwright.claims.graph import Graph
+from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.numbers import Floats
 from weightwright.tracing.columns import Columns, Unfolded
 from weightwright.tracing.user_source import short_place
@@ -26,6 +28,10 @@ OWN, EVERYWHERE = -1, 0
 
 #: What people call an operator whose second operand is the traced one.
 REVERSED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rpow": "pow", "rmatmul": "matmul"}
+
+
+#: While a function is followed whose domain is known: intervals (1, tokens) for all columns of a graph.
+COLUMN_RANGES: ContextVar[Callable[[Graph, int], Sequence[Interval]]] = ContextVar("column_ranges")
 
 
 class Sheet:
@@ -65,6 +71,12 @@ class Sheet:
     def graph(self) -> Graph:
         """All columns, also those that no output needs."""
         return Graph("", tuple(self.columns.nodes), (0,), tuple(self.columns.matrices), self.columns.tokens)
+
+    def range_of(self, column: int) -> tuple[float, float] | None:
+        """About where a column lies on the domain, rounded outward; None where no domain is known."""
+        enclose = COLUMN_RANGES.get(None)
+        found = None if enclose is None else enclose(self.graph(), self.n)[column]
+        return None if found is None else (float(np.min(found.lo)), float(np.max(found.hi)))
 
     def input(self, features: int) -> Codes:
         columns = np.array([self.columns.input(feature) for feature in range(features)])

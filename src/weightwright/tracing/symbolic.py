@@ -37,8 +37,10 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
     """A torch function of traced tensors."""
     name, kwargs = torch_name(function), dict(kwargs or {})
     for value in [*args, *kwargs.values()]:
-        if isinstance(value, Unusable):
+        if isinstance(value, Unusable) and not isinstance(value, Truth):
             value.refuse_in(name)
+        if isinstance(value, Truth):
+            return value.used_in(name, args, kwargs)
     sheet = _sheet_of([*args, *kwargs.values()])
     for value in args:
         if isinstance(value, Traced) and (waiting := value.then(name, args, kwargs)) is not None:
@@ -261,6 +263,38 @@ class Unusable:
         self._used()
 
 
+class Truth(Unusable):
+    """Whether gap > 0, element by element: it switches between numbers (torch.where), or is 1 or 0."""
+
+    def __init__(self, gap: Traced) -> None:
+        super().__init__("the function decides by the value of its input (an if, a while, a mask)", COMPARED)
+        self.gap = gap
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return called(func, args, kwargs)
+
+    def used_in(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if name in ("where", "masked_fill") and not kwargs and len(args) == 3:
+            return self.switch(name, *(args[1:] if name == "where" else (args[2], args[0])))
+        if name in ("logical_not", "bitwise_not", "invert"):
+            return Truth(called("neg", (self.gap,)))
+        if name in ("double", "float", "to", "type", "type_as"):
+            return self.switch(name, 1.0, 0.0)
+        if name in ("mul", "rmul") and any(isinstance(value, Traced) for value in args):
+            return self.switch("mul", next(value for value in args if value is not self), 0.0)
+        self.refuse_in(name)
+
+    def switch(self, name: str, above: Any, below: Any) -> Any:
+        with self.gap.sheet.operation(name):
+            return called("switch", (self.gap, above, below))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: called(name, (self, *args), kwargs)
+
+
 def _operator(name: str) -> Callable[..., Any]:
     return lambda self, *others: called(name, (self, *others))
 
@@ -278,6 +312,8 @@ for _name in ("neg", "abs", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv
 _USES = ("bool", "invert", "and", "or", "xor", "rand", "ror", "add", "radd", "sub", "rsub", "mul", "rmul", "float")
 for _name in (*_USES, "int", "index", "iter", "getitem", "eq", "lt", "le", "gt", "ge"):
     setattr(Unusable, f"__{_name}__", Unusable._used)
+for _name in ("invert", "mul", "rmul"):
+    setattr(Truth, f"__{_name}__", _operator(_name))
 
 #: The numpy functions that an array or number on the left of an operator calls.
 _UFUNCS: dict[Any, str] = {

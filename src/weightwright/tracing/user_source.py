@@ -58,7 +58,8 @@ _ADVICE = {
     "multi_head_attention_forward": _ATTENTION,
     "setitem": "build the tensor with torch.stack or torch.cat of its parts",
     "empty_like": "use torch.zeros_like, and build the tensor with torch.stack or torch.cat of its parts",
-    "sign": "a jump has no counterpart: write torch.tanh(k * x) with a large k; ww.approximate has a dead_zone for it",
+    "sign": "a head has no jump: with dead_zone=d nothing is claimed where its argument is within d of it; or write"
+    " torch.tanh(k * x) with a large k, or two sides that meet at the jump",
     "cumprod": "multiply the factors in a Python loop",
     "scatter": "build the tensor with torch.stack or torch.cat of its parts",
 }

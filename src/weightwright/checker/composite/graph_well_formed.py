@@ -97,6 +97,7 @@ def _nothing_beside_heads(composite: Composite) -> None:
     """A head that returns 0 is what it computes being 0: nothing of that stands elsewhere."""
     for part in composite.parts:
         alone = part.mean == 0 and part.slope == 0 and len(part.heads) == 1 and IDENTITY not in part.units
+        alone = alone and not len(part.zones)
         require(alone, f"ablatable: something stands beside the heads {part.heads} of layer {part.layer}")
     for product in composite.products:
         alone = product.x == 0 and product.y == 0 and product.lemma == -1

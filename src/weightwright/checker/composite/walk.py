@@ -34,7 +34,7 @@ from weightwright.checker.core.complaints import must, require
 from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import MAX_TOKENS, Certificate
-from weightwright.claims.graph import Graph
+from weightwright.claims.graph import JUMPS, Graph
 from weightwright.claims.target import (
     IDENTITY,
     MASKED,
@@ -224,9 +224,11 @@ class _CompositeWalk:
                 away += SPARE * float(differences[token].sum())
                 row_lo, row_hi = self.units.argument_range(unit, held)
             require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
-            _leaves_something(self._zones(token), row_lo, row_hi)
+            _leaves_something(part.zones if self.graph is not None else self._zones(token), row_lo, row_hi)
             lo, hi, off = min(lo, row_lo - away), max(hi, row_hi + away), max(off, away)
         lo, hi = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)
+        if self.graph is not None:
+            _only_around_jumps(part, profiles)
         self._examine(place, part, profiles.pop(), lo, hi, off)
         self._no_overflow(place, float(stream.sizes(self.basis)[:, place.source].max()))
         slope = (part.claim.lipschitz * place.stored.scale + abs(part.slope)) * ROOM
@@ -356,6 +358,12 @@ def _leaves_something(zones: Floats, lo: float, hi: float) -> None:
     require(not len(zones) or reached < hi, "the dead zones leave nothing of the domain")
 
 
+def _only_around_jumps(part: TableClaim, profiles: set[str]) -> None:
+    """In a graph, whose units have arguments of their own, nothing else than a jump at 0 may be left open."""
+    jumps = profiles <= set(JUMPS) and all(start < 0 < end for start, end in part.zones.tolist())
+    require(jumps or not len(part.zones), f"a dead zone of {sorted(profiles)} is not around a jump")
+
+
 def _numbers(head: StoredHead) -> list[arb]:
     return [*head.slopes, *head.offsets, *head.values, head.weight]
 
@@ -380,8 +388,8 @@ def _well_formed(composite: Composite, K: int) -> None:
         require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
         require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
-        fits = isinstance(composite.target, TokenModels) or not len(part.zones)
-        require(fits, "dead zones are about models of single tokens")
+        fits = isinstance(composite.target, TokenModels | Graph) or not len(part.zones)
+        require(fits, "dead zones are about models of single tokens, and jumps of graphs")
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), "a part's claim has no finite number")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.graph import ATTENTION, MIX, PRODUCT, SOFTMAX, ProductClaim, attended, sees
+from weightwright.claims.graph import ATTENTION, JUMPS, MIX, PRODUCT, SOFTMAX, ProductClaim, attended, sees
 from weightwright.compiler.lowering.ranges import ColumnRanges
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import UNIT, Floats
@@ -70,7 +70,8 @@ class Slopes:
             if function is not None:
                 lo, hi = ranges.of(function.base)
                 slope = enclose(function.formula, lo, hi, order=1, parts=4 * PARTS)
-                functions[unit] = np.maximum(abs(slope[0]), abs(slope[1]))
+                steep = np.maximum(abs(slope[0]), abs(slope[1]))
+                functions[unit] = np.zeros_like(steep) if function.formula in JUMPS else steep  # constant on both sides
             elif forms.graph.nodes[unit].op == PRODUCT:
                 # two squares of numbers in [-1, 1], of slope at most 2; and what is added to their difference
                 claim = product_claim(unit, ranges, (0.0, 0.0), -1)

@@ -12,7 +12,7 @@ import numpy as np
 from weightwright.approximation.shared_tables import Wish, share_tables, small_squares, table_for
 from weightwright.approximation.table import ProposedTable
 from weightwright.box import Box
-from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim, attended
+from weightwright.claims.graph import ATTENTION, JUMPS, PRODUCT, SOFTMAX, SQUARE, Graph, ProductClaim, attended
 from weightwright.claims.target import Composite
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.assembly import assemble
@@ -66,6 +66,7 @@ def lower(
     limits: Mapping[int, Limit] = {},
     room: float = 1.0,
     ablatable: bool = False,
+    dead_zone: float = 0.0,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -80,7 +81,8 @@ def lower(
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     limits: both ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
-    room: tables cover `room` times the errors that are estimated.
+    room: tables cover `room` times the errors that are estimated. dead_zone: nothing is claimed of inputs that bring
+    the argument of a jump within it of 0.
     ablatable: every function is one head with nothing beside it, and ranges hold whichever heads return 0 instead.
     """
     lo, hi = _ends(graph, domain)
@@ -90,9 +92,8 @@ def lower(
         raise ValueError(f"dtype must be one of {', '.join(FORMATS)}, not {dtype!r}")
     apart = set(range(len(graph.nodes))) if ablatable else set[int]()
     while True:
-        attempt = _Attempt(
-            graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits, room, ablatable
-        )
+        plan, aim = fuse(graph, apart), float(tol)
+        attempt = _Attempt(graph, plan, lo, hi, aim, dtype, progress, provable, limits, room, ablatable, dead_zone)
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -118,9 +119,10 @@ class _Attempt:
     def __init__(
         self, graph: Graph, plan: FusingPlan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
         progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float, ablatable: bool,
+        dead_zone: float,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
-        self.provable, self.room, self.ablatable = provable, room, ablatable
+        self.provable, self.room, self.ablatable, self.dead_zone = provable, room, ablatable, float(dead_zone)
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
         self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
@@ -174,7 +176,8 @@ class _Attempt:
         lo, hi = self.ranges.of(function.base)
         off = self.room * float(self.errors.of(function.base).max()) if self.provable else 0.0
         needed = not self._fused(unit)
-        return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed)
+        zone = self.dead_zone if function.formula in JUMPS else 0.0
+        return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed, zone)
 
     def _small_squares(
         self, wishes: list[Wish], found: dict[int, ProposedTable | ToleranceError]

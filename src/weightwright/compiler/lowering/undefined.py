@@ -216,7 +216,7 @@ def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bo
     if _too_large(forms, found):
         what, instead = "too large for a float", "clamp the argument"
     else:
-        eps = "add an eps to a variance before dividing by its root, or clamp it"
+        eps = "add an eps to a variance before its root is taken, or clamp it"
         what, instead = "undefined or unbounded", f"keep the argument away from there: {eps}"
     formula, label = shortened(function.formula), shortened(node.label or node.op)
     return f"{label}: {formula} is {what}{token}: {how}. Take a smaller domain, or {instead}"

@@ -15,6 +15,7 @@ from flint import arb, arb_mat, arb_series, ctx, fmpq
 
 from weightwright.enclosures.balls import series as balls
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.expressions.quotients import take_out_quotients
 from weightwright.limits import tick
 
 Polynomial = list[arb]
@@ -65,17 +66,23 @@ def multiply(a: Polynomial, b: Polynomial, within: Degrees, first: int = 0) -> P
 def expand(expression: Expression, names: Sequence[str], at: Sequence[arb], degree: int) -> Polynomial:
     """Taylor coefficients of the expression at a point; NaN where nothing is known."""
     within = shape(len(names), degree)
-    rules = _Rules(within)
+    rules, taken = _Rules(within), take_out_quotients(expression)
 
     def leaf(node: Number | Variable) -> Polynomial:
         if isinstance(node, Number):
             return rules.constant(arb(fmpq(node.value.numerator, node.value.denominator)))
+        if node.name in taken.quotients:
+            quotient = taken.quotients[node.name]
+            axis = list(names).index(quotient.variable)
+            found = balls.quotient_series(quotient, at[axis], degree)
+            ctx.cap = degree + 1
+            return [found[e[axis]] if sum(e) == e[axis] else arb(0) for e in within.monomials]
         axis = list(names).index(node.name)
         step = tuple(int(i == axis) for i in range(len(names)))
         return [at[axis] if not any(e) else arb(int(e == step)) for e in within.monomials]
 
     ctx.cap = degree + 1
-    return fold(expression, leaf, rules.apply)
+    return fold(taken.rest, leaf, rules.apply)
 
 
 class _Rules:

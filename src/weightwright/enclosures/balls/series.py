@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import lru_cache, reduce
+from math import comb
 from threading import RLock
 
-from flint import arb, arb_series, ctx, fmpq
+from flint import arb, arb_series, ctx, fmpq, fmpq_series
 
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.expressions.quotients import KEPT, Quotient, Zero, take_out_quotients
 
 PRECISION = 128  # bits
 ORDER = 12  # the highest Taylor coefficient used
+#: Orders beyond those asked for, near a zero of both parts of a quotient: 2^-26 from it, where a third of the bits are
+#: lost in the quotient itself, the remainder is some 2^-100.
+MORE_ORDERS = 4
 
 
 #: flint's precision and series length belong to the whole process, so one thread at a time may set them.
@@ -59,14 +65,92 @@ def series_along(expression: Expression, lines: Mapping[str, tuple[arb, arb]], o
 
 
 def _series(expression: Expression, line: Callable[[str], tuple[arb, arb]], order: int) -> list[arb]:
+    taken = take_out_quotients(expression)
+
     def leaf(node: Number | Variable) -> arb_series:
-        if isinstance(node, Variable):
+        if isinstance(node, Number):
+            return arb_series([arb(fmpq(node.value.numerator, node.value.denominator))])
+        if node.name not in taken.quotients:
             return arb_series(list(line(node.name)))
-        return arb_series([arb(fmpq(node.value.numerator, node.value.denominator))])
+        at, slope = line(taken.quotients[node.name].variable)
+        found = quotient_series(taken.quotients[node.name], at, order)
+        ctx.cap = order + 1
+        return arb_series([x * power for x, power in zip(found, _powers(slope, order), strict=True)])
 
     ctx.cap = order + 1
-    result = fold(expression, leaf, apply)
+    result = fold(taken.rest, leaf, apply)
     return [result[i] if i < result.prec else arb.nan() for i in range(order + 1)]
+
+
+def quotient_series(quotient: Quotient, at: arb, order: int) -> list[arb]:
+    """Coefficients 0..order of a quotient that is 0 / 0 somewhere, in its own variable: the narrowest enclosures found.
+
+    f(x) / (x - c)^m has as its k-th coefficient at x a mean of those of number k + m of f between c and x, if the first
+    m of f at c are 0. Those of the quotient are so enclosed on a ball that holds c; near c by Taylor's theorem at c.
+    """
+    best = _divided(quotient, at, order, 0)
+    for zero in _proven_zeros(quotient):
+        c, last = arb(fmpq(zero.at.numerator, zero.at.denominator)), order + MORE_ORDERS
+        at_c, between = (_divided(quotient, x, last, zero.order) for x in (c, at.union(c)))
+        powers = _powers(at - c, last)
+        for k in range(order + 1):
+            near = comb(last, k) * between[last] * powers[last - k]
+            near += sum((comb(j, k) * at_c[j] * powers[j - k] for j in range(k, last)), arb(0))
+            best[k] = min((best[k], between[k], near), key=_width)
+    return best
+
+
+def _divided(quotient: Quotient, at: arb, order: int, shift: int) -> list[arb]:
+    """The quotient of the two series without their first coefficients."""
+    parts = [series(part, at, order + shift)[shift:] for part in (quotient.numerator, quotient.denominator)]
+    ctx.cap = order + 1
+    return _coefficients(apply("div", [arb_series(part) for part in parts]))
+
+
+def _powers(x: arb, last: int) -> list[arb]:
+    """x^0, ..., x^last, by products: flint's own power of a ball around 0 is NaN."""
+    powers = [arb(1)]
+    for _ in range(last):
+        powers.append(powers[-1] * x)
+    return powers
+
+
+def _width(x: arb) -> float:
+    """For choosing among enclosures that all hold."""
+    return float(x.rad()) if x.is_finite() else math.inf
+
+
+@lru_cache(maxsize=KEPT)
+def _proven_zeros(quotient: Quotient) -> tuple[Zero, ...]:
+    """Those of the proposed zeros where the first coefficients of both parts are exactly 0."""
+    parts = quotient.numerator, quotient.denominator
+    return tuple(z for z in quotient.zeros if all(_vanishes(part, z) for part in parts))
+
+
+def _vanishes(expression: Expression, zero: Zero) -> bool:
+    """Whether the coefficients below the zero's order are exactly 0: in rational series as far as these go, in balls
+    without a radius elsewhere."""
+    taken, c = take_out_quotients(expression), fmpq(zero.at.numerator, zero.at.denominator)
+
+    def leaf(node: Number | Variable) -> fmpq_series | arb_series:
+        if isinstance(node, Number):
+            return fmpq_series([fmpq(node.value.numerator, node.value.denominator)])
+        if node.name not in taken.quotients:
+            return fmpq_series([c, 1])
+        found = quotient_series(taken.quotients[node.name], arb(c), zero.order)
+        ctx.cap = zero.order + 1
+        return arb_series(found)
+
+    ctx.cap = zero.order + 1
+    result = fold(expression if not taken.quotients else taken.rest, leaf, _exactly)
+    return all(x == 0 for x in _coefficients(result)[: zero.order])
+
+
+def _exactly(op: str, args: Sequence[fmpq_series | arb_series]) -> fmpq_series | arb_series:
+    """Rational where it can be."""
+    if op in ("add", "sub", "mul") and all(isinstance(arg, fmpq_series) for arg in args):
+        return _RULES[op](*args)
+    return apply(op, [arb_series(_coefficients(arg)) for arg in args])
 
 
 def apply(op: str, args: Sequence[arb_series]) -> arb_series:
@@ -138,9 +222,9 @@ def _tanh(a: arb_series) -> arb_series:
     return arb_series(y)
 
 
-def _coefficients(a: arb_series) -> list[arb]:
+def _coefficients(a: fmpq_series | arb_series) -> list[arb]:
     """All up to ctx.cap; NaN where the series itself is cut off before."""
-    return [a[i] if i < a.prec else arb.nan() for i in range(ctx.cap)]
+    return [arb(a[i]) if i < a.prec else arb.nan() for i in range(ctx.cap)]
 
 
 def _sigmoid(a: arb_series) -> arb_series:

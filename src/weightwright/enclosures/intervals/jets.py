@@ -13,7 +13,9 @@ import numpy as np
 
 from weightwright.enclosures.intervals import intervals as iv
 from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.removable import along, quotient_jet
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.expressions.quotients import Quotient, take_out_quotients
 from weightwright.numbers import Floats
 
 Jet = list[Interval]
@@ -21,12 +23,7 @@ Jet = list[Interval]
 
 def jet(expression: Expression, at: Interval, order: int) -> Jet:
     """Coefficients 0..order of the expression in its one variable, at the points or boxes `at`."""
-
-    def leaf(node: Number | Variable) -> Jet:
-        return line(at, iv.ONE, order) if isinstance(node, Variable) else constant(Interval.rational(node.value), order)
-
-    with np.errstate(all="ignore"):
-        return fold(expression, leaf, lambda op, args: apply(op, args, order))
+    return _jet(expression, lambda name: (at, iv.ONE), order)
 
 
 def jet_along(expression: Expression, at: Mapping[str, Interval], step: Mapping[str, Interval], order: int) -> Jet:
@@ -34,14 +31,34 @@ def jet_along(expression: Expression, at: Mapping[str, Interval], step: Mapping[
 
     Where the step is a box, every coefficient holds those of all directions in it.
     """
+    return _jet(expression, lambda name: (at[name], step[name]), order)
+
+
+def _jet(expression: Expression, places: Callable[[str], tuple[Interval, Interval]], order: int) -> Jet:
+    """places: where every variable is, and its step."""
+    taken = take_out_quotients(expression)
 
     def leaf(node: Number | Variable) -> Jet:
-        if isinstance(node, Variable):
-            return line(at[node.name], step[node.name], order)
-        return constant(Interval.rational(node.value), order)
+        if isinstance(node, Number):
+            return constant(Interval.rational(node.value), order)
+        if node.name in taken.quotients:
+            quotient = taken.quotients[node.name]
+            at, step = places(quotient.variable)
+            return along(jet_of_quotient(quotient, at, order), step)
+        return line(*places(node.name), order)
 
     with np.errstate(all="ignore"):
-        return fold(expression, leaf, lambda op, args: apply(op, args, order))
+        return fold(taken.rest, leaf, lambda op, args: apply(op, args, order))
+
+
+def jet_of_quotient(quotient: Quotient, at: Interval, order: int) -> Jet:
+    """The jet of one that is 0 / 0 at some point, in its own variable."""
+
+    def parts(where: Interval, upto: int) -> tuple[Jet, Jet]:
+        return jet(quotient.numerator, where, upto), jet(quotient.denominator, where, upto)
+
+    with np.errstate(all="ignore"):
+        return quotient_jet(quotient.zeros, parts, div, at, order)
 
 
 def line(start: Interval, step: Interval, order: int) -> Jet:

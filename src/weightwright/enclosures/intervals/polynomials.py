@@ -22,6 +22,7 @@ from weightwright.enclosures.intervals import intervals as iv
 from weightwright.enclosures.intervals import jets
 from weightwright.enclosures.intervals.intervals import TINY, Interval, down, up
 from weightwright.expressions import Expression, Number, Variable, fold
+from weightwright.expressions.quotients import take_out_quotients
 from weightwright.numbers import Floats
 
 Indices = npt.NDArray[np.int64]
@@ -69,9 +70,15 @@ def coefficients(expression: Expression, names: Sequence[str], at: Floats, degre
     """(monomials, points): Taylor coefficients of the expression at the points, (points, variables)."""
     table = monomials(len(names), degree)
 
+    taken = take_out_quotients(expression)
+
     def leaf(node: Number | Variable) -> Interval:
         if not isinstance(node, Variable):
             return _constant(Interval.rational(node.value), table, len(at))
+        if node.name in taken.quotients:
+            quotient = taken.quotients[node.name]
+            axis = list(names).index(quotient.variable)
+            return _of_one(jets.jet_of_quotient(quotient, Interval.exact(at[:, axis]), degree), axis, table)
         axis = list(names).index(node.name)
         own = np.zeros((len(table.degrees), len(at)))
         own[0] = at[:, axis]
@@ -83,7 +90,16 @@ def coefficients(expression: Expression, names: Sequence[str], at: Floats, degre
         return _apply(op, args, table) if args else _constant(jets.apply(op, [], 0)[0], table, len(at))
 
     with np.errstate(all="ignore"):
-        return fold(expression, leaf, node)
+        return fold(taken.rest, leaf, node)
+
+
+def _of_one(jet: jets.Jet, axis: int, table: Monomials) -> Interval:
+    """A function of one of the variables."""
+    lo, hi = (np.zeros((len(table.degrees), *jet[0].lo.shape)) for _ in range(2))
+    alone = np.flatnonzero(table.exponents[:, axis] == table.degrees)
+    for place in alone:
+        lo[place], hi[place] = jet[table.degrees[place]].lo, jet[table.degrees[place]].hi
+    return Interval(lo, hi)
 
 
 def multiply(a: Interval, b: Interval, table: Monomials) -> Interval:

@@ -7,16 +7,19 @@ A jump or a kink inside an interval gives all that lies on both sides, so nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 
+from weightwright.box import Box
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, sees
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import apply
 from weightwright.expressions import Expression, Number, Variable, fold, parse
 from weightwright.numbers import Floats
+from weightwright.tracing.sheet import COLUMN_RANGES
 
 #: Roundings, in units of 2^-53 of what is rounded, that an operation is given beside its own: torch's and ours differ
 #: in how they divide, raise to powers and scale. 8 stands for four roundings on either side.
@@ -38,6 +41,21 @@ def enclose_columns(graph: Graph, x: Interval) -> list[Interval]:
         for node in graph.nodes:
             columns.append(_column(graph, node, columns, x, softmaxes))
     return columns
+
+
+@contextmanager
+def known_domain(box: Box) -> Iterator[None]:
+    """Functions that are followed inside may ask where their columns lie on the box."""
+
+    def enclose(graph: Graph, tokens: int) -> list[Interval]:
+        lo, hi = (np.broadcast_to(end, (1, tokens, end.shape[-1])) for end in (box.lo, box.hi))
+        return enclose_columns(graph, Interval(lo, hi))
+
+    token = COLUMN_RANGES.set(enclose)
+    try:
+        yield
+    finally:
+        COLUMN_RANGES.reset(token)
 
 
 def enclose_formula(expression: Expression, at: Mapping[str, Interval]) -> Interval:
