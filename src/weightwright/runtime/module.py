@@ -237,6 +237,7 @@ class AttentionNetwork(Weights):
         """With everything that was changed; the status is found anew, from the copy's own weights."""
         copied = memo[id(self)] = AttentionNetwork.__new__(AttentionNetwork)
         copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))  # without code that was compiled for this one
+        copied.was_compiled = False
         return copied
 
     def run_with_cache(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
