@@ -33,9 +33,9 @@ def test_the_stream_is_the_sum_of_what_is_kept(name: str) -> None:
     assert torch.equal(parts["read"], y)
     before = parts["embed"]
     for number, layer in enumerate(net.layers):
-        after = parts[f"layers.{number}"]
+        after = parts[f"L{number}"]
         if isinstance(layer, AttentionLayer):
-            added = sum(parts[f"layers.{number}.heads.{i}"] for i in range(len(layer.heads)))
+            added = sum(parts[f"L{number}H{i}"] for i in range(len(layer.heads)))
             assert (after - added - (before if layer.residual else 0)).abs().max() <= 1e-12
         before = after
     assert not any(module._forward_hooks for module in net.modules())
@@ -54,8 +54,8 @@ def test_a_head_is_seen_per_token_and_replaced(net: ww.AttentionNetwork) -> None
     ablated = net(x)
     zero.remove()
     assert net.certificate.status == "PROVEN"
-    assert torch.equal(net.run_with_hooks(x, {"layers.1.heads.2": 0.0}), ablated)
-    assert torch.equal(net.run_with_hooks(x, {"layers.1.heads.2": torch.zeros_like}), ablated)
+    assert torch.equal(net.run_with_hooks(x, {"L1H2": 0.0}), ablated)
+    assert torch.equal(net.run_with_hooks(x, {"L1H2": torch.zeros_like}), ablated)
     read = net.network.read.terms[0].A
     assert (
         plain - ablated - seen[0] @ torch.tensor(read)
@@ -65,12 +65,12 @@ def test_a_head_is_seen_per_token_and_replaced(net: ww.AttentionNetwork) -> None
 def test_one_run_patched_into_another(net: ww.AttentionNetwork) -> None:
     clean, other = draw(2, 4, 2).unbind()
     y, parts = net.run_with_cache(clean)
-    for point in ("embed", "layers.0", "layers.1", "read"):
+    for point in ("embed", "L0", "L1", "read"):
         assert (net.run_with_hooks(other, {point: parts[point]}) - y).abs().max() <= 1e-14
-    heads = {name: part for name, part in parts.items() if name.startswith("layers.0.heads")}
+    heads = {name: part for name, part in parts.items() if name.startswith("L0H")}
     patched = net.run_with_hooks(other, heads | {"embed": parts["embed"]})
     assert (patched - y).abs().max() <= 1e-14
-    assert (net.run_with_hooks(other, {"layers.0.heads.0": parts["layers.0.heads.0"]}) - y).abs().max() > 1e-3
+    assert (net.run_with_hooks(other, {"L0H0": parts["L0H0"]}) - y).abs().max() > 1e-3
 
 
 def test_every_pass_of_a_loop() -> None:
@@ -78,7 +78,8 @@ def test_every_pass_of_a_loop() -> None:
     x = draw(6, 2)
     y, parts = net.run_with_cache(x)
     times = net.layers[0].times
-    (inner,) = (name for name in parts if name.endswith("layers.0.layers.0"))
+    inner = "L0/L0"
+    assert "L0/L0H0" in parts
     assert parts[inner].shape[0] == times > 1
     calls: list[int] = []
     same = net.run_with_hooks(x, {inner: lambda output: calls.append(1) or output})
@@ -95,8 +96,8 @@ def test_backward_hooks_see_every_head(net: ww.AttentionNetwork) -> None:
 
 
 def test_what_cannot_be_put_there_is_named(net: ww.AttentionNetwork) -> None:
-    with pytest.raises(ValueError, match=r"there is no part 'layers.1.head.2'; write 'layers.1.heads.2' or"):
-        net.run_with_hooks(draw(1, 2), {"layers.1.head.2": 0.0})
-    with pytest.raises(ValueError, match=r"'layers.0' returns \(1, \d+\), which \(7, 3\) does not fit"):
-        net.run_with_hooks(draw(1, 2), {"layers.0": draw(7, 3)})
+    with pytest.raises(ValueError, match=r"there is no part 'L1H9'; write 'L1H\d' or"):
+        net.run_with_hooks(draw(1, 2), {"L1H9": 0.0})
+    with pytest.raises(ValueError, match=r"'L0' returns \(1, \d+\), which \(7, 3\) does not fit"):
+        net.run_with_hooks(draw(1, 2), {"L0": draw(7, 3)})
     assert not any(module._forward_hooks for module in net.modules())

@@ -1,7 +1,7 @@
 """What the parts of a network return, kept while it runs, and something else put in their place.
 
-A part has the name that torch gives its module: `layers.0.heads.3` is what one head adds to the stream, `layers.0` the
-stream after a layer, `embed` the stream before the first one, each of shape (..., tokens, coordinates).
+`L0H3` is what head 3 of layer 0 adds to the stream, `L0` the stream after the layer, `embed` the one before the first,
+each of shape (..., tokens, coordinates); `L0/L1H2` stands in a loop, which is layer 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ Replacement = Tensor | float | Callable[[Tensor], Tensor]
 
 def hook_points(net: nn.Module) -> dict[str, nn.Module]:
     """Every part that can be looked at, by name: the embedding, layers, heads and the read-out, in their order."""
-    return {name: module for name, module in net.named_modules() if isinstance(module, (AttentionHead, *LAYERS))}
+    found = net.named_modules()
+    return {_in_short(path): module for path, module in found if isinstance(module, (AttentionHead, *LAYERS))}
+
+
+def _in_short(path: str) -> str:
+    """`layers.0.layers.1.heads.2` is called L0/L1H2."""
+    return path.replace(".layers.", "/L").replace("layers.", "L").replace(".heads.", "H")
 
 
 def run_with_cache(net: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

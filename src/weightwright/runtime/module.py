@@ -241,14 +241,14 @@ class AttentionNetwork(Weights):
         return copied
 
     def run_with_cache(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The output, and what every part of the network returned, by the name of its module: `layers.0.heads.3` is
-        what that head adds to the stream, `layers.0` the stream after the layer, `embed` the one before the first.
+        """The output, and what every part of the network returned: `L0H3` is what head 3 of layer 0
+        adds to the stream, `L0` the stream after the layer, `embed` the stream before the first.
 
         >>> import torch, weightwright as ww
         >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)
         >>> y, parts = net.run_with_cache(torch.zeros(2, 1, dtype=torch.float64))
         >>> {name: tuple(part.shape) for name, part in parts.items()}
-        {'embed': (2, 6), 'layers.0.heads.0': (2, 6), 'layers.0': (2, 6), 'read': (2, 1)}
+        {'embed': (2, 6), 'L0H0': (2, 6), 'L0': (2, 6), 'read': (2, 1)}
         """
         return run_with_cache(self, x)
 
@@ -260,7 +260,7 @@ class AttentionNetwork(Weights):
 
         >>> import torch, weightwright as ww
         >>> net = ww.approximate("tanh(x)", domain=(-1, 1), tol=1e-3)
-        >>> float(net.run_with_hooks(torch.ones(1, 1), {"layers.0.heads.0": 0.0}))
+        >>> float(net.run_with_hooks(torch.ones(1, 1), {"L0H0": 0.0}))
         0.0
         """
         return run_with_hooks(self, x, hooks)
