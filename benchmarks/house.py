@@ -23,6 +23,7 @@ FLOORS = [
     "expressions",
     "network",
     "claims",
+    "circuit",
     "enclosures/intervals",
     "enclosures/balls",
     "checker/core",

@@ -21,6 +21,7 @@ UPWARDS = {
     ("runtime/module.py", "recheck.py"),
     ("runtime/module.py", "report/drawing/draw.py"),
     ("runtime/module.py", "report/plot.py"),
+    ("circuit/circuit.py", "report/drawing/circuit_picture.py"),
     ("runtime/module.py", "adversary/predictions.py"),
     ("incontext/__init__.py", "estimators/huber.py"),
     ("incontext/__init__.py", "estimators/linear.py"),

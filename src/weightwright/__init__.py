@@ -38,6 +38,7 @@ __all__ = [
     "Box",
     "BudgetError",
     "CertificateError",
+    "Circuit",
     "DomainError",
     "FileFormatError",
     "FormulaError",
@@ -58,6 +59,7 @@ __all__ = [
 
 _HOMES = {
     "AttentionNetwork": "weightwright.runtime.module",
+    "Circuit": "weightwright.circuit.circuit",
     "approximate": "weightwright.approximation.approximate",
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",

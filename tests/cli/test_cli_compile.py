@@ -259,7 +259,7 @@ def test_many_heads_are_told_in_few_lines(source: Path, tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     printed_json("compile", f"{source}:tiny", *UNIT, "--out", path)
     lines = [" ".join(line.split()) for line in weightwright("info", path).stdout.splitlines()]
-    assert any(line.startswith("8 heads tanh(x) of linear, module 0 (Linear)[…]; beta") for line in lines)
+    assert any(line.startswith("8 heads tanh(x) of neuron … of module 0 (Linear); beta") for line in lines)
     assert "... 5 more like these ..." in lines
     assert any(line.startswith("8 x tanh(x): approximation ") for line in lines)
     assert len(lines) < 60

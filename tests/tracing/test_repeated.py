@@ -47,16 +47,16 @@ def forked(x: Any) -> Any:
 
 
 CHANGING: list[tuple[Function, str]] = [
-    (lambda x: x + torch.randn(2), "add, test_repeated.py:LINE has the constant .* at one call and .* at another"),
-    (lambda x: x * random.random(), "mul, test_repeated.py:LINE has the constant"),
-    (lambda x: x * np.random.rand(), "mul, test_repeated.py:LINE has the constant"),
-    (lambda x: x ** (2 + next(calls)), "pow, test_repeated.py:LINE is x.* at one call and x"),
-    (lambda x: x + 1e-9 * next(calls), "add, test_repeated.py:LINE has the constant .*e-0[89] at"),
+    (lambda x: x + torch.randn(2), "add.0., test_repeated.py:LINE has the constant .* at one call and .* at another"),
+    (lambda x: x * random.random(), "mul.0., test_repeated.py:LINE has the constant"),
+    (lambda x: x * np.random.rand(), "mul.0., test_repeated.py:LINE has the constant"),
+    (lambda x: x ** (2 + next(calls)), "pow.0., test_repeated.py:LINE is x.* at one call and x"),
+    (lambda x: x + 1e-9 * next(calls), "add.0., test_repeated.py:LINE has the constant .*e-0[89] at"),
     (lambda x: (torch.sin if next(calls) % 2 else torch.cos)(x), "test_repeated.py:LINE is .*(sin|cos)"),
     (lambda x: x**2 if next(calls) % 2 else x, "at one call"),
     (lambda x: torch.cat([torch.randn(3, 1), x], 1), "has the constant"),
     (lambda x: torch.randn(2), "has the constant"),
-    (noisy_mix, "matmul, test_repeated.py"),
+    (noisy_mix, "matmul.0., test_repeated.py"),
     (forked, "has the constant"),
     (NoisyWeights(), "at one call"),
 ]

@@ -7,6 +7,7 @@ A kink bends towards the nearer end of the domain, where its relu stays small.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +26,8 @@ from weightwright.numbers import Floats, rounded
 
 Sees = Literal["registers", "self"]
 
+#: Numbers below this are no size that roundings could be measured by.
+TINY = 1e-300
 _INSIDE = 0.381  # of a piece: where its line is read off; the middle may hide a jump of a factor
 
 
@@ -101,7 +104,16 @@ class Kinked:
     def start(self, line: KinkLine) -> Design:
         """A design of no head yet whose output coordinate starts as the line."""
         slope, constant = line.slope * self.task.query.scale, line.constant + self.task.mean
-        return Design((), (), self.number(constant), self.number(slope))
+        sizes = (line.slope * self.task.lo, line.slope * self.task.hi, self.task.mean)
+        return Design(
+            (), (), self.number(_plain(constant, max(map(abs, sizes)))), self.number(_plain(slope, abs(slope)))
+        )
+
+
+def _plain(value: float, size: float) -> float:
+    """The decimal that was probably meant, where a few roundings of numbers of this size would explain the rest."""
+    plain, noise = round(value, 13 - math.ceil(math.log10(size))) if size > TINY else value, 4 * np.spacing(size)
+    return plain if abs(plain - value) <= noise else value
 
 
 def find_kinks(task: Task) -> Kinked | None:

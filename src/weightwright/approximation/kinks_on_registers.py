@@ -26,8 +26,8 @@ _RIDGE = 1e-3  # times the tolerance
 class OneSided:
     """Designs of what a kinked formula is without its jumps; remembers what it has fitted."""
 
-    def __init__(self, kinked: Kinked, most: int) -> None:
-        self.kinked, self.task, self.most = kinked, kinked.task, most
+    def __init__(self, kinked: Kinked, most: int, bare: bool = False) -> None:
+        self.kinked, self.task, self.most, self.bare = kinked, kinked.task, most, bare
         self.sides, self.start = self._orientation()
         even = np.linspace(self.task.lo, self.task.hi, SAMPLES)
         slope = float(np.ptp(kinked.rest(even))) / (self.task.hi - self.task.lo)
@@ -42,7 +42,7 @@ class OneSided:
     def _orientation(self) -> tuple[list[bool], Design | None]:
         """Which way the kinks bend, and the line that the output starts with; None if heads must make up the line.
 
-        Far from 0 a line in x would cancel, unless it is constant.
+        Far from 0 a line in x would cancel, unless it is constant. Bare heads have no line but 0 beside them.
         """
         k, task = self.kinked, self.task
         nearer = k.rightward()
@@ -50,8 +50,10 @@ class OneSided:
             return nearer, None
         for sides in (nearer, [True] * len(nearer), [False] * len(nearer)):
             line = k.line(*k.pieces()[sides.count(False)])
-            if task.query.centre == 0 or line.slope == 0:
-                return sides, k.start(line)
+            start = k.start(line)
+            nothing = not (start.mean or start.slope)
+            if nothing or ((task.query.centre == 0 or line.slope == 0) and not self.bare):
+                return sides, start
         return nearer, None
 
     def designs(self, aim: float) -> Iterator[Design]:

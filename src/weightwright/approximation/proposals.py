@@ -157,20 +157,21 @@ Kernel = Literal["dot", "anchor"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Which kind of heads to design. most: the largest number of keys."""
+    """Which kind of heads to design. most: the largest number of keys. bare: one head alone, with nothing beside it."""
 
     method: Method = "spectral"
     kernel: Kernel = "dot"
     sees: Sees = "registers"
     most: int = 512
+    bare: bool = False
 
 
 class Proposals:
     """Iterates over the proposals whose bound is at most the tolerance, and remembers the best of all."""
 
     def __init__(self, task: Task, choice: Choice, progress: Callable[[str], None] = lambda message: None) -> None:
-        self.task, self.choice, self.progress = task, choice, progress
-        self.kinked = find_kinks(task)
+        self.task, self.choice, self.progress = replace(task, mean=0.0) if choice.bare else task, choice, progress
+        self.kinked = find_kinks(self.task)
         self.best: Proposal | None = None
 
     @property
@@ -182,6 +183,8 @@ class Proposals:
         kinks = np.zeros(0) if self.kinked is None else self.kinked.positions
         rule: Rule = "nearest" if self.choice.method == "faithful" else "taylor"
         for design in self.designs():
+            if self.choice.bare and (len(design.tables) != 1 or design.mean or design.slope):
+                continue
             self.progress(f"proving a head with {design.size} anchors")
             found = propose(self.task, design, rule, kinks, self.zones)
             if found is not None and (self.best is None or found.bound < self.best.bound):
@@ -199,7 +202,7 @@ class Proposals:
             yield from windowed_designs(task, most)
             return
         if kinked is not None:
-            yield from _kinked_designs(kinked, most, self.choice.sees)
+            yield from _kinked_designs(kinked, self.choice)
         elif (yield from graded_designs(task, most)):
             return
         if kinked is None and two_keys_for(task) is None and takes_many(task):
@@ -228,9 +231,10 @@ class Proposals:
         )
 
 
-def _kinked_designs(kinked: Kinked, most: int, sees: Sees) -> Iterator[Design]:
+def _kinked_designs(kinked: Kinked, choice: Choice) -> Iterator[Design]:
     """Everything worth proving, fewest keys first."""
-    continuous = Gates(kinked, most) if sees == "self" else OneSided(kinked, most)
+    most = choice.most
+    continuous = Gates(kinked, most) if choice.sees == "self" else OneSided(kinked, most, choice.bare)
     for share in AIMS:
         aim = share * kinked.task.tol
         tables, roles = kinked.step_tables(aim / (4 * max(len(kinked.steps), 1)))

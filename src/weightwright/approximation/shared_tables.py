@@ -44,13 +44,13 @@ class Wish:
 
 
 def share_tables(
-    wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None]
+    wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None], bare: bool = False
 ) -> dict[int, ProposedTable | ToleranceError]:
     """A table for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
-    be had, and that nothing can stand in for, no other is looked for."""
+    be had, and that nothing can stand in for, no other is looked for. bare: see `propose_table`."""
     found: dict[int, ProposedTable | ToleranceError] = {}
     for members in _groups(wishes):
-        table = _for_all([wishes[i] for i in members], dtype, most, progress)
+        table = _for_all([wishes[i] for i in members], dtype, most, progress, bare)
         found |= dict.fromkeys(members, table)
         if isinstance(table, ToleranceError) and any(wishes[i].needed for i in members):
             break
@@ -76,13 +76,13 @@ def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
 
 
 def _for_all(
-    wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None]
+    wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None], bare: bool
 ) -> ProposedTable | ToleranceError:
     formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
     lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
     lo, hi = cover(formula, lo, hi, off, dtype)
     try:
-        return table_for(formula, lo, hi, tol, dtype, most, progress)
+        return table_for(formula, lo, hi, tol, dtype, most, progress, bare)
     except ToleranceError as error:
         return error
     except FormulaError as error:
@@ -92,7 +92,14 @@ def _for_all(
 
 
 def table_for(
-    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, progress: Callable[[str], None]
+    formula: str,
+    lo: float,
+    hi: float,
+    tol: float,
+    dtype: str,
+    most: int,
+    progress: Callable[[str], None],
+    bare: bool = False,
 ) -> ProposedTable:
     """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
@@ -100,7 +107,7 @@ def table_for(
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
     progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
-    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most)
+    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare)
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:

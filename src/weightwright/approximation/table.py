@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,8 +28,10 @@ from weightwright.heads.registers import Query, Rows, Table, table_head, weight_
 from weightwright.network import Head
 from weightwright.numbers import FORMATS, Floats
 
-#: Number of tolerances that are tried where the one asked for cannot be proven, each a little above the last.
+#: Number of tolerances that are tried where the one asked for cannot be proven.
 TRIES = 4
+#: Factor between one that failed and the next, unless a bound nearer by is known; the last try takes the known bound.
+LOOSER = 8.0
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,10 @@ class ProposedTable:
 
 
 def propose_table(
-    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512
+    formula: str, lo: float, hi: float, tol: float, dtype: str = "float64", most: int = 512, bare: bool = False
 ) -> ProposedTable:
     """A table on registers for a formula in x on [lo, hi], within tol by the prover's bound, of at most `most` keys.
+    bare: of one head, with mean and slope 0.
 
     Raises ToleranceError with the best bound found, FormulaError where the formula is undefined.
 
@@ -81,21 +85,24 @@ def propose_table(
     (True, True)
     """
     task = make_task(formula, Box.of((lo, hi)), tol, dtype, 0.0, False, None)
-    proposals = Proposals(task, Choice(most=most))
+    proposals = Proposals(task, Choice(most=most, bare=bare))
     for proposal in proposals:
         return _as_table(proposal)
     raise proposals.failure()
 
 
 @functools.lru_cache(maxsize=256)
-def propose_table_near(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int) -> ProposedTable:
+def propose_table_near(
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool = False
+) -> ProposedTable:
     """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can."""
     asked = tol
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES)):
         try:
-            return propose_table(formula, lo, hi, tol, dtype, most)
+            return propose_table(formula, lo, hi, tol, dtype, most, bare)
         except ToleranceError as error:
-            tol, last = (1.1 * error.best if error.best is not None else 8 * tol), error
+            known = math.inf if error.best is None else 1.1 * error.best
+            tol, last = known if left == 1 and error.best is not None else min(known, LOOSER * tol), error
     raise ToleranceError(
         f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
         " that could be proven: is the slope unbounded, or the interval very wide?",

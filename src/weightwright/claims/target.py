@@ -109,6 +109,8 @@ class Composite:
     Heads that no claim names have constant scores and mix tokens, or pick one key on the whole domain.
     With a graph a unit is a column on a token: see `graph.units`, `graph.square_units`.
     splits: where ranges of columns are found part by part, the number of equal parts along each input of a token.
+    ablatable: the bound also holds where any of the heads that claims name return 0, of the target in which what they
+    compute is 0. Each head is then what it is claimed to compute, with nothing beside it.
     """
 
     target: RidgeFunctions | TokenModels | Graph
@@ -120,6 +122,7 @@ class Composite:
     softmaxes: tuple[SoftmaxClaim, ...] = ()
     attentions: tuple[AttentionClaim, ...] = ()
     splits: tuple[int, ...] = ()
+    ablatable: bool = False
 
     @property
     def zones(self) -> tuple[tuple[float, float], ...]:

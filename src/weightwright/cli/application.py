@@ -61,6 +61,13 @@ def _options(
     """Write a function; get attention weights that compute it, and a proof of how well."""
 
 
+def saved_file(path: Path) -> Path:
+    """The file, or an error where it is a folder."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a saved network")
+    return path
+
+
 def apart(**files: Path | None) -> None:
     """Say before the work what would stop the files from being written after it; no two options name one file."""
     seen: dict[Path, str] = {}

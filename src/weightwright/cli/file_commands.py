@@ -6,14 +6,13 @@ import dataclasses
 import shlex
 import sys
 import time
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 import weightwright as ww
 from weightwright.claims.certificate import status_in_words
-from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, show
+from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, saved_file, show
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
 from weightwright.limits import LimitOptions
 
@@ -45,7 +44,7 @@ def run(
         from weightwright.adversary.sequences import excepted
 
         net = ww.load(
-            _file(path), on_domain=on_domain, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes
+            saved_file(path), on_domain=on_domain, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes
         )
     rows_of, features = net.network.tokens, len(net.network.inputs)
     sequences = rows_of not in (None, 1) or len(net.network.outputs) > 1
@@ -89,7 +88,7 @@ def check(
 
         start = time.perf_counter()
         limits: LimitOptions = {"seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes}
-        certificate = ww.check(_file(path), **limits)
+        certificate = ww.check(saved_file(path), **limits)
         took = time.perf_counter() - start
         facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": took}
         worst, unsearched = None, None
@@ -128,7 +127,7 @@ def info(
         for picture in (plot, draw):
             if picture is not None:
                 report.check_plottable(picture)
-        net = ww.load(_file(path), verify=False, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes)
+        net = ww.load(saved_file(path), verify=False, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes)
         facts = {"file": str(path), **report.network_facts(net, f"weightwright check {shlex.quote(str(path))}")}
         if plot is not None:
             progress("drawing")
@@ -158,9 +157,3 @@ def _from_stdin() -> list[str]:
     if not texts:
         raise ValueError("no values: give them after the file, or on standard input")
     return texts
-
-
-def _file(path: Path) -> Path:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, not a saved network")
-    return path

@@ -54,7 +54,7 @@ def certify_graph(
     costs: tuple[tuple[str, float], ...] = ()
     for _ in range(ATTEMPTS):
         try:
-            lowered = lower(graph, asked.box, aim, dtype, progress, room=room)
+            lowered = lower(graph, asked.box, aim, dtype, progress, room=room, ablatable=asked.ablatable)
         except ToleranceError:
             if best is None and refusal is None:
                 raise

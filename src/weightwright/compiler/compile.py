@@ -26,6 +26,7 @@ from weightwright.compiler.from_values import build_from_values
 from weightwright.compiler.lowering.undefined import UnclearError, finite_by_estimate
 from weightwright.compiler.measured_network import measure_graph
 from weightwright.compiler.request import Request, read_request
+from weightwright.compiler.single_kinks import split_kinks
 from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import to_text
 from weightwright.runtime import AttentionNetwork
@@ -46,6 +47,7 @@ def compile(
     features: int | None = None,
     proof: Proof = "proven",
     derivative_bound: tuple[int, float] | None = None,
+    ablatable: bool = False,
     on_domain: OnDomain = "raise",
     progress: Callable[[str], None] = lambda message: None,
 ) -> AttentionNetwork:
@@ -59,6 +61,9 @@ def compile(
     proof: "proven" returns nothing that the checker has not agreed with: the status is "PROVEN" and the bound at most
     tol, or ToleranceError names the columns that cost most. "measured" proves nothing: the certificate says the largest
     error that a search found, and why there is no proof.
+    ablatable: a head's output is the function that its role names, nothing stands beside it in the stream, and the
+    bound also holds where any of these heads are zeroed, of the function in which the same things are 0. Chains are
+    taken step by step, abs(x) becomes relu(x) + relu(-x), and ranges are wider: docs/circuits.md has what it costs.
     kernel: "anchor" is for what one head computes of one number; see `approximate`.
     A function that cannot be traced raises UnsupportedOperation. One of up to three features with one output is then
     built from its values (vector anchors) with proof="measured", or in one feature with a derivative_bound.
@@ -69,11 +74,12 @@ def compile(
     ('PROVEN', torch.Size([1, 3]))
     """
     asked = read_request(
-        function, domain, tol, dtype, kernel, tokens, features, proof, derivative_bound, on_domain, progress
+        function, domain, tol, dtype, kernel, tokens, features, proof, derivative_bound, on_domain, progress, ablatable
     )
     progress("tracing")
     try:
         graph = trace_function(function, asked.box.lo.shape[-1], tokens)
+        graph = split_kinks(graph) if ablatable else graph
         confirm_function(function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:

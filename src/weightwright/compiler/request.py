@@ -34,6 +34,7 @@ class Request:
     derivative_bound: tuple[int, float] | None
     on_domain: OnDomain
     progress: Callable[[str], None]
+    ablatable: bool = False
     start: float = field(default_factory=time.perf_counter)
 
     @property
@@ -41,7 +42,7 @@ class Request:
         """Whether there is a way without tracing: few features, each token alone, and no proof or a stated bound."""
         few = self.box.lo.ndim == 1 and len(self.box.lo) <= MAX_VARIABLES and self.tokens is None
         stated = self.derivative_bound is not None and len(self.box.lo) == 1
-        return few and (self.proof == "measured" or stated)
+        return few and not self.ablatable and (self.proof == "measured" or stated)
 
 
 def read_request(
@@ -56,10 +57,15 @@ def read_request(
     derivative_bound: tuple[int, float] | None,
     on_domain: OnDomain,
     progress: Callable[[str], None],
+    ablatable: bool,
 ) -> Request:
     """The arguments, or an error that names the one that is wrong."""
     _known("proof", proof, ("proven", "measured"))
     _known("kernel", kernel, ("dot", "anchor"))
+    if not isinstance(ablatable, bool):
+        raise ValueError(f"ablatable must be True or False, not {ablatable!r}")
+    if ablatable and (kernel == "anchor" or proof == "measured"):
+        raise ValueError(f"ablatable=True goes with kernel='dot' and proof='proven', not {kernel!r} and {proof!r}")
     if not callable(function):
         raise ValueError(f"function must be a function of a tensor or a torch module, not {function!r}")
     well_formed(function, tol)
@@ -67,7 +73,7 @@ def read_request(
         raise ValueError(f"tokens must be a whole number of at least 1, or None, not {tokens!r}")
     name = dtype_name(dtype)
     box = outward(_domain(domain, function, features, tokens), name)
-    return Request(function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress)
+    return Request(function, box, tol, name, kernel, tokens, proof, derivative_bound, on_domain, progress, ablatable)
 
 
 def _domain(

@@ -19,6 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from weightwright.circuit.contributions import bare_in_words
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.numbers import FORMATS, SMALLEST, Floats, rounded
 from weightwright.prover import Anchors, Sum, Window
@@ -205,8 +206,9 @@ def assemble(design: Design, query: Query, formula: str, dtype: str = "float64")
     names = ("x[0]", "data", *table_names(len(tables)), formula)
     columns = range(2, 2 + 3 * len(tables), 3)
     registers, rows = on_registers(tables, columns, len(names))
+    _, beside = bare_in_words(formula, design.mean, design.slope, 0.0)
     heads = tuple(
-        table_head(table, query, role, 0, 1, column, own, weight_at(len(names), -1, table.weight))
+        table_head(table, query, role + beside, 0, 1, column, own, weight_at(len(names), -1, table.weight))
         for table, role, column, own in zip(tables, design.roles, columns, rows, strict=True)
     )
     return Network(

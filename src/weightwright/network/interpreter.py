@@ -40,13 +40,13 @@ def _layer(layer: Layer, X: Floats, registers: Floats) -> Floats:
         return _linear(layer, X)
     if isinstance(layer, Attention):
         nothing = np.zeros((*X.shape[:-1], len(layer.coordinates)))
-        mixed = sum((_head(head, X, registers) for head in layer.heads), nothing)
+        mixed = sum((run_head(head, X, registers) for head in layer.heads), nothing)
         return X + mixed if layer.residual else mixed
     if isinstance(layer, FeedForward):
         out = np.maximum(X @ layer.W_1 + layer.b_1, 0) @ layer.W_2 + layer.b_2
         return X + out if layer.residual else out
     if isinstance(layer, Softmax):
-        return _softmax(layer.beta * X, axis=-1 if layer.over == "features" else -2)
+        return softmax(layer.beta * X, axis=-1 if layer.over == "features" else -2)
     for _ in range(layer.times):
         for inner in layer.layers:
             X = _layer(inner, X, registers)
@@ -58,11 +58,12 @@ def _linear(linear: Linear, X: Floats) -> Floats:
     total: Floats = linear.C if linear.terms else np.broadcast_to(linear.C, (*X.shape[:-2], n, linear.C.shape[1]))
     for term in linear.terms:
         Y = (X if term.S is None else term.S * X) @ term.A
-        total = total + (Y if term.tokens is None else _moved(term.tokens, Y))
+        total = total + (Y if term.tokens is None else move_tokens(term.tokens, Y))
     return total
 
 
-def _moved(map: TokenMap, Y: Floats) -> Floats:
+def move_tokens(map: TokenMap, Y: Floats) -> Floats:
+    """R Y, for Y of shape (..., n, d)."""
     n, d = Y.shape[-2:]
     if not isinstance(map, Block):
         return np.asarray(map.matrix(n) @ Y)
@@ -70,7 +71,8 @@ def _moved(map: TokenMap, Y: Floats) -> Floats:
     return np.asarray((map.R @ blocks).reshape(*Y.shape[:-2], map.tokens_after(n), d))
 
 
-def _head(head: Head, X: Floats, registers: Floats) -> Floats:
+def run_head(head: Head, X: Floats, registers: Floats) -> Floats:
+    """What a head adds to the stream X (..., n, d)."""
     Z = registers if head.window is not None else _keys(X, registers)
     weights = _weights(head, X, registers)[..., : Z.shape[-2]]  # a window sees registers alone
     mixed = weights @ (Z @ head.W_V) @ head.W_O
@@ -93,7 +95,7 @@ def _weights(head: Head, X: Floats, registers: Floats) -> Floats:
         return _windowed(head, head.window, X, registers)
     n, r = X.shape[-2], len(registers)
     scores = head.beta * (X @ head.W_Q) @ np.swapaxes(_keys(X, registers) @ head.W_K, -1, -2)
-    return _softmax(np.where(_visible(head, n, r), scores, -np.inf), axis=-1)
+    return softmax(np.where(_visible(head, n, r), scores, -np.inf), axis=-1)
 
 
 def _windowed(head: Head, M: int, X: Floats, registers: Floats) -> Floats:
@@ -104,7 +106,7 @@ def _windowed(head: Head, M: int, X: Floats, registers: Floats) -> Floats:
     nearest = np.clip(np.rint(t), L[M], L[-1 - M])
     scores = np.where(np.abs(L - nearest) <= M, -head.beta * (t - L) ** 2, -np.inf)  # (..., n, p)
     weights = np.zeros((*X.shape[:-1], len(registers) + X.shape[-2]))
-    weights[..., start:stop] = _softmax(scores, axis=-1)
+    weights[..., start:stop] = softmax(scores, axis=-1)
     return weights
 
 
@@ -125,7 +127,8 @@ def _visible(head: Head, n: int, r: int) -> Bools:
     return np.concatenate([register, data], axis=1)
 
 
-def _softmax(scores: Floats, axis: int) -> Floats:
+def softmax(scores: Floats, axis: int) -> Floats:
+    """Along an axis; without overflow."""
     weights = np.exp(scores - scores.max(axis=axis, keepdims=True))
     total: Floats = weights / weights.sum(axis=axis, keepdims=True)
     return total

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 import torch
 from torch import Tensor, nn
 
+from weightwright.circuit.circuit import Circuit
+from weightwright.circuit.effects import Ablation, HeadName, PredictedEffect, predict_effect
+from weightwright.circuit.taking_apart import take_apart
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
 from weightwright.claims.files import network_digest, read, write
@@ -264,6 +267,30 @@ class AttentionNetwork(Weights):
         0.0
         """
         return run_with_hooks(self, x, hooks)
+
+    def circuit(self) -> Circuit:
+        """The network taken apart: nodes with what each really adds, and edges with their coefficients, as data.
+
+        Of the weights that run now; what a certificate says is in it unless they were edited.
+        """
+        return take_apart(self.network, self.certificate)
+
+    def predicted_effect(
+        self, head: HeadName | Sequence[HeadName], x: Tensor, ablation: Ablation = "zero"
+    ) -> PredictedEffect:
+        """What the outputs change by, (..., tokens, outputs), if heads return something else, from the circuit alone.
+
+        head: its name in `circuit()` ("L0H3"), (layer, number) or its role; several heads are ablated together.
+        ablation: "zero", "mean" (over all of x), or the number or numbers that the head returns instead.
+        In float64, whatever the dtype. The result says which heads leave the ranges that their tables are proven on.
+
+        >>> import torch, weightwright as ww
+        >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-6)
+        >>> effect = net.predicted_effect("L0H0", torch.tensor([[0.3]]))
+        >>> effect, round(float(effect.change[0, 0]), 3)  # minus sin(1.5)
+        (PredictedEffect(change up to 0.9975, inside all proven ranges), -0.997)
+        """
+        return predict_effect(self.circuit(), head, x.detach().double().cpu().numpy(), ablation)
 
     def draw(self, path: str | os.PathLike[str]) -> None:
         """Draw the network, layers and heads, to a .png, .svg or .pdf."""

@@ -93,6 +93,8 @@ def attend(q: Traced, k: Traced, v: Traced, seen: Bools | None) -> Traced | None
     if seen is not None and not seen.any(axis=1).all():
         raise refuse("a token of an attention sees no token", "let every token see at least itself")
     shape = np.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v)))
+    for called, x in (("query", q), ("key", k), ("value", v)):
+        sheet.name(sheet.label, x.codes, x.token_axis, called)
     Q, K, V = (np.broadcast_to(x.codes, (*shape, *x.shape[-2:])) for x in (q, k, v))
     made = np.zeros((*shape, n, V.shape[-1]), dtype=np.int64)
     for place in np.ndindex(shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -38,6 +39,11 @@ class Columns:
         if self.tokens is None and len(_shortest(values)) > 1:
             raise refuse("the function adds or multiplies different constants on different tokens", _FIXED)
         return self._add(Node(AFFINE, constants=_shortest(values), label="constant"))
+
+    def rename(self, column: int, label: str, better: str) -> None:
+        """Give a column that is labelled so a better label."""
+        if self.nodes[column].label == label:
+            self.nodes[column] = replace(self.nodes[column], label=better)
 
     def constant_of(self, column: int) -> Floats | None:
         """What a column holds if it does not depend on the input: (1,) or (tokens,)."""

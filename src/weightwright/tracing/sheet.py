@@ -54,6 +54,14 @@ class Sheet:
         finally:
             self.label = outer
 
+    def name(self, label: str, codes: Codes, token_axis: int | None, called: str = "") -> None:
+        """Tell the columns that an operation labelled by their places in its result, or in what it calls so."""
+        shape = [1 if axis == token_axis else size for axis, size in enumerate(codes.shape)]
+        firsts = codes[tuple(slice(size) for size in shape)] // (self.n + 1)
+        for place in np.ndindex(*shape):
+            numbers = [str(i) for i, size in zip(place, shape, strict=True) if size > 1]
+            self.columns.rename(int(firsts[place]), label, _placed(label, called, ", ".join(numbers)))
+
     def graph(self) -> Graph:
         """All columns, also those that no output needs."""
         return Graph("", tuple(self.columns.nodes), (0,), tuple(self.columns.matrices), self.columns.tokens)
@@ -200,3 +208,11 @@ def _flat(array: Any, axis: int | None) -> Any:
         return array.reshape(1, -1, array.shape[-1])
     moved = np.moveaxis(array, axis, 0)
     return moved.reshape(len(moved), -1, array.shape[-1])
+
+
+def _placed(label: str, called: str, numbers: str) -> str:
+    """The label of an operation with the place in its result: "tanh[3], file:20", "neuron 3 of module 0 (Linear)"."""
+    operation, _, place = label.partition(", ")
+    if operation == "linear" and place.startswith("module ") and numbers and not called:
+        return f"neuron {numbers} of {place}"
+    return (called or operation) + (f"[{numbers}]" if numbers else "") + (f", {place}" if place else "")

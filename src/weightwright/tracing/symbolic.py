@@ -53,7 +53,7 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
     try:
         _signature(handler).bind(*args, **kwargs)
         with sheet.operation(name):
-            result = handler(*args, **kwargs)
+            result, label = handler(*args, **kwargs), sheet.label
     except TypeError as error:
         raise refuse(f"{name} is called in a way that cannot be traced: {error}", "leave that argument out") from error
     except FormulaError as error:
@@ -64,7 +64,10 @@ def called(function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = N
         said = f"{name} of shapes {shapes} fails: {error}".rstrip()
         raise refuse(said, f"check the shapes{counted}", torch_too=True) from error
     result = args[0].overwritten(result) if in_place else result
-    made = [tensor.codes for tensor in _tensors([result]) if isinstance(tensor, Traced)]
+    traced = [tensor for tensor in _tensors([result]) if isinstance(tensor, Traced)]
+    made = [tensor.codes for tensor in traced]
+    for tensor in traced if not sheet.label else ():
+        sheet.name(label, tensor.codes, tensor.token_axis)
     if sheet.steps is not None and not sheet.label and made:
         sheet.steps.append((name, made))
     return result

@@ -131,12 +131,13 @@ def line_of(error: BaseException) -> str:
 
 
 def short_place() -> str:
-    """', file:line' for the label of a column; the path of the module where no line is the user's."""
-    frame = _user_frame()
-    if frame is not None:
+    """', file:line' for the label of a column; the path of the module where torch's own runs on that line."""
+    frame = next((frame for frame in _frames() if _is_users(frame.f_code.co_filename) or _module_of(frame)), None)
+    if frame is None:
+        return ""
+    if _is_users(frame.f_code.co_filename):
         return f", {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-    path = _module_path()
-    return f", module {path}" if path else ""
+    return f", module {_module_path()}"
 
 
 def _frames() -> Iterator[FrameType]:
@@ -158,13 +159,16 @@ def _is_users(filename: str) -> bool:
     return not filename.startswith(_STANDARD) or any(name in filename for name in _INSTALLED)
 
 
+def _module_of(frame: FrameType) -> nn.Module | None:
+    """The module whose forward this is."""
+    code = frame.f_code
+    module = frame.f_locals.get(code.co_varnames[0]) if code.co_name == "forward" and code.co_argcount else None
+    return module if isinstance(module, nn.Module) else None
+
+
 def _module_path() -> str:
     """The path of the innermost module whose forward runs, from the outermost; its class if that is the same."""
-    modules = [
-        frame.f_locals["self"]
-        for frame in _frames()
-        if frame.f_code.co_name == "forward" and isinstance(frame.f_locals.get("self"), nn.Module)
-    ]
+    modules = [module for frame in _frames() if (module := _module_of(frame)) is not None]
     if not modules:
         return ""
     names = {id(module): name for name, module in modules[-1].named_modules()}

@@ -14,7 +14,7 @@ from flint import arb
 
 from weightwright.checker.composite.declared import difference, interval_product, one_range, profile_range
 from weightwright.checker.composite.graph_well_formed import well_formed
-from weightwright.checker.composite.stream import Basis, Row, combination, of_one
+from weightwright.checker.composite.stream import Basis, Row, combination, of_one, parts_of
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
 from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
@@ -61,7 +61,7 @@ class GraphUnits:
         well_formed(graph, composite, tokens, shape[1])
         self.graph, self.basis = graph, basis
         self.n, self.d = shape
-        self._cells = _cells(basis, composite.splits)
+        self._cells, self._ablatable = parts_of(basis, composite.splits), composite.ablatable
         self._base = {claim.node: claim.base for claim in composite.fused}
         self._products = {claim.node: claim for claim in composite.products}
         waiting = [graph.nodes[p.node].of[p.lemma] for p in composite.products if p.lemma >= 0]
@@ -345,6 +345,8 @@ class GraphUnits:
             claim = self._claim(node)
             rows = [self.declared(k, token) for k in self.graph.nodes[node].of]
             ranges = [interval_product(*(one_range(row, cell) for row in rows)) for cell in self._cells]
+            if self._ablatable:
+                ranges = self._squares_alone(node, token)
             if claim.lemma >= 0:
                 lemma, (late, _) = self._lemma(claim, token), self._waited(claim, token)
                 size = lemma.largest(self._range_of_unit(late))
@@ -352,8 +354,18 @@ class GraphUnits:
             self._ids[unit] = self._add(ranges)
         return self._ids[unit]
 
+    def _squares_alone(self, product: int, token: int) -> list[Range]:
+        """A product without its shifts is (q+ - q-) / (4 scale^2), and each of the squares may be 0."""
+        K, quarter = len(self.graph.nodes), 0.25 / self._claim(product).scale ** 2
+        arguments = [self._argument(K + 2 * product + sign, token) for sign in (0, 1)]
+        sizes = np.array([[max(map(abs, one_range(form, cell))) for cell in self._cells] for form in arguments])
+        plus, minus = (quarter * above(sizes**2, 2)).tolist()
+        return [(-lo, hi) for lo, hi in zip(minus, plus, strict=True)]
+
     def _add(self, ranges: list[Range]) -> int:
-        """A basis function with these ranges, cell by cell."""
+        """A basis function with these ranges, cell by cell; where heads may be ablated, 0 is among its values."""
+        if self._ablatable:
+            ranges = [(min(lo, 0.0), max(hi, 0.0)) for lo, hi in ranges]
         if self._cells[0] is not self.basis:
             for cell, (lo, hi) in zip(self._cells, ranges, strict=True):
                 cell.add(lo, hi)
@@ -378,19 +390,3 @@ def _entry(gaps: list[Range]) -> Range:
     most, least = (sum((arb(gap[end]).exp() for gap in gaps), arb(1)) for end in (1, 0))
     lo, hi = float((1 / most).lower()), float((1 / least).upper())
     return max(0.0, float(np.nextafter(lo, -1.0))), min(1.0, float(np.nextafter(hi, 2.0)))
-
-
-def _cells(basis: Basis, splits: tuple[int, ...]) -> list[Basis]:
-    """The parts of the domain; the whole of it where it is not split."""
-    if not splits or max(splits) == 1:
-        return [basis]
-    lo, hi = np.array(basis.lo[1:]), np.array(basis.hi[1:])
-    edges = [np.linspace(a, b, parts + 1) for a, b, parts in zip(lo, hi, splits, strict=True)]
-    for edge, a, b in zip(edges, lo, hi, strict=True):
-        edge[0], edge[-1] = a, b
-    cells = []
-    for index in np.ndindex(*splits):
-        tick()
-        ends = [(edge[i], edge[i + 1]) for edge, i in zip(edges, index, strict=True)]
-        cells.append(Basis(np.array([a for a, _ in ends]), np.array([b for _, b in ends])))
-    return cells

@@ -8,7 +8,7 @@ import numpy as np
 
 from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
-from weightwright.claims.target import Composite
+from weightwright.claims.target import IDENTITY, Composite
 from weightwright.enclosures.balls.midrad import power_of_two
 from weightwright.expressions import to_text
 
@@ -29,6 +29,9 @@ def well_formed(graph: Graph, composite: Composite, tokens: int | None, features
     require(len(graph.outputs) > 0, "the target has no outputs")
     require(all(_whole(m) and 0 <= m < len(graph.nodes) for m in graph.outputs), f"outputs {graph.outputs}")
     _claims(graph, composite)
+    require(isinstance(composite.ablatable, bool), f"ablatable is {composite.ablatable!r}")
+    if composite.ablatable:
+        _nothing_beside_heads(composite)
     count = math.prod(composite.splits)
     whole = all(_whole(parts) and parts >= 1 for parts in composite.splits)
     require(whole and count <= MAX_CELLS, f"the domain cannot be looked at in {composite.splits} parts")
@@ -88,6 +91,17 @@ def _claims(graph: Graph, composite: Composite) -> None:
         same = all(graph.nodes[k].of[:-1] == first.of[:-1] and graph.nodes[k].index == first.index for k in nodes)
         kinds = all(graph.nodes[k].op == ATTENTION for k in nodes)
         require(kinds and same, f"the columns {nodes} are no values of one attention")
+
+
+def _nothing_beside_heads(composite: Composite) -> None:
+    """A head that returns 0 is what it computes being 0: nothing of that stands elsewhere."""
+    for part in composite.parts:
+        alone = part.mean == 0 and part.slope == 0 and len(part.heads) == 1 and IDENTITY not in part.units
+        require(alone, f"ablatable: something stands beside the heads {part.heads} of layer {part.layer}")
+    for product in composite.products:
+        alone = product.x == 0 and product.y == 0 and product.lemma == -1
+        require(alone, f"ablatable: something stands beside the product {product.node}, or the lemma is used")
+    require(not composite.fused and not composite.gates, "ablatable: chains and gates have no rule")
 
 
 def _attention(graph: Graph, node: Node, what: str) -> None:

@@ -282,3 +282,19 @@ def _up(radius: Floats, roundings: int) -> Floats:
 def of_one(id: int) -> Row:
     """The basis function itself."""
     return Row((0, id), Balls.exact(np.array([[0.0], [1.0]])))
+
+
+def parts_of(basis: Basis, splits: tuple[int, ...]) -> list[Basis]:
+    """The parts of the domain; the whole of it where it is not split."""
+    if not splits or max(splits) == 1:
+        return [basis]
+    lo, hi = np.array(basis.lo[1:]), np.array(basis.hi[1:])
+    edges = [np.linspace(a, b, parts + 1) for a, b, parts in zip(lo, hi, splits, strict=True)]
+    for edge, a, b in zip(edges, lo, hi, strict=True):
+        edge[0], edge[-1] = a, b
+    cells = []
+    for index in np.ndindex(*splits):
+        tick()
+        ends = [(edge[i], edge[i + 1]) for edge, i in zip(edges, index, strict=True)]
+        cells.append(Basis(np.array([a for a, _ in ends]), np.array([b for _, b in ends])))
+    return cells

@@ -112,6 +112,7 @@ class _CompositeWalk:
             self.graph = GraphUnits(composite, self.basis, shape, network.tokens)
             self.units: Units = self.graph
         else:
+            require(composite.ablatable is False, "ablatable: only graphs of columns have a rule")
             self.units = DeclaredUnits(target, self.basis, shape)
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.masks = False

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weightwright.approximation.table import ProposedTable
+from weightwright.circuit.contributions import bare_in_words
 from weightwright.claims.graph import MIX, PRODUCT, AttentionClaim, Fused, SoftmaxClaim, attended, square_units, units
 from weightwright.claims.target import Composite, TableClaim
 from weightwright.compiler.lowering.affine_forms import attentions, softmaxes
@@ -121,8 +122,10 @@ class _Assembly:
         first, place = len(layer), self._place(cell)
         label = self.graph.nodes[unit].label
         what = part.profile if len(part.profile) <= SHORT or not label else f"a chain that ends in {label},"
-        role = f"{what} of {self.layout.names[place]}"
+        what, beside = bare_in_words(what, part.mean, part.slope, part.bound)
         for index in range(len(part.tables)):
+            share = "" if len(part.tables) == 1 else f", head {index + 1} of {len(part.tables)} that add up to it"
+            role = f"{what} of {self.layout.names[place]}{beside}{share}"
             layer.append(self.layout.part_head(part, index, place, rounded(row, self.dtype), role))
         claim = part.at(self.depth[unit], range(first, len(layer)), named)
         self.parts.append(dataclasses.replace(claim, spread=True))

@@ -28,7 +28,8 @@ def product_claim(unit: int, ranges: ColumnRanges, off: tuple[float, float], lem
     """How a product becomes two squares of numbers in [-1, 1]; off: what the two factors may be off by."""
     of = ranges.forms.graph.nodes[unit].of
     ends = [(float(lo.min()), float(hi.max())) for lo, hi in (ranges.of(c) for c in of)]
-    (x, a), (y, b) = (_middle(*interval) for interval in ends)
+    around = [(0.0, max(map(abs, interval))) if ranges.ablatable else _middle(*interval) for interval in ends]
+    (x, a), (y, b) = around
     a, b = a + off[0], b + off[1]
     a, b = max(a, LEAST * b), max(b, LEAST * a)  # a factor that hardly moves
     balance = 2.0 ** round(math.log2(b / a) / 2) if a > 0 and b > 0 else 1.0

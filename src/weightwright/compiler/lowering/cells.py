@@ -61,7 +61,7 @@ class Cells:
         node = self.forms.graph.nodes[number]
         if node.op == INPUT:
             return node.label or f"x[{node.index}]"
-        label = f"{node.label or node.op}[{number}]"
+        label = node.label or node.op
         return label if kind == "column" else f"{label}, {kind}"
 
     def _of(self, form: Form) -> tuple[Floats, Floats]:

@@ -31,6 +31,8 @@ MOST, MOST_FUSED = 512, 256
 WORSE = 16.0
 #: Largest error that a head is asked for, as a share of the size of what it computes.
 LOOSEST = 2.0**-6
+#: A unit smaller than this share of the error it may have counts as nothing.
+NOTHING = 2.0**-10
 #: In few bits bounds are pessimistic and tolerances loose; heads that err less cost little.
 LOOSEST_FEW_BITS = 2.0**-14
 #: Number of rounds in which intervals are widened because errors came out larger than was thought.
@@ -63,6 +65,7 @@ def lower(
     provable: bool = True,
     limits: Mapping[int, Limit] = {},
     room: float = 1.0,
+    ablatable: bool = False,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -78,15 +81,18 @@ def lower(
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     limits: both ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
     room: tables cover `room` times the errors that are estimated.
+    ablatable: every function is one head with nothing beside it, and ranges hold whichever heads return 0 instead.
     """
     lo, hi = _ends(graph, domain)
     if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if dtype not in FORMATS:
         raise ValueError(f"dtype must be one of {', '.join(FORMATS)}, not {dtype!r}")
-    apart: set[int] = set()
+    apart = set(range(len(graph.nodes))) if ablatable else set[int]()
     while True:
-        attempt = _Attempt(graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits, room)
+        attempt = _Attempt(
+            graph, fuse(graph, apart), lo, hi, float(tol), dtype, progress, provable, limits, room, ablatable
+        )
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -111,13 +117,13 @@ class _Attempt:
 
     def __init__(
         self, graph: Graph, plan: FusingPlan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
-        progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float,
+        progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float, ablatable: bool,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
-        self.provable, self.room = provable, room
+        self.provable, self.room, self.ablatable = provable, room, ablatable
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits)
+        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
         self.slopes = Slopes.over(self.ranges)
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
         self.asked = self._sensible(shares(self._aim(), self.sensitivity, heads))
@@ -135,17 +141,19 @@ class _Attempt:
         return min(self.tol, loosest * width) if width > 0 else self.tol
 
     def _sensible(self, asked: dict[int, float]) -> dict[int, float]:
-        """No error as large as the unit itself, also where no output depends on it."""
+        """No error as large as the unit itself, also where no output depends on it; but a unit that is next to nothing
+        is not asked for more than others."""
         place = self.forms.place
         sizes = {u: max(float(abs(end[:, place[u]]).max()) for end in (self.ranges.lo, self.ranges.hi)) for u in asked}
-        return {u: min(share, LOOSEST * sizes[u] or self.tol) for u, share in asked.items()}
+        nothing = {u for u, share in asked.items() if sizes[u] <= NOTHING * share}
+        return {u: min(share, self.tol if u in nothing else LOOSEST * sizes[u]) for u, share in asked.items()}
 
     def build(self) -> set[int]:
         """Find all parts; returns the chains that must be taken step by step."""
         for _ in range(ROUNDS):
             self.products = {unit: self._product(unit) for unit in self.multiplied}
             wishes = [self._wish(unit) for unit in self.plan.functions]
-            parts = self._small_squares(wishes, share_tables(wishes, self.dtype, MOST, self.progress))
+            parts = self._small_squares(wishes, share_tables(wishes, self.dtype, MOST, self.progress, self.ablatable))
             units = list(self.plan.functions)
             found = {units[i]: part for i, part in parts.items()}
             for unit, part in found.items():
@@ -173,7 +181,7 @@ class _Attempt:
     ) -> dict[int, ProposedTable | ToleranceError]:
         """In few bits, squares whose sum is divided by need an error that falls with them."""
         squares = [i for i, wish in enumerate(wishes) if wish.formula == SQUARE]
-        if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares:
+        if self.dtype == "float64" or not (self.ranges.lemmas or self.ranges.limits) or not squares or self.ablatable:
             return found
         reach = max(abs(end) + 2 * wishes[i].off for i in squares for end in (wishes[i].lo, wishes[i].hi))
         try:
@@ -187,7 +195,7 @@ class _Attempt:
         if not self.products:
             return None
         tol = min(self.asked[unit] * 4 * claim.scale**2 for unit, claim in self.products.items())
-        return table_for(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress)
+        return table_for(SQUARE, -1.0, 1.0, tol, self.dtype, MOST, self.progress, self.ablatable)
 
     def _product(self, unit: int) -> ProductClaim:
         off = [2 * self.room * float(self.errors.of(c).max()) for c in self.graph.nodes[unit].of]
@@ -247,7 +255,7 @@ class _Attempt:
 
     def _label(self, unit: int) -> str:
         node = self.graph.nodes[unit]
-        return f"{node.label or node.op}[{unit}]"
+        return node.label or node.op
 
     def result(self) -> Lowered:
         self.progress("writing the weights")
@@ -256,6 +264,6 @@ class _Attempt:
         farthest = max((self._size(c) for c in arguments), default=0.0)
         farthest = max([farthest, *(self._largest_score(u) for u in self.plan.units)])
         network, composite = assemble(cells, farthest, self.dtype)
-        composite = dataclasses.replace(composite, splits=self.splits)
+        composite = dataclasses.replace(composite, splits=self.splits, ablatable=self.ablatable)
         estimate = max(float(self.errors.of(c).max()) for c in self.graph.outputs)
         return Lowered(network, composite, tuple(self._costs()), estimate, self.parts, self.square)

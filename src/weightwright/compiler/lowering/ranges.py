@@ -25,6 +25,8 @@ LEMMA_HALVINGS, LEMMA_PIECES = 64, 8
 #: Factor by which the supremum is taken larger.
 LEMMA_ROOM = 1.0001
 
+#: A square alone is at most this multiple of the product of the factors' sizes: balances are powers of two.
+SQUARES_ALONE = 1.5
 #: Of a column, as the caller knows it better than ranges show.
 Limit = tuple[float, float]
 
@@ -57,6 +59,7 @@ class ColumnRanges:
     lemmas: dict[int, Lemma] = field(default_factory=dict)
     limits: Mapping[int, Limit] = field(default_factory=dict)  # columns that are known to reach less far than it looks
     outward: float = OUTWARD
+    ablatable: bool = False  # any head may return 0 instead
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         """Ends of the column's range on every token."""
@@ -75,6 +78,8 @@ class ColumnRanges:
     def hold(self, unit: int, lo: Floats, hi: Floats) -> None:
         """Take down the range of a unit, token by token."""
         place = self.forms.place[unit]
+        if self.ablatable:
+            lo, hi = np.minimum(lo, 0.0), np.maximum(hi, 0.0)
         self.lo[:, place], self.hi[:, place] = self._limited(unit, lo, hi)
 
     def _limited(self, column: int, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
@@ -115,15 +120,18 @@ class WideForms:
 class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
-    def __init__(self, forms: Forms, limits: Mapping[int, Limit] = {}, outward: float = OUTWARD) -> None:
+    def __init__(
+        self, forms: Forms, limits: Mapping[int, Limit] = {}, outward: float = OUTWARD, ablatable: bool = False
+    ) -> None:
         self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
+        self.ablatable = ablatable
         self.groups = _groups(forms)
 
     def on(self, lo: Floats, hi: Floats) -> ColumnRanges:
         """lo, hi: (tokens, d). Raises Undefined."""
         ends = np.zeros((2, self.forms.n, self.forms.size))
         ends[0, :, : self.forms.d], ends[1, :, : self.forms.d] = lo, hi
-        ranges = ColumnRanges(self.forms, self.wide, ends[0], ends[1], limits=self.limits, outward=self.outward)
+        ranges = ColumnRanges(self.forms, self.wide, ends[0], ends[1], {}, self.limits, self.outward, self.ablatable)
         for units in self.groups:
             if units[0] in self.forms.plan.functions:
                 _functions(ranges, units)
@@ -189,9 +197,12 @@ def _product(ranges: ColumnRanges, unit: int) -> None:
     forms = ranges.forms
     a, b = (Interval(*ranges.of(c)) for c in forms.graph.nodes[unit].of)
     interval = a * b
+    if ranges.ablatable:  # either of its two squares may be 0: up to the product of the sizes, in balance
+        size = a.magnitude() * b.magnitude() * SQUARES_ALONE
+        interval = Interval(-size, size)
     slack = OUTWARD * interval.magnitude()
     lo, hi = interval.lo - slack, interval.hi + slack
-    lemma = _lemma(ranges, unit)
+    lemma = None if ranges.ablatable else _lemma(ranges, unit)
     if lemma is not None:
         ranges.lemmas[unit] = lemma
         lo, hi = np.maximum(lo, -lemma.value), np.minimum(hi, lemma.value)

@@ -58,14 +58,15 @@ class RangesByPart(ColumnRanges):
 
 
 def defined_ranges(
-    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, Limit] = {}
+    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, Limit] = {}, ablatable: bool = False
 ) -> tuple[ColumnRanges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
-    lo, hi: (tokens, features). limits: ends of columns that the caller knows better.
+    lo, hi: (tokens, features). limits: ends of columns that the caller knows better. ablatable: whichever heads return
+    0 instead.
     """
-    evaluator = Evaluator(forms, limits)
+    evaluator = Evaluator(forms, limits, ablatable=ablatable)
     try:
         return evaluator.on(lo, hi), ()
     except Undefined as found:

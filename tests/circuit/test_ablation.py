@@ -1,0 +1,214 @@
+"""Ablation that can be predicted, and networks that are made for it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from support.torch_zoo.moons import trained_moons, two_moons
+from torch import Tensor, nn
+
+import weightwright as ww
+from weightwright.circuit.running_circuit import run_circuit
+from weightwright.runtime import AttentionNetwork
+
+HEADS = list(itertools.product(range(2), range(16)))
+
+
+@functools.cache
+def moons(ablatable: bool = False) -> tuple[nn.Sequential, AttentionNetwork]:
+    module = trained_moons(seed=1)
+    return module, ww.compile(module, (-2, 3), 1e-6, ablatable=ablatable)
+
+
+@functools.cache
+def exported(ablatable: bool):  # type: ignore[no-untyped-def]
+    return moons(ablatable)[1].to_transformer_lens(tokens=32)
+
+
+def points(count: int = 24) -> Tensor:
+    return two_moons(count, seed=7)[0].clamp(-2, 3)
+
+
+@contextmanager
+def zeroed(module: nn.Module, kept: float = 0.0) -> Iterator[None]:
+    """What a module returns, times `kept`."""
+    handle = module.register_forward_hook(lambda module, x, y: kept * y)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("ablatable", [False, True])
+def test_hooks_do_what_is_predicted(ablatable: bool) -> None:
+    _, net = moons(ablatable)
+    x = points()
+    before = net(x)
+    for layer, head in HEADS:
+        with zeroed(net.layers[layer].heads[head]):
+            found = (net(x) - before).numpy()
+        assert np.abs(found - net.predicted_effect((layer, head), x).change).max() <= 1e-9
+
+
+@pytest.mark.parametrize("ablatable", [False, True])
+def test_transformer_lens_does_what_is_predicted(ablatable: bool) -> None:
+    pytest.importorskip("transformer_lens")
+    _, net = moons(ablatable)
+    export, x = exported(ablatable), points()
+    stream, registers = export.residual(x), len(net.network.registers)
+    before = export.model(stream, start_at_layer=0)[0, registers:]
+    for layer, head in HEADS:
+
+        def drop(z: Tensor, hook: object, head: int = head) -> Tensor:
+            return z.index_fill(2, torch.tensor([head]), 0.0)
+
+        hooks = [(f"blocks.{layer}.attn.hook_z", drop)]
+        after = export.model.run_with_hooks(stream, start_at_layer=0, fwd_hooks=hooks)[0, registers:]
+        predicted = net.predicted_effect(f"L{layer}H{head}", x).change
+        assert np.abs((after - before).numpy() - predicted).max() <= 1e-9
+
+
+def test_zeroing_a_head_is_zeroing_its_neuron() -> None:
+    module, net = moons(ablatable=True)
+    bound, x = net.certificate.bound, points(200)
+    for layer, head in HEADS:
+        kept = (torch.arange(16) != head).double()
+        handle = module[2 * layer + 1].register_forward_hook(lambda m, i, y, kept=kept: y * kept)
+        wanted = module(x)
+        handle.remove()
+        with zeroed(net.layers[layer].heads[head]):
+            assert float((net(x) - wanted).abs().max()) <= bound
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_set_of_heads_may_be_zeroed(seed: int) -> None:
+    """Corners of the domain, where ranges are reached, and every other head or so returns 0."""
+    module, net = moons(ablatable=True)
+    rng = np.random.default_rng(seed)
+    x = torch.tensor(np.where(rng.random((200, 2)) < 0.5, -2.0, 3.0)) if seed % 2 else points(200)
+    kept = torch.tensor(rng.random((2, 16)) < rng.uniform(0.2, 0.9)).double()
+    handles = [module[2 * i + 1].register_forward_hook(lambda m, _, y, i=i: y * kept[i]) for i in range(2)]
+    wanted = module(x)
+    for handle in handles:
+        handle.remove()
+    off = [(layer, head) for layer, head in HEADS if not kept[layer, head]]
+    effect = net.predicted_effect(off, x)
+    assert np.abs(net(x).numpy() + effect.change - wanted.numpy()).max() <= net.certificate.bound + 1e-12
+    assert effect.inside.all()
+    assert effect.left == ()
+
+
+def test_roles_say_what_a_head_contributes() -> None:
+    """A kink at the end of a range is built from the other side: removing the head leaves x, and its role says so."""
+    module = nn.Sequential(nn.Linear(1, 1), nn.ReLU()).double().eval()
+    module.requires_grad_(False)
+    module[0].weight[:], module[0].bias[:] = 1.0, 0.0
+    x = torch.linspace(-0.5, 4, 19, dtype=torch.float64)[:, None]
+    net = ww.compile(module, (-0.5, 4), 1e-6)
+    role = net.network.layers[0].heads[0].role
+    assert role == "relu(x) - x of x[0], beside x in the stream"
+    assert net.circuit()["L0H0"].function == "relu(x) - x"
+    assert np.abs(net.predicted_effect(role, x).change - (x - x.relu()).numpy()).max() <= 1e-6
+    bare = ww.compile(module, (-0.5, 4), 1e-6, ablatable=True)
+    assert bare.network.layers[0].heads[0].role == "relu(x) of x[0]"
+    assert np.abs(bare.predicted_effect("L0H0", x).change + x.relu().numpy()).max() <= 1e-6
+
+
+def test_means_and_numbers_stand_in_for_a_head() -> None:
+    _, net = moons(ablatable=True)
+    x, circuit = points(), net.circuit()
+    results = run_circuit(circuit, x.numpy()).results["L1H4"]
+    mean = net.predicted_effect("L1H4", x, ablation="mean").change
+    assert np.allclose(mean, net.predicted_effect("L1H4", x, ablation=float(results.mean())).change, atol=1e-12)
+    weights = np.array(
+        [edge.coefficient for m in range(2) for edge in circuit.into(f"out[{m}]") if edge.source == "L1H4"]
+    )
+    assert np.allclose(mean, (results.mean() - results) * weights, atol=1e-12)
+
+
+def test_leaving_the_proven_ranges_is_said() -> None:
+    _, net = moons()
+    x = points()
+    far = net.predicted_effect("L0H0", x, ablation=1e3)
+    assert not far.inside.all()
+    assert far.left
+    assert set(far.left) <= {f"L1H{i}" for i in range(16)}
+    assert "outside the proven ranges of L1H" in repr(far)
+    assert "inside all proven ranges" in repr(net.predicted_effect("L1H0", x))
+
+
+@pytest.mark.parametrize(
+    ("head", "ablation", "message"),
+    [
+        ("L9H9", "zero", "head='L9H9': no head is called so; name it as one of L0H0"),
+        ((0, 99), "zero", "no head is called so"),
+        ("L0H0", "half", "ablation must be 'zero', 'mean' or numbers, not 'half'"),
+        ("L0H0", [1.0, 2.0], "L0H0 returns 1 numbers"),
+        ("L0H0", float("nan"), "ablation=nan"),
+    ],
+)
+def test_what_cannot_be_ablated_is_refused(head: str, ablation: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        moons()[1].predicted_effect(head, points(), ablation=ablation)  # type: ignore[arg-type]
+
+
+def test_heads_in_a_loop_are_ablated_in_every_pass() -> None:
+    from support.zoo import ZOO
+
+    net = AttentionNetwork(ZOO["looped"]())
+    x = torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    before = net(x)
+    with zeroed(net.layers[0].layers[0].heads[0]):
+        found = (net(x) - before).numpy()
+    assert np.abs(found).max() > 0.1
+    assert np.abs(found - net.predicted_effect("L0/L0H0", x).change).max() <= 1e-9
+
+
+FUNCTIONS = {
+    "abs": lambda x: torch.abs(x),
+    "leaky relu": lambda x: nn.functional.leaky_relu(x),
+    "clamp": lambda x: x.clamp(-0.5, 0.75),
+    "silu by hand": lambda x: x * torch.sigmoid(x),
+    "product": lambda x: torch.tanh(x[:, :1]) * torch.exp(x[:, 1:]),
+    "softmax": lambda x: torch.softmax(torch.sin(x), -1),
+    "chain": lambda x: torch.exp(torch.sin(torch.tanh(x))),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_ablatable_functions_are_proven_and_bare(name: str) -> None:
+    net = ww.compile(FUNCTIONS[name], (-1, 1), 1e-5, features=2, ablatable=True)
+    said = net.certificate
+    assert said.status == "PROVEN"
+    assert said.composite is not None
+    assert said.composite.ablatable
+    assert all((part.mean, part.slope, len(part.heads)) == (0.0, 0.0, 1) for part in said.composite.parts)
+    x = torch.rand(50, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
+    assert float((net(x) - FUNCTIONS[name](x)).abs().max()) <= said.bound
+
+
+def test_ablatable_comes_back_from_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    net = ww.compile(FUNCTIONS["product"], (-1, 1), 1e-5, features=2, ablatable=True)
+    net.save(tmp_path / "net.safetensors")
+    back = ww.load(tmp_path / "net.safetensors")
+    assert back.certificate.status == "PROVEN"
+    assert back.certificate.composite.ablatable
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ablatable": 1}, "ablatable must be True or False, not 1"),
+        ({"ablatable": True, "proof": "measured"}, "goes with kernel='dot' and proof='proven'"),
+        ({"ablatable": True, "kernel": "anchor"}, "goes with kernel='dot' and proof='proven'"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ww.compile(torch.sin, (-1, 1), 1e-3, **options)  # type: ignore[arg-type]

@@ -1,0 +1,64 @@
+"""A network that was not made for it does not pass as one whose heads may be zeroed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from support.forging import proven, refused
+
+import weightwright as ww
+import weightwright.compiler.lowering.lower as lowering
+from weightwright.runtime import AttentionNetwork
+
+
+def off_centre(x: torch.Tensor) -> torch.Tensor:
+    return (torch.sin(x[:, :1]) + 3) * (torch.exp(x[:, 1:]) + 2)
+
+
+def two_sigmoids(x: torch.Tensor) -> torch.Tensor:
+    return torch.exp(3 * (torch.sigmoid(x[:, :1]) + torch.sigmoid(x[:, 1:])))
+
+
+BESIDE = {
+    "a line": (lambda: ww.compile(torch.relu, (-0.5, 4), 1e-6), "something stands beside the heads"),
+    "a constant": (lambda: ww.compile(torch.exp, (0, 1), 1e-6), "something stands beside the heads"),
+    "the line of a kink": (lambda: ww.compile(torch.abs, (-1, 2), 1e-6), "something stands beside the heads"),
+    "shifted factors": (lambda: ww.compile(off_centre, (-1, 1), 1e-3, features=2), "something stands beside"),
+    "a chain": (lambda: ww.compile(lambda x: torch.sin(torch.tanh(2 * x)), (-1, 1), 1e-6), "ablatable: chains"),
+}
+
+
+def flagged(net: AttentionNetwork, ablatable: object = True):  # type: ignore[no-untyped-def]
+    said = net.said
+    return replace(said, claim=replace(said.claim, ablatable=ablatable))
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_stands_beside_heads_is_seen(name: str, tmp_path: Path) -> None:
+    make, said = BESIDE[name]
+    net = make()
+    proven(net.network, net.said, tmp_path)
+    refused(net.network, flagged(net), tmp_path, said)
+
+
+def test_the_flag_is_a_truth_value(tmp_path: Path) -> None:
+    net = ww.compile(torch.tanh, (-1, 1), 1e-6, ablatable=True)
+    proven(net.network, net.said, tmp_path)
+    refused(net.network, flagged(net, ablatable=2), tmp_path, "ablatable")
+
+
+def test_ranges_must_hold_whatever_is_zeroed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bare heads, but tables that cover no more than the function itself needs."""
+    assert ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True).certificate.status == "PROVEN"
+    whole = lowering.defined_ranges
+    monkeypatch.setattr(lowering, "defined_ranges", lambda *args: whole(*args[:-1]))
+    with pytest.raises(ww.ToleranceError):
+        ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True)
+
+
+def test_a_ridge_is_never_ablatable(tmp_path: Path) -> None:
+    net = ww.constructions.relu_network(["max(x0, x1)", "min(x0, x1)"], 2, (-1, 1), tol=1e-3)
+    refused(net.network, flagged(net), tmp_path, "ablatable: only graphs of columns have a rule")
