@@ -39,7 +39,7 @@ def _fresh() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in ("literal", "windowed") else pytest.mark.slow) for name in ZOO],
+    [pytest.param(name, marks=() if name == "literal" else pytest.mark.slow) for name in ZOO],
 )
 def test_every_network_in_one_graph(name: str) -> None:
     net = ww.AttentionNetwork(ZOO[name]())
@@ -122,6 +122,7 @@ def test_what_is_compiled_is_not_what_was_proven() -> None:
     assert copy.deepcopy(inner).certificate.status == "PROVEN"  # which the copy does not have
 
 
+@pytest.mark.slow
 def test_the_compiled_network_runs_the_weights_as_they_are_now() -> None:
     net = relu_network()
     compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
