@@ -1,4 +1,4 @@
-"""The notebook on interpretability: every cell runs, prints what is stored beside it, and says nothing that is not so."""
+"""The notebook on interpretability: every cell runs, prints what is stored beside it, and what is said is so."""
 
 from __future__ import annotations
 
