@@ -53,6 +53,7 @@ docs: .venv/.ready
 	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md
 	$(BIN)/python benchmarks/estimators.py --write docs/estimators.md
 	$(BIN)/python benchmarks/run_notebook.py --write notebooks/from_scikit_learn_to_a_transformer.ipynb
+	$(BIN)/python benchmarks/run_notebook.py --write notebooks/interpretability.ipynb
 
 clean:
 	rm -rf .venv build

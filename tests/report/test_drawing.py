@@ -144,6 +144,18 @@ def test_a_loop_reads_what_its_last_run_wrote() -> None:
     assert {"3 times", "2 times"} <= set(texts)
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_loop_that_begins_streams_of_its_own(loss: str) -> None:
+    """What is read was written in the same stream, and all of a pass is drawn."""
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    network = ww.incontext.fitting(X, X @ [1.0, -0.5], loss, steps=3).net.network
+    found = flow(network)
+    assert found.repeats[0].times == 3
+    assert len(lanes(found)) > 4
+    written = {number for column in found.columns for box in column.boxes for number in box.writes}
+    assert all(box.reads <= written for column in found.columns for box in column.boxes)
+
+
 def test_the_title_says_what_is_proven(sine: ww.AttentionNetwork, saved: Path) -> None:
     said = [text.get_text() for text in network_figure(sine).axes[0].texts]
     assert said[0] == "sin(5*x)"

@@ -108,12 +108,12 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
     if said.domain.lo.ndim == 2:
         raise WeightwrightError(
             f"plots show functions of one token; this network takes sequences of {net.network.tokens}"
-            " (weightwright theorems ID --plot draws the theorems, weightwright info NET --draw any network)"
+            " (net.draw(path) draws any network, weightwright theorems ID --plot the theorems)"
         )
     if said.composite is not None:
         raise WeightwrightError(
-            f"plots show formulas, and {said.formula!r} is a compiled function: weightwright info NET --draw draws the"
-            " network"
+            f"plots show formulas, and {said.formula!r} is a compiled function: weightwright info NET --draw and"
+            " net.draw(path) draw the network"
         )
     if said.domain.lo.shape not in ((1,), (2,)):
         raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")

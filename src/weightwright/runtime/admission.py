@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from weightwright.errors import CertificateError, DomainError
+from weightwright.runtime.weights import is_transformed
 
 #: A processor that takes subnormal numbers for 0 makes this 0 in a product.
 _SUBNORMAL = 2.0**-1074
@@ -16,8 +19,72 @@ _SUBNORMAL = 2.0**-1074
 _SHARE = 2**15
 #: Inputs of so many numbers take far longer than a look at the threads, and there is one at every call.
 _MANY = 2**20
+_AUTOCAST = "autocast is on: the network would not run in the dtype that its certificate is about"
 #: `count`: torch's threads when those of the calling thread were looked at last, and did not flush.
 _LOOKED = threading.local()
+
+
+def admit(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], on_domain: str, clamps: bool) -> Tensor:
+    """The input inside the domain, or an error that names what is outside. clamps: whether 'clamp' would be allowed.
+
+    Where torch traces the module, or maps it over a batch, the numbers are looked at in an operation of our own."""
+    compiling = torch.compiler.is_compiling()
+    if compiling and torch.is_autocast_enabled(x.device.type):  # which is over when the compiled graph runs
+        raise CertificateError(_AUTOCAST)
+    if compiling:
+        return _admit_later(x, lo, hi, list(names), on_domain, clamps)
+    refuse_reduced_precision(x)
+    if on_domain == "ignore":
+        return x
+    mapped = is_transformed(x)
+    if mapped:
+        _admit_later(x.detach(), lo, hi, list(names), on_domain, clamps)
+    if on_domain == "clamp" and (mapped or not x.isnan().any()):
+        return x.clamp(inward(lo, x.dtype, math.inf), inward(hi, x.dtype, -math.inf))
+    if mapped:
+        return x
+    outside = ~((x >= lo) & (x <= hi))
+    if outside.any():
+        raise outside_of(x, outside, lo, hi, names, clamps)
+    return x
+
+
+#: One operation, as far as torch.compile and torch.func see: the errors are raised by the graph that they make, too.
+@torch.library.custom_op(
+    "weightwright::admit",
+    mutates_args=(),
+    schema="(Tensor x, Tensor lo, Tensor hi, str[] names, str on_domain, bool clamps) -> Tensor",
+)
+def _admit_later(x: Tensor, lo: Tensor, hi: Tensor, names: list[str], on_domain: str, clamps: bool) -> Tensor:
+    admitted = admit(x, lo, hi, tuple(names), on_domain, clamps)
+    return x.clone() if admitted is x else admitted
+
+
+@_admit_later.register_fake
+def _(x: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(x)
+
+
+@_admit_later.register_vmap
+def _(info: Any, dims: tuple[int | None, ...], x: Tensor, *rest: Any) -> tuple[Tensor, int]:
+    return _admit_later(x.movedim(dims[0] or 0, 0), *rest), 0
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, lo, hi, _, on_domain, _ = inputs
+    ctx.clamped = on_domain == "clamp"
+    ctx.save_for_backward(*((x, lo, hi) if ctx.clamped else ()))
+
+
+def _give_back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    """What was clamped has no gradient."""
+    if ctx.clamped:
+        x, lo, hi = ctx.saved_tensors
+        gradient = gradient * ((x >= lo) & (x <= hi))
+    return gradient, None, None, None, None, None
+
+
+_admit_later.register_autograd(_give_back, setup_context=_keep_inputs)
 
 
 def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
@@ -39,7 +106,7 @@ def refuse_reduced_precision(x: Tensor) -> None:
             " numbers for 0, which no certificate covers; torch.set_num_threads(1) does without them"
         )
     if torch.is_autocast_enabled(x.device.type):
-        raise CertificateError("autocast is on: the network would not run in the dtype that its certificate is about")
+        raise CertificateError(_AUTOCAST)
     if x.dtype != torch.float32:
         return
     try:

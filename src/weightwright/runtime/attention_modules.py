@@ -15,8 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from weightwright.network import Attention, Head
-from weightwright.runtime.sparse_maps import Picked, picks
-from weightwright.runtime.weights import Setting, Weights, part_of
+from weightwright.runtime.sparse_maps import Picked, numbers, picks
+from weightwright.runtime.weights import Setting, Weights, can_be_read, is_hooked, part_of
 from weightwright.runtime.window_kernel import attend, attend_densely, decay
 
 #: Keys with which torch's fused attention is quicker than softmax and two products; it takes 512 in one block.
@@ -82,8 +82,7 @@ class AttentionLayer(Weights):
         total = X if self.residual else X.new_zeros(*X.shape[:-1], len(self.was.coordinates))
         for group in self._kept():
             heads = group.heads
-            called = not group.tables or any(head._forward_hooks or head._forward_pre_hooks for head in heads)
-            if called:
+            if not group.tables or any(map(is_hooked, heads)):
                 for head in heads:
                     total = total + head(X)
             elif heads[0].sees.asks == "first":
@@ -99,7 +98,7 @@ class AttentionLayer(Weights):
 
 def _same_table(heads: list[nn.Module]) -> list[Group]:
     """Together are heads that differ in what they read and write only: the same keys and values on registers, and, if
-    they see their own token, the same key there."""
+    they see their own token, the same key there. Not while they are trained: each has gradients of its own."""
     groups: dict[Any, Group] = {}
     for number, head in enumerate(heads):
         if not isinstance(head, AttentionHead) or "forward" in vars(head):  # not ours: it is called
@@ -109,7 +108,8 @@ def _same_table(heads: list[nn.Module]) -> list[Group]:
         own = head.sees.data == "self" and head.weight("mask") is None and len(tables.K) > 0
         shared = (head.sees.data == "none" and tables.decay is None) or own
         parts = (tables.K, tables.V, *((head.matrix("W_K"),) if own else ()))
-        bits = tuple((tuple(part.shape), part.detach().double().cpu().numpy().tobytes()) for part in parts)
+        shared = shared and all(can_be_read(part) and not part.requires_grad for part in parts)
+        bits = tuple((part.shape, numbers(part).tobytes()) for part in parts) if shared else ()
         group = groups.setdefault((head.sees.data, head.beta, bits) if shared else number, Group([], [], 0))
         group.heads.append(head)
         group.tables.append(tables)
@@ -224,8 +224,10 @@ class AttentionHead(Weights):
 
 def _picks_all(W: Tensor) -> bool:
     """Whether every column has exactly one entry, so that a product with W picks. Of a parameter every entry counts."""
-    entries = W.detach().double().cpu().numpy()
-    return not W.requires_grad and picks(entries) and bool(np.any(entries, axis=0).all())
+    if W.requires_grad or not can_be_read(W):
+        return False
+    entries = numbers(W)
+    return picks(entries) and bool(np.any(entries, axis=0).all())
 
 
 def _on_registers(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:

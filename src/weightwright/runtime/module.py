@@ -8,11 +8,10 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,22 +25,24 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
-from weightwright.runtime.admission import inward, outside_of, refuse_reduced_precision
+from weightwright.runtime.admission import admit
 from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
 from weightwright.runtime.watch import guard, guards_of, watch, watch_passes
 from weightwright.runtime.weights import DTYPES as DTYPES
-from weightwright.runtime.weights import Setting, Weights, part_of
+from weightwright.runtime.weights import Setting, Weights, is_hooked, part_of
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
 
 OnDomain = Literal["raise", "clamp", "ignore"]
 
-#: Scores held in memory at a time when tokens do not look at each other: 32 MB in float64.
-_SCORES_AT_ONCE = 2**22
+#: Scores, or numbers of the stream, that are held in memory at a time of what does not look at each other, tokens or
+#: whole inputs: 8 MB in float64. With more a batch of a million takes longer, with less a token has too little to do.
+_NUMBERS_AT_ONCE = 2**20
 
 
 class AttentionNetwork(Weights):
@@ -65,8 +66,9 @@ class AttentionNetwork(Weights):
         super().__init__(network)
         if on_domain not in ("raise", "clamp", "ignore"):
             raise ValueError(f"on_domain must be 'raise', 'clamp' or 'ignore', not {on_domain!r}")
-        self.said = said  # as it was given; `certificate` says what is left of it
+        self.certificate = said
         self.on_domain = on_domain
+        self.was_compiled = False  # whether torch.compile made code of its own for it, which nobody has looked at
         self.about: Any = None  # what a construction says of itself
         self._edited: tuple[Network, str] | None = None  # what was read back last, and its digest
         self._first: tuple[Network, str] | None = None  # the network that this was built from, and its digest
@@ -130,7 +132,9 @@ class AttentionNetwork(Weights):
 
     @certificate.setter
     def certificate(self, said: Certificate | None) -> None:
-        self.said = said
+        self.said = said  # as it was given; `certificate` says what is left of it
+        ends = () if said is None else (said.domain.lo, said.domain.hi)
+        self._ends = tuple(torch.tensor(end) for end in ends)
 
     def check(self) -> Certificate:
         """Have the independent checker prove the network as it is now, and return its certificate.
@@ -174,16 +178,21 @@ class AttentionNetwork(Weights):
         return cost(self.network)
 
     def forward(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            self.was_compiled = True
         x = self._admitted(x)
         self._own_parts()
+        if torch.compiler.is_compiling() or any(map(is_hooked, self.modules())):
+            return self._run(x)  # in one piece: a hook sees the batch as it was given
         layers = list(self.layers)
-        if not all(getattr(part, "alone", False) for part in (self.embed, *layers, self.read)):
-            return self._run(x)
-        rows = x.reshape(-1, x.shape[-1])  # tokens do not look at each other: any split will do
-        widest = max(_widths(layers), default=1)
-        parts = rows.split(max(1, _SCORES_AT_ONCE // max(widest, 1)))
+        alone = all(getattr(part, "alone", False) for part in (self.embed, *layers, self.read))
+        one = x.shape[-1:] if alone else x.shape[-2:]  # what looks at no other: a token, or an input
+        rest = x.shape[: -len(one)]
+        tokens = math.prod(one[:-1])
+        widest = max(*_widths(layers, tokens), len(self.was.embed.coordinates))
+        parts = x.reshape(math.prod(rest), *one).split(max(1, _NUMBERS_AT_ONCE // max(widest * tokens, 1)))
         out = torch.cat([self._run(part) for part in parts])
-        return out.reshape(*x.shape[:-1], out.shape[-1])
+        return out.reshape(*rest, *out.shape[1:])
 
     def _run(self, x: Tensor) -> Tensor:
         X = self.embed(x)  # (B, n, d)
@@ -205,18 +214,10 @@ class AttentionNetwork(Weights):
         given, x = x, x.to(dtype)
         if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
             raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
-        if self.said is not None:
-            refuse_reduced_precision(x)
-        if self.said is None or self.on_domain == "ignore":
+        if self.said is None:
             return x
-        domain = self.said.domain
-        lo, hi = (torch.as_tensor(np.array(end), device=x.device) for end in (domain.lo, domain.hi))
-        if self.on_domain == "clamp" and not x.isnan().any():
-            return x.clamp(inward(lo, dtype, math.inf), inward(hi, dtype, -math.inf))
-        outside = ~((x >= lo) & (x <= hi))
-        if outside.any():
-            raise outside_of(x, outside, lo, hi, self.was.inputs, not _runs_passes(self.said))
-        return x
+        lo, hi = (end.to(x.device) for end in self._ends)
+        return admit(x, lo, hi, self.was.inputs, self.on_domain, not _runs_passes(self.said))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
@@ -238,8 +239,34 @@ class AttentionNetwork(Weights):
     def __deepcopy__(self, memo: dict[int, Any]) -> AttentionNetwork:
         """With everything that was changed; the status is found anew, from the copy's own weights."""
         copied = memo[id(self)] = AttentionNetwork.__new__(AttentionNetwork)
-        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))  # without code that was compiled for this one
+        copied.was_compiled = False
         return copied
+
+    def run_with_cache(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The output, and what every part of the network returned: `L0H3` is what head 3 of layer 0
+        adds to the stream, `L0` the stream after the layer, `embed` the stream before the first.
+
+        >>> import torch, weightwright as ww
+        >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)
+        >>> y, parts = net.run_with_cache(torch.zeros(2, 1, dtype=torch.float64))
+        >>> {name: tuple(part.shape) for name, part in parts.items()}
+        {'embed': (2, 6), 'L0H0': (2, 6), 'L0': (2, 6), 'read': (2, 1)}
+        """
+        return run_with_cache(self, x)
+
+    def run_with_hooks(self, x: Tensor, hooks: Mapping[str, Replacement]) -> Tensor:
+        """The output with something else in the place of what some parts return.
+
+        hooks: for the name of a part, as `run_with_cache` has them, a tensor or a number that takes the place of what
+        it returns, or a function of that. 0 ablates a head; the cache of another input patches that run into this one.
+
+        >>> import torch, weightwright as ww
+        >>> net = ww.approximate("tanh(x)", domain=(-1, 1), tol=1e-3)
+        >>> float(net.run_with_hooks(torch.ones(1, 1), {"L0H0": 0.0}))
+        0.0
+        """
+        return run_with_hooks(self, x, hooks)
 
     def circuit(self) -> Circuit:
         """The network taken apart: nodes with what each really adds, and edges with their coefficients, as data.
@@ -324,13 +351,14 @@ class AttentionNetwork(Weights):
         return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
 
 
-def _widths(layers: Sequence[nn.Module]) -> Iterator[int]:
-    """The scores that a token takes room for in each layer of attention, loops opened."""
+def _widths(layers: Sequence[nn.Module], tokens: int) -> Iterator[int]:
+    """The scores that one of so many tokens takes room for in each layer of attention, loops opened."""
+    yield 1
     for layer in layers:
         if isinstance(layer, AttentionLayer):
-            yield layer.scores
+            yield layer.scores + tokens
         elif isinstance(layer, LoopLayer):
-            yield from _widths(list(layer.layers))
+            yield from _widths(list(layer.layers), tokens)
 
 
 def _unpickle(

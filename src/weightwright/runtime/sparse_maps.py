@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from weightwright.network import Block, Gather, Linear, Mixed, Term, TokenMap
 from weightwright.numbers import Floats
-from weightwright.runtime.weights import Setting, Weights, part_of
+from weightwright.runtime.weights import Setting, Weights, part_of, without_transforms
 
 Place = slice | Tensor
 
 
-def places(found: npt.NDArray[np.int64], device: torch.device) -> Place:
+def places(found: list[int], device: torch.device) -> Place:
     """Places along an axis: a slice where they are neighbours, which copies nothing."""
-    first, count = int(found[0]) if len(found) else 0, len(found)
-    together = first >= 0 and bool((found == first + np.arange(count)).all())
+    first, count = found[0] if found else 0, len(found)
+    together = first >= 0 and found == list(range(first, first + count))
     return slice(first, first + count) if together else torch.tensor(found, device=device)
 
 
@@ -37,7 +36,7 @@ class Picked:
         entries = numbers(A)
         columns = np.flatnonzero(entries.any(axis=0))
         sources = np.asarray(np.abs(entries[:, columns]).argmax(axis=0), dtype=np.int64)
-        self.sources = places(sources, A.device)
+        self.sources = places(sources.tolist(), A.device)
         ones = bool((entries[sources, columns] == 1).all())
         self.scales = None if ones else A[torch.tensor(sources), torch.tensor(columns)]
 
@@ -48,7 +47,8 @@ class Picked:
 
 def numbers(A: Tensor) -> Floats:
     """The entries, to look where they stand."""
-    return np.asarray(A.detach().double().cpu().numpy(), dtype=np.float64)
+    with without_transforms():
+        return np.asarray(A.detach().double().cpu().numpy(), dtype=np.float64)
 
 
 def picks(A: Floats) -> bool:
@@ -70,8 +70,8 @@ class OnTokens(Weights):
     def derive(self) -> tuple[Place, bool]:
         """Of a `Gather`: where the tokens come from, and whether one of them is left 0."""
         assert isinstance(self.map, Gather)
-        sources = np.array(self.map.sources, dtype=np.int64)
-        return places(sources, self.__dict__["_owner"].matrix("registers").device), -1 in self.map.sources
+        sources = list(self.map.sources)
+        return places(sources, self.__dict__["_owner"].matrix("registers").device), -1 in sources
 
     def parts(self) -> dict[str, Any]:
         return {"R": self.array("R")} if isinstance(self.map, Block | Mixed) else {}
@@ -144,13 +144,13 @@ class SparseTerm(LinearTerm):
         columns = np.flatnonzero(entries.any(axis=0))
         pick = Picked(A) if picks(entries) else None
         kept = None if pick is not None else A[:, torch.tensor(columns)].contiguous()
-        reached = places(columns, A.device)
+        reached = places(columns.tolist(), A.device)
         if self.tokens is None or not isinstance(map, Block):
             return Cut(pick, kept, reached, None, every, every)
         R = self.tokens.matrix("R")
         read, written = (np.flatnonzero(numbers(R).any(axis=axis)) for axis in (0, 1))
         cut = R[torch.tensor(written)][:, torch.tensor(read)].contiguous()
-        return Cut(pick, kept, reached, cut, places(read, A.device), places(written, A.device))
+        return Cut(pick, kept, reached, cut, places(read.tolist(), A.device), places(written.tolist(), A.device))
 
     def add_to(self, total: Tensor, X: Tensor) -> None:
         """Add R X A to the total, of shape (B, tokens after, width)."""
@@ -211,6 +211,8 @@ class SparseMap(LinearMap):
         return bool(self.matrix("C").any())
 
     def forward(self, X: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():  # where the zeros stand is no part of a graph
+            return super().forward(X)
         C, n, moved = self.matrix("C"), X.shape[-2], cast(LinearTerm, self.terms[0]).tokens
         after = n if moved is None else moved.map.tokens_after(n)
         total = X.new_zeros(*X.shape[:-2], after, C.shape[-1])

@@ -19,6 +19,7 @@ from weightwright.runtime.weights import Weights, is_same
 
 #: Weights that are named one by one when they were changed.
 _MOST_NAMES = 3
+COMPILED = "what torch.compile made of it computes the same up to the order of sums, and rounds as the model says"
 NOTHING = Terms(math.inf, math.inf, math.inf)
 
 
@@ -26,6 +27,7 @@ class Standing(Protocol):
     """The module that a certificate is held against, as far as it is looked at here."""
 
     watchers: int
+    was_compiled: bool
 
     @property
     def on_domain(self) -> str: ...
@@ -84,6 +86,8 @@ def _assumed(net: Standing, said: Certificate) -> Iterator[str]:
     devices = {str(held.device) for _, module in net.named_modules() for held in _held(module)} - {"cpu"}
     if devices:
         yield f"arithmetic on {', '.join(sorted(devices))} rounds as the model says, which was measured on CPUs alone"
+    if net.was_compiled:
+        yield COMPILED
     if net.on_domain == "ignore" or watchers(net) < net.watchers:
         yield from passes_assume(said)
 

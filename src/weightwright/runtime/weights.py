@@ -9,13 +9,15 @@ every bit, whoever holds what, and forgets what was derived.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_modules
 
 from weightwright.errors import WeightwrightError
 from weightwright.limits import hold
@@ -110,10 +112,11 @@ class Weights(nn.Module):
 
     def _kept(self) -> Any:
         """What `derive` returns, for this module's own use: kept while nothing can have changed."""
-        if self.handed:
+        if self.handed or torch.compiler.is_compiling():
             return self.derive()
         if "_derived" not in self.__dict__:
-            self.__dict__["_derived"] = self.derive()
+            with without_transforms():
+                self.__dict__["_derived"] = self.derive()
         return self.__dict__["_derived"]
 
     def belong_to(self, owner: Weights) -> None:
@@ -175,6 +178,29 @@ class Weights(nn.Module):
         self._buffers.out = out  # type: ignore[attr-defined]
         self.__dict__.pop("_derived", None)  # it stands on the device that the weights came from
         return self
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Whether somebody looks at what this module gets or returns, or at its gradients."""
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(own) or torch_modules._has_any_global_hook()
+
+
+def is_transformed(x: Tensor) -> bool:
+    """Whether torch.func (vmap, grad and so on) is at work on it: its numbers cannot be looked at."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
+
+
+def can_be_read(weight: Tensor) -> bool:
+    """Whether its numbers are known now: not while torch traces the module, or transforms what stands in its place."""
+    return not torch.compiler.is_compiling() and not is_transformed(weight)
+
+
+@contextmanager
+def without_transforms() -> Iterator[None]:
+    """What is computed here from plain tensors may be kept: it belongs to no transform and no inference mode."""
+    with torch._C._DisableFuncTorch(), torch.inference_mode(False):
+        yield
 
 
 def is_same(now: Any, before: Any) -> bool:

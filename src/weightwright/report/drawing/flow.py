@@ -113,12 +113,13 @@ class _FlowWalk:
                 self.change(heading, self.names, [(box, everything)], residual=False)
 
     def loop(self, loop: Loop) -> None:
-        """What the first run writes, the second reads: all that the body touches depends on the input."""
+        """What the first run writes, the second reads: all that heads add to the stream depends on the input."""
         first = len(self.flow.columns)
         for layer in loop.layers:
-            if isinstance(layer, Attention) and layer.residual:
-                for head in layer.heads:
-                    self.live = self.live | head.W_O.any(axis=0)
+            if not (isinstance(layer, Attention) and layer.residual):
+                break  # another stream begins
+            for head in layer.heads:
+                self.live = self.live | head.W_O.any(axis=0)
         self.layers(loop.layers)
         self.flow.repeats.append(Repeat(first, len(self.flow.columns) - 1, loop.times))
 
