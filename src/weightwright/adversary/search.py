@@ -29,6 +29,8 @@ def search(
     formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
     one pass is searched, also with states that differ from token to token.
     """
+    if not isinstance(net, AttentionNetwork):
+        raise TypeError(f"net must be a network, as approximate, compile and load return one, not {net!r}")
     against = None if net.certificate is None else net.certificate.against
     if isinstance(against, Composite | LoopClaim):
         if reference is not None:
