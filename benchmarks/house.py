@@ -18,6 +18,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
 FLOORS = [
     "errors",
     "output_files",
+    "progress",
     "limits",
     "numbers",
     "box",

@@ -77,7 +77,12 @@ class Box:
         return hash((self.lo.tobytes(), self.hi.tobytes()))
 
     def __repr__(self) -> str:
-        return f"Box({self.lo.tolist()}, {self.hi.tolist()})"
+        """What makes the box; of one with many ends, how many there are."""
+        whole = f"Box({self.lo.tolist()}, {self.hi.tolist()})"
+        if len(whole) < 120:
+            return whole
+        shape = " x ".join(map(str, self.lo.shape))
+        return f"Box({shape} intervals inside [{self.lo.min()!r}, {self.hi.max()!r}])".replace("np.float64", "")
 
 
 def _ends(name: str, ends: Any, outward: float) -> Floats:

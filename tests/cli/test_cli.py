@@ -373,7 +373,7 @@ def test_a_dead_zone_is_shown_everywhere(tmp_path: Path) -> None:
         assert printed_json(command, out)["dead_zones"] == [[-0.125, 0.125]]
     rows = printed_json("run", out, "-0.5", "0.0625", "0.125", "0.5")["values"]
     assert [row["bound"] is None for row in rows] == [False, True, False, False]
-    assert "1 dead zones" in repr(ww.load(out, verify=False))
+    assert "1 dead zone," in repr(ww.load(out, verify=False))
 
 
 def test_a_jump_without_a_dead_zone_is_one_line() -> None:

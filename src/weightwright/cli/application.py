@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ import weightwright as ww
 from weightwright.cli.typed_arguments import name_options
 from weightwright.export.figures import check_plottable
 from weightwright.output_files import check_writable
+from weightwright.progress import Tell, show_progress
 
 REFUSED, FAILED = 1, 2  # exit codes
 
@@ -84,14 +84,9 @@ def check_outputs(**files: Path | None) -> None:
             check_writable(named, *((".safetensors",) if option == "out" else ()))
 
 
-@contextmanager
-def progress_shown(message: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr that says what is being done; nothing where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda message: None
-        return
-    with Console(stderr=True).status(message) as status:
-        yield lambda message: status.update(message)
+def progress_shown(message: str) -> AbstractContextManager[Tell]:
+    """A spinner on stderr that says what is being done, at once; nothing where stderr is no terminal."""
+    return show_progress(True, message, patience=0.0)
 
 
 def show(facts: dict[str, Any], json: bool) -> None:

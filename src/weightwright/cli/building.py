@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.application import REFUSED, Json, Plot, check_outputs, print_table, progress_shown, show
+from weightwright.cli.application import REFUSED, Draw, Json, Plot, check_outputs, print_table, progress_shown, show
 from weightwright.cli.typed_arguments import read_ends
 
 
@@ -48,11 +48,12 @@ def approximate(
     ] = "proven",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     plot: Plot = None,
+    draw: Draw = None,
     max_anchors: Annotated[int | None, typer.Option(help="Give up beyond this number of anchors.")] = None,
     json: Json = False,
 ) -> None:
     """Find a network that computes FORMULA within the tolerance, and prove it."""
-    check_outputs(out=out, plot=plot)
+    check_outputs(out=out, plot=plot, draw=draw)
     box = ww.Box(*read_ends(domain))
     with progress_shown("starting") as progress:
         from weightwright import report
@@ -81,7 +82,11 @@ def approximate(
         if plot is not None:
             progress("drawing")
             report.plot_network(net, plot)
-    facts |= {key: str(path) for key, path in (("saved", out), ("plot", plot)) if path is not None}
+        if draw is not None:
+            progress("drawing")
+            report.draw_network(net, draw)
+    written = (("saved", out), ("plot", plot), ("drawing", draw))
+    facts |= {key: str(path) for key, path in written if path is not None}
     show(facts, json)
 
 

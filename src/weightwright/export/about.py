@@ -85,6 +85,6 @@ def about(net: AttentionNetwork, elsewhere: Sequence[str] = ()) -> dict[str, str
 
 def _domain(inputs: Sequence[str], box: Box) -> str:
     if box.lo.ndim > 1:
-        return repr(box)
+        return f"Box({box.lo.tolist()}, {box.hi.tolist()})"
     ends = zip(inputs, box.lo.tolist(), box.hi.tolist(), strict=True)
     return ", ".join(f"{line(name)} in [{lo!r}, {hi!r}]" for name, lo, hi in ends)

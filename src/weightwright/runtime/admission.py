@@ -32,7 +32,7 @@ def misshapen(x: Tensor, tokens: int | None, features: int) -> ValueError:
     lacks_an_axis = x.ndim < 2 and x.numel() > 0 and x.numel() % features == 0
     fits = lacks_an_axis and tokens in (None, x.numel() // features)
     instead = f"; x.reshape(-1, {features}) has it" if fits else ""
-    return ValueError(f"x must have shape (..., {tokens or 'tokens'}, {features}), not {tuple(x.shape)}{instead}")
+    return ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}{instead}")
 
 
 def refuse_reduced_precision(x: Tensor) -> None:
