@@ -12,13 +12,8 @@ from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
-app.command(cls=Command)(approximate)
-app.command(cls=Command)(compile)
-app.command(context_settings={"ignore_unknown_options": True})(run)  # so that -0.5 is a value
-app.command()(check)
-app.command()(info)
-app.command()(selftest)
-app.command()(theorems)
+for command in (approximate, compile, run, check, info, selftest, theorems):
+    app.command(cls=Command)(command)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 import weightwright as ww
-from weightwright.cli.typed_arguments import name_options
+from weightwright.cli.typed_arguments import name_options, show_flags
 from weightwright.export.figures import check_plottable
 from weightwright.output_files import check_writable
 from weightwright.progress import Tell, show_progress
@@ -42,6 +42,9 @@ class _Commands(TyperGroup):
             complain(name_options(str(error), self._options(ctx)))
             raise typer.Exit(FAILED) from error
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return show_flags(super().get_params(ctx))
+
     def _options(self, ctx: Any) -> dict[str, str]:
         """The arguments of the command that was run, with the options that they are."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
@@ -49,9 +52,7 @@ class _Commands(TyperGroup):
         return {str(param.name): param.opts[0] for param in params if param.opts[0].startswith("--")}
 
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
-)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 
 def _version(asked: bool) -> None:
@@ -99,7 +100,13 @@ def show(facts: dict[str, Any], json: bool) -> None:
 
 
 def print_table(what: Any) -> None:
-    Console(width=None if sys.stdout.isatty() else 120).print(what)
+    if sys.stdout.isatty():
+        Console().print(what)
+        return
+    console = Console(width=120)
+    with console.capture() as printed:
+        console.print(what)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def complain(message: str) -> None:

@@ -30,7 +30,8 @@ def approximate(
         Literal["spectral", "faithful"], typer.Option(help="Fewest anchors, or the papers' construction.")
     ] = "spectral",
     dtype: Annotated[
-        Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
+        Literal["float64", "float32", "bfloat16"],
+        typer.Option(metavar="DTYPE", help="What it runs in, and the bound covers: float64, float32 or bfloat16."),
     ] = "float64",
     kernel: Annotated[
         Literal["dot", "anchor"],

@@ -171,7 +171,8 @@ def compile(
         int | None, typer.Option(metavar="N", help="Numbers per token, where --domain has one interval for all.")
     ] = None,
     dtype: Annotated[
-        Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
+        Literal["float64", "float32", "bfloat16"],
+        typer.Option(metavar="DTYPE", help="What it runs in, and the bound covers: float64, float32 or bfloat16."),
     ] = "float64",
     proof: Annotated[
         Literal["proven", "measured"], typer.Option(help="Prove the bound, or only search for the largest error.")

@@ -15,12 +15,24 @@ _VALUE = r"(?:'(?P<text>[^']*)'|torch\.(?P<dtype>\w+)|(?P<number>\d{1,3}(?:,\d{3
 
 
 class Command(TyperCommand):
-    """A command with --domain, whose ends may stand apart, and an argument that may begin with a minus."""
+    """A command whose arguments may begin with a minus, as -x**2 and -0.5 do; the ends of its --domain, if it has one,
+    may stand apart."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [param for param in self.params if param.opts[0].startswith("--")]
         takes_value = {param.opts[0]: not getattr(param, "is_flag", False) for param in options}
         return super().parse_args(ctx, _sort_out(args, takes_value))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return show_flags(super().get_params(ctx))
+
+
+def show_flags(params: list[Any]) -> list[Any]:
+    """Help shows flags as flags: they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.display_type_rich = lambda ctx: None
+    return params
 
 
 def _sort_out(args: list[str], takes_value: dict[str, bool]) -> list[str]:
