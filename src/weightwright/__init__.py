@@ -6,6 +6,7 @@ safetensors only; approximating also needs scipy, checking python-flint.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ def __getattr__(name: str) -> Any:
     if name in ("constructions", "incontext", "memory"):
         return import_module(f"weightwright.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'weightwright' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -28,6 +28,7 @@ from weightwright.errors import AlteredFileError, FileFormatError, MalformedCert
 from weightwright.limits import hold
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
+from weightwright.output_files import whole
 
 FORMAT = 8
 #: The format before it, which is read too.
@@ -57,13 +58,8 @@ def network_digest(network: Network) -> str:
 def write(path: str | os.PathLike[str], network: Network, certificate: Certificate | None) -> None:
     """Write the file whole or not at all."""
     contents = encode_file(network, certificate)
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
+    with whole(Path(path)) as (partial,):
         partial.write_bytes(contents)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def encode_file(network: Network, certificate: Certificate | None) -> bytes:

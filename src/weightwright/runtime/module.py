@@ -25,7 +25,8 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
-from weightwright.runtime.admission import admit
+from weightwright.output_files import check_writable
+from weightwright.runtime.admission import admit, misshapen
 from weightwright.runtime.attention_modules import AttentionLayer
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
@@ -204,9 +205,9 @@ class AttentionNetwork(Weights):
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
         features, dtype, tokens = len(self.was.inputs), self.dtype, self.was.tokens
         if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
+            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
         if x.ndim < 2 or x.shape[-1] != features:
-            raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
+            raise misshapen(x, tokens, features)
         if tokens is not None and x.shape[-2] != tokens:
             raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
@@ -222,7 +223,7 @@ class AttentionNetwork(Weights):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
         is saved without a certificate; `check` may give it one. Hooks are not saved."""
-        write(path, *self.stored())
+        write(check_writable(path, ".safetensors"), *self.stored())
 
     def stored(self) -> tuple[Network, Certificate | None]:
         """What a file holds: no certificate where it is about another network."""
