@@ -17,6 +17,7 @@ from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.graph import Graph
 from weightwright.claims.graph_text import followed, quoted, short_digest
+from weightwright.claims.interpreter import InterpreterClaim
 from weightwright.claims.leaf import Leaf as Leaf
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
@@ -152,6 +153,7 @@ Claim = (
     | LoopClaim
     | GridClaim
     | PromptClaim
+    | InterpreterClaim
     | SideBySideClaim
     | MeasuredClaim
 )
