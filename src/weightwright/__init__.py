@@ -63,7 +63,7 @@ __all__ = [
 _HOMES = {
     "AttentionNetwork": "weightwright.runtime.module",
     "Circuit": "weightwright.circuit.circuit",
-    "Interpreter": "weightwright.interpreter.interpreter",
+    "Interpreter": "weightwright.interpreter.virtual_machine",
     "approximate": "weightwright.approximation.approximate",
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",

@@ -17,7 +17,7 @@ from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
-from weightwright.claims.interpreter import CODES, PRODUCTS, InterpreterClaim, interpreter_in_words
+from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim, interpreter_in_words
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision

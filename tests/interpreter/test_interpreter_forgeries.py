@@ -13,7 +13,7 @@ from support.forging import altered, array_places, entry, proven, refused
 
 from weightwright.box import Box
 from weightwright.claims.certificate import Certificate
-from weightwright.claims.interpreter import CODES, PRODUCTS
+from weightwright.claims.program_claim import CODES, PRODUCTS
 from weightwright.interpreter import Interpreter
 from weightwright.network import Network
 

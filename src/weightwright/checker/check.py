@@ -20,8 +20,8 @@ from weightwright.checker.side_by_side import split
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
-from weightwright.claims.interpreter import InterpreterClaim
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision

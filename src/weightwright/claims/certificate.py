@@ -17,12 +17,12 @@ from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.graph import Graph
 from weightwright.claims.graph_text import followed, quoted, short_digest
-from weightwright.claims.interpreter import InterpreterClaim
 from weightwright.claims.leaf import Leaf as Leaf
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError

@@ -21,8 +21,8 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, SideNetwork, Status
 from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
-from weightwright.claims.interpreter import AnchorTable, InterpreterClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
+from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
 from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError

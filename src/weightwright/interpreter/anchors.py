@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from weightwright.approximation.proposals import Choice, Proposals
 from weightwright.approximation.task import make_task
 from weightwright.box import Box
-from weightwright.claims.interpreter import AnchorTable
 from weightwright.claims.leaf import Leaf, Terms
+from weightwright.claims.program_claim import AnchorTable
 
 #: Tolerances of the identity that are tried, as shares of its range: rounding decides which is best.
 SHARES = {"float64": (1e-2, 1e-5, 2e-8, 2e-10, 2e-12, 2e-13), "float32": (1e-2, 1e-3, 1e-4, 3e-5, 1e-5, 5e-6, 2e-6)}

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.interpreter.interpreter import Interpreter
 from weightwright.interpreter.programs import Program
+from weightwright.interpreter.virtual_machine import Interpreter
 
 
 def from_torch(vm: Interpreter, layer: nn.MultiheadAttention, sees: Any = None, name: str = "") -> Program:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.claims.interpreter import AnchorTable, InterpreterClaim
+from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, token_map
 from weightwright.numbers import Floats
 

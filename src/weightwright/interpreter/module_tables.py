@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
-from weightwright.claims.interpreter import AnchorTable, InterpreterClaim
 from weightwright.claims.leaf import Terms
+from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.heads.registers import HIDDEN

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.claims.certificate import Claim
-from weightwright.claims.interpreter import CODES, PRODUCTS, InterpreterClaim
+from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
 from weightwright.errors import DomainError
 from weightwright.runtime.watch import Running, is_ours, watch, watch_passes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from weightwright.checker.core.complaints import must, require
-from weightwright.claims.interpreter import InterpreterClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, TokenMap, token_map
 from weightwright.numbers import Floats
 

@@ -21,7 +21,7 @@ from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.checker.prompt.prompt_tables import float_above, worst_rounding
 from weightwright.claims.certificate import Certificate, Leaf, Terms
-from weightwright.claims.interpreter import CODES, PRODUCTS, AnchorTable, InterpreterClaim, interpreter_in_words
+from weightwright.claims.program_claim import CODES, PRODUCTS, AnchorTable, InterpreterClaim, interpreter_in_words
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, above, gamma
 from weightwright.network import Network

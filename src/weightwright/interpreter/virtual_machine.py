@@ -13,7 +13,7 @@ from torch import Tensor
 from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate, round_up
-from weightwright.claims.interpreter import InterpreterClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.interpreter.frozen_module import PARTS, Sizes, build_module, domain_ends
 from weightwright.interpreter.module_tables import choose_tables
