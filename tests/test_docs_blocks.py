@@ -1,10 +1,10 @@
 """Every block of README and docs runs as printed: in the order of its page, in one namespace, in an empty folder.
 
-A fence must say what its block is: `python`; `text`, what the block before it prints; `sh`, commands; `console`, commands
-and what they print, where `...` stands for anything; `pycon`, run by a test of that page's own. Marks stand on the lines
-before a fence: `<!-- slow -->` leaves it to the slow suite, and the blocks after it must do without it; `<!-- file: NAME
--->` also writes it to a file; `<!-- not run: WHY -->` leaves it alone, and all of these are counted here. Commands in the
-running text are held against the programs that they name."""
+A fence must say what its block is: `python`; `text`, what the block before it prints; `sh`, commands; `console`,
+commands and what they print, where `...` stands for anything; `pycon`, run by a test of that page's own. Marks stand on
+the lines before a fence: `<!-- slow -->` leaves it to the slow suite, and the blocks after it must do without it;
+`<!-- file: NAME -->` also writes it to a file; `<!-- not run: WHY -->` leaves it alone, and all of these are counted
+here. Commands in the running text are held against the programs that they name."""
 
 from __future__ import annotations
 
