@@ -45,6 +45,7 @@ PYCON = {
     "docs/algorithms.md": "tests/compiler/test_algorithms.py",
     "docs/estimators.md": "tests/docs/test_estimators_page.py",
     "docs/incontext.md": "tests/docs/test_incontext_page.py",
+    "docs/reference.md": "tests/docs/test_reference_page.py",
 }
 
 
