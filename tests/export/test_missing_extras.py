@@ -1,4 +1,4 @@
-"""Each extra, missing: in a process that cannot import it, everything else works, and what needs it says what to install."""
+"""Each extra, missing: in a process that cannot import it all else works, and what needs it says what to install."""
 
 from __future__ import annotations
 
