@@ -45,6 +45,7 @@ FLOORS = [
     "adversary",
     "approximation",
     "memory",
+    "interpreter",
     "compiler/lowering",
     "compiler",
     "compiler/loop",

@@ -38,9 +38,7 @@ every argument; [every field of a certificate](#certificate); [every error](#err
 #: What people import, by the name that stands before the dot.
 MODULES: dict[str, ModuleType] = {
     "ww": ww,
-    "ww.constructions": ww.constructions,
-    "ww.incontext": ww.incontext,
-    "ww.memory": ww.memory,
+    **{f"ww.{name}": getattr(ww, name) for name in ww.__all__ if inspect.ismodule(getattr(ww, name))},
 }
 #: What `ww.search`, `net.predicted_effect` and `ww.selftest` return.
 _RESULTS = "What calls return"
@@ -271,11 +269,17 @@ def write_errors() -> list[str]:
     return [*lines, *(f"| `{name}` | {bases} | {when} | {do} |" for name, bases, when, do in error_rows()), ""]
 
 
+def names_of(module: ModuleType) -> list[str]:
+    """The public names of a module: those that it lists, or else those that it imports."""
+    own = [name for name, named in vars(module).items() if not (name.startswith("_") or inspect.ismodule(named))]
+    return list(getattr(module, "__all__", own))
+
+
 def public() -> Iterator[tuple[str, Any, dict[str, str]]]:
     """Every public name but modules and errors, what it names, and what its module says of shared arguments."""
     for prefix, module in MODULES.items():
         shared = read(module.__doc__)[1]
-        for name in module.__all__:
+        for name in names_of(module):
             named = getattr(module, name)
             if not inspect.ismodule(named) and not (inspect.isclass(named) and issubclass(named, Exception)):
                 yield f"{prefix}.{name}", named, shared

@@ -38,7 +38,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
-    from weightwright import constructions, incontext, memory
+    from weightwright import constructions, incontext, interpreter, memory
     from weightwright.adversary.search import search
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
@@ -57,6 +57,7 @@ __all__ = [
     "DomainError",
     "FileFormatError",
     "FormulaError",
+    "Interpreter",
     "LawError",
     "ToleranceError",
     "UnsupportedOperation",
@@ -66,6 +67,7 @@ __all__ = [
     "compile",
     "constructions",
     "incontext",
+    "interpreter",
     "load",
     "memory",
     "search",
@@ -75,6 +77,7 @@ __all__ = [
 _HOMES = {
     "AttentionNetwork": "weightwright.runtime.module",
     "Circuit": "weightwright.circuit.circuit",
+    "Interpreter": "weightwright.interpreter.virtual_machine",
     "approximate": "weightwright.approximation.approximate",
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
@@ -85,7 +88,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("constructions", "incontext", "memory"):
+    if name in ("constructions", "incontext", "interpreter", "memory"):
         return import_module(f"weightwright.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])

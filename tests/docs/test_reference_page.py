@@ -31,7 +31,7 @@ def test_everything_is_described() -> None:
 
 @pytest.mark.parametrize("module", reference.MODULES)
 def test_every_public_name_has_its_place(module: str) -> None:
-    for name in reference.MODULES[module].__all__:
+    for name in reference.names_of(reference.MODULES[module]):
         named = getattr(reference.MODULES[module], name)
         if inspect.ismodule(named):
             assert f"\n## {module}.{name}\n" in PAGE

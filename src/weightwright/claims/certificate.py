@@ -22,6 +22,7 @@ from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerCla
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError
@@ -152,6 +153,7 @@ Claim = (
     | LoopClaim
     | GridClaim
     | PromptClaim
+    | InterpreterClaim
     | SideBySideClaim
     | MeasuredClaim
 )
