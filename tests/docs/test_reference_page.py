@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import reference
+import typer.main
 
 import weightwright as ww
 from weightwright import errors
 from weightwright.claims.certificate import Certificate
+from weightwright.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference.md").read_text()
@@ -68,6 +70,14 @@ def test_every_error_of_ours_is_listed() -> None:
     raised = re.compile(r"^class ([A-Z]\w*)\(.*(?:Error|Exception|Unsupported\w+)\b.*\):", re.MULTILINE)
     found = {name for path in (ROOT / "src").rglob("*.py") for name in raised.findall(path.read_text())}
     assert found - known == INSIDE
+
+
+def test_every_command_and_option_is_there() -> None:
+    for name, command in vars(typer.main.get_command(app))["commands"].items():
+        part = PAGE.split(f"### weightwright {name}\n")[1].split("\n### ")[0]
+        for option in command.params:
+            told = option.opts[0] if option.opts[0].startswith("-") else option.name.upper()
+            assert re.search(rf"^\| `{told}[`,]", part, re.MULTILINE), f"{name} {told}"
 
 
 def test_the_examples_of_the_page_are_doctests() -> None:
