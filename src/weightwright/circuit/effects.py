@@ -19,8 +19,11 @@ Ablation = Literal["zero", "mean"] | float | Sequence[float]
 
 @dataclass(frozen=True)
 class PredictedEffect:
-    """change: what is added to every output, (..., tokens, outputs). inside: whether all that reads the ablated heads
-    stays in the ranges that its tables are proven on, (..., tokens). left: the heads that leave theirs somewhere.
+    """What ablating heads does.
+
+    change: what is added to every output, (..., tokens, outputs).
+    inside: whether all that reads the ablated heads stays in the ranges that its tables are proven on, (..., tokens).
+    left: the heads that leave theirs somewhere.
 
     Outside these ranges a table does not compute the function it is named after; the change is that of the table.
     """

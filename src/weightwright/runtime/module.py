@@ -50,7 +50,7 @@ _NUMBERS_AT_ONCE = 2**20
 class AttentionNetwork(Weights):
     """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
 
-    on_domain says what happens to inputs outside the certificate's domain: "raise" (DomainError),
+    on_domain: what happens to inputs outside the certificate's domain: "raise" (DomainError),
     "clamp" (to the nearest point of the domain) or "ignore" (the bound does not hold there).
 
     The weights are buffers named as in the network (`net.registers`, `net.layers[0].heads[1].W_V`), and they alone are
@@ -89,6 +89,7 @@ class AttentionNetwork(Weights):
 
     @property
     def handed_registers(self) -> bool:
+        """Whether somebody holds the registers and may write to them."""
         return self.handed
 
     @property
@@ -120,6 +121,7 @@ class AttentionNetwork(Weights):
                 module.belong_to(self)
 
     def parts(self) -> dict[str, Any]:
+        """What the network is made of, as it is now."""
         self._own_parts()
         embed, read = (part_of(getattr(self, name), (LinearMap,), name) for name in ("embed", "read"))
         return {"embed": embed, "registers": self.array("registers"), "layers": read_layers(self.layers), "read": read}
@@ -327,7 +329,8 @@ class AttentionNetwork(Weights):
         return to_onnx(self, path)
 
     def to_transformer_lens(self, tokens: int = 1024) -> Export:
-        """A TransformerLens model with room for `tokens` data tokens, for native networks."""
+        """A TransformerLens model, for native networks.
+        tokens: data tokens that there is room for."""
         from weightwright.export.lens import to_transformer_lens  # needs weightwright[lens]
 
         return to_transformer_lens(self, tokens)
@@ -377,10 +380,10 @@ def _runs_passes(certificate: Certificate) -> bool:
 def load(
     path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
 ) -> AttentionNetwork:
-    """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
-    verify=False needs no python-flint and leaves the certificate's status UNCHECKED. A network whose error was only
-    measured has nothing to check: its status is MEASURED.
+    """Load a saved network. One whose error was only measured has nothing to check: its status is MEASURED.
 
+    verify: True runs the independent checker (CertificateError if it disagrees); False needs no python-flint and leaves
+    the certificate's status UNCHECKED.
     limits: seconds, megabytes, tokens and boxes that the file may cost, as for `ww.check`; BudgetError beyond them.
     """
     with limited(path, Limits(**limits)):
