@@ -160,6 +160,12 @@ def test_what_cannot_be_ablated_is_refused(head: str, ablation: object, message:
         moons()[1].predicted_effect(head, points(), ablation=ablation)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("shape", [(2,), (3, 1), (3, 3)])
+def test_an_effect_is_of_inputs_that_the_network_takes(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"x must have shape \(..., tokens, 2\)"):
+        moons()[1].predicted_effect("L0H0", torch.zeros(shape))
+
+
 def test_heads_in_a_loop_are_ablated_in_every_pass() -> None:
     from support.zoo import ZOO
 
