@@ -14,12 +14,14 @@ from weightwright.checker.core.complaints import agree_identity, agree_ordinary,
 from weightwright.checker.grid.grid import agree_grid
 from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
+from weightwright.checker.prompt.interpreting import agree_interpreter
 from weightwright.checker.prompt.prompt_passes import agree_prompt
 from weightwright.checker.side_by_side import split
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
@@ -39,6 +41,7 @@ RULES: dict[type, Rule] = {
     LoopClaim: agree_loop,
     GridClaim: agree_grid,
     PromptClaim: agree_prompt,
+    InterpreterClaim: agree_interpreter,
 }
 
 

@@ -27,9 +27,9 @@ _LOOKED = threading.local()
 def refuse_misfit(x: Tensor, features: int, tokens: int | None) -> None:
     """TypeError or ValueError for what is no tensor of so many tokens and features."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
+        raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
     if x.ndim < 2 or x.shape[-1] != features:
-        raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
+        raise misshapen(x, tokens, features)
     if tokens is not None and x.shape[-2] != tokens:
         raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
 
@@ -102,6 +102,14 @@ def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
     near = end.to(dtype)
     outside = near.double() < end if towards > 0 else near.double() > end
     return torch.where(outside, torch.nextafter(near, torch.full_like(near, towards)), near)
+
+
+def misshapen(x: Tensor, tokens: int | None, features: int) -> ValueError:
+    """What shape was expected; of a plain list of numbers, how to give it that shape."""
+    lacks_an_axis = x.ndim < 2 and x.numel() > 0 and x.numel() % features == 0
+    fits = lacks_an_axis and tokens in (None, x.numel() // features)
+    instead = f"; x.reshape(-1, {features}) has it" if fits else ""
+    return ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}{instead}")
 
 
 def refuse_reduced_precision(x: Tensor) -> None:

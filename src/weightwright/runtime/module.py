@@ -21,17 +21,19 @@ from weightwright.circuit.taking_apart import take_apart
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
 from weightwright.claims.files import network_digest, read, write
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim
 from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
+from weightwright.output_files import check_writable
 from weightwright.runtime.admission import admit, refuse_misfit
 from weightwright.runtime.attention_modules import AttentionLayer
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
+from weightwright.runtime.program_watch import is_watched, watch_claim
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
-from weightwright.runtime.watch import guard, guards_of, watch, watch_passes
+from weightwright.runtime.watch import guard, guards_of
 from weightwright.runtime.weights import DTYPES as DTYPES
 from weightwright.runtime.weights import Setting, Weights, is_hooked, part_of
 
@@ -80,10 +82,7 @@ class AttentionNetwork(Weights):
         if said is not None and _runs_passes(said):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
-            if isinstance(said.against, PromptClaim):
-                watch(self, said.against)
-            elif isinstance(said.against, LoopClaim):
-                watch_passes(self, said.against)
+            watch_claim(self, said.against)
         self.watchers = watchers(self)
 
     __setattr__ = nn.Module.__setattr__  # only the registers are weights of this module itself
@@ -217,7 +216,7 @@ class AttentionNetwork(Weights):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
         is saved without a certificate; `check` may give it one. Hooks are not saved."""
-        write(path, *self.stored())
+        write(check_writable(path, ".safetensors"), *self.stored())
 
     def stored(self) -> tuple[Network, Certificate | None]:
         """What a file holds: no certificate where it is about another network."""
@@ -368,7 +367,7 @@ def _unpickle(
 
 
 def _runs_passes(certificate: Certificate) -> bool:
-    return isinstance(certificate.against, PromptClaim | LoopClaim)
+    return is_watched(certificate.against)
 
 
 def load(
