@@ -47,7 +47,8 @@ class CircuitNode:
 
     kind: of a head what it serves as: "table", "gate", "softmax", "attention", "mix", "prompt" or "head".
     function: what the results of the heads named in `together`, times the `weight` of each, add up to: a formula of the
-    number in the coordinate `argument`. It holds within `error` while the first query entries stay inside `proven`.
+    number in the coordinate `argument`. It holds within `error` while the first query entries stay inside `proven`,
+    and the first of all outside the intervals `left_open`, the dead zones of a jump.
     """
 
     name: str
@@ -73,6 +74,7 @@ class CircuitNode:
     argument: str = ""
     together: tuple[str, ...] = ()
     proven: tuple[tuple[float, float], ...] = ()
+    left_open: tuple[tuple[float, float], ...] = ()
     error: float | None = None
     weight: float = 1.0
     # of other types

@@ -26,7 +26,7 @@ from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
-from weightwright.runtime.admission import admit, misshapen
+from weightwright.runtime.admission import admit, refuse_misfit
 from weightwright.runtime.attention_modules import AttentionLayer
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
@@ -203,13 +203,8 @@ class AttentionNetwork(Weights):
 
     def _admitted(self, x: Tensor) -> Tensor:
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
-        features, dtype, tokens = len(self.was.inputs), self.dtype, self.was.tokens
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
-        if x.ndim < 2 or x.shape[-1] != features:
-            raise misshapen(x, tokens, features)
-        if tokens is not None and x.shape[-2] != tokens:
-            raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
+        refuse_misfit(x, len(self.was.inputs), self.was.tokens)
+        dtype = self.dtype
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
         given, x = x, x.to(dtype)
@@ -291,6 +286,7 @@ class AttentionNetwork(Weights):
         >>> effect, round(float(effect.change[0, 0]), 3)  # minus sin(1.5)
         (PredictedEffect(change up to 0.9975, inside all proven ranges), -0.997)
         """
+        refuse_misfit(x, len(self.was.inputs), self.was.tokens)
         return predict_effect(self.circuit(), head, x.detach().double().cpu().numpy(), ablation)
 
     def draw(self, path: str | os.PathLike[str]) -> None:
@@ -310,8 +306,8 @@ class AttentionNetwork(Weights):
 
         With several outputs a prediction is the largest of them, and it is proven if it leads all others by more than
         twice the bound; with one output it is the sign, proven if the output is farther from 0 than the bound. False
-        where nothing is claimed of an input: outside the domain, in dead zones, after an edit, where errors were only
-        measured or bounded in an L_p norm, and of algorithms that run several passes.
+        where nothing is proven of an input: outside the domain, in dead zones, after an edit, where nobody has checked
+        the claim, where errors were only measured or bounded in an L_p norm, and of algorithms that run several passes.
 
         >>> import torch, weightwright as ww
         >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)
