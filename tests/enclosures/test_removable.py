@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weightwright.enclosures.balls import series as balls
@@ -114,6 +114,7 @@ def test_beside_the_point_nothing_is_lost(text: str, at: str, limit: arb) -> Non
                 assert prover.hi - prover.lo < 1e-11, exponent
 
 
+@settings(max_examples=30)
 @given(st.sampled_from([case[:2] for case in LIMITS]), st.floats(-0.2, 0.2), st.floats(0, 0.2), st.floats(0, 1))
 def test_boxes_hold_the_coefficients_of_every_point(
     case: tuple[str, str], start: float, width: float, share: float
