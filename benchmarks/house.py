@@ -31,6 +31,7 @@ FLOORS = [
     "checker/composite",
     "checker/grid",
     "checker/prompt",
+    "checker/memory",
     "checker",
     "prover",
     "runtime",

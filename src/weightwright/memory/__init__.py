@@ -1,8 +1,19 @@
-"""Memories that attention reads: `Hopfield` stores patterns, retrieves them and says how well."""
+"""Memories that attention reads: `Hopfield` stores patterns, retrieves them and says how well; a rank-1 layer gives
+every context of a data set an id, and `ww.memorize` returns its labels."""
 
 from __future__ import annotations
 
+from weightwright.memory.context_mapping import ContextualMapping, contextual_mapping
 from weightwright.memory.hopfield import Hopfield, HopfieldAttention
 from weightwright.memory.recall import Recall
+from weightwright.runtime.remembering import INCONSISTENT, NOT_STORED
 
-__all__ = ["Hopfield", "HopfieldAttention", "Recall"]
+__all__ = [
+    "INCONSISTENT",
+    "NOT_STORED",
+    "ContextualMapping",
+    "Hopfield",
+    "HopfieldAttention",
+    "Recall",
+    "contextual_mapping",
+]
