@@ -34,6 +34,6 @@ class MemoryClaim(Frozen):
 def memory_in_words(claim: MemoryClaim, network: Network) -> str:
     """What is computed, and by which kernel, in one line."""
     layer = network.layers[-1] if network.layers else None
-    kernel = {Ramps: "sorted", FeedForward: "plain"}.get(type(layer), "unknown")
+    kernel = "sorted" if isinstance(layer, Ramps) else "plain" if isinstance(layer, FeedForward) else "unknown"
     count = int((claim.labels != UNCLAIMED).sum())
     return f"the labels of {count:,} stored tokens, feed-forward layer {kernel}"

@@ -154,12 +154,20 @@ def _too_close(data: Sequences, classes: np.ndarray, best: Found, dtype: str) ->
         end = int(data.lengths[:half].sum())
         fits = least_gap(best.ids[:end], classes[:end]) >= NEEDED * best.error
         low, high = (half, high) if fits else (low, half)
+    tokens = "" if data.vectors is None or len(data.vectors) < 2 else f"; {_closest_tokens(data.vectors)}"
     instead = "use dtype='float64'" if dtype == "float32" else "leave some sequences out"
     return (
         f"{dtype} cannot tell two contexts apart: token {data.name(a)!r} of sequence {i}, position {k}, and token"
         f" {data.name(b)!r} of sequence {j}, position {other}, have ids {best.gap:.3g} apart, and an id is off by up to"
-        f" about {best.error:.3g}; the first {low:,} of {len(data.lengths):,} sequences can be held; {instead}"
+        f" about {best.error:.3g}{tokens}; the first {low:,} of {len(data.lengths):,} sequences can be held; {instead}"
     )
+
+
+def _closest_tokens(vectors: Floats) -> str:
+    distances, others = cKDTree(vectors).query(vectors, k=2)
+    i = int(np.argmin(distances[:, 1]))
+    a, b = vectors[i].tolist(), vectors[int(others[i, 1])].tolist()
+    return f"the closest two tokens, {a} and {b}, are {float(distances[i, 1]):.3g} apart"
 
 
 def closest_pair(ids: Floats, classes: np.ndarray) -> tuple[int, int]:

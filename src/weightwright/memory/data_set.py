@@ -90,7 +90,7 @@ def _words(given: list[Any], lengths: np.ndarray) -> Sequences:
 
 
 def _vectors(given: list[Any], lengths: np.ndarray, dtype: str) -> Sequences:
-    arrays = []
+    arrays: list[Floats] = []
     for i, one in enumerate(given):
         try:
             array = np.asarray(one, dtype=np.float64)

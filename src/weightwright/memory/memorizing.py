@@ -39,6 +39,7 @@ from weightwright.memory.data_set import (
 from weightwright.memory.memory_network import memory_network
 from weightwright.memory.projection import Query
 from weightwright.network import FeedForward, Network, cost
+from weightwright.numbers import rounded
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.weights import dtype_name
@@ -129,13 +130,8 @@ def memorize(
     found = search(data, kept, positions, causal, name, query, seed)
     say(f"ids found: the closest of different labels are {found.gap:.2g} apart, rounding about {found.error:.2g}")
     network = memory_network(found, kept, positions, causal, head_size, name, kernel == "plain")
-    claim = MemoryClaim(
-        found.projection.vectors,
-        *(part.astype(np.float64) for part in (data.tokens, data.lengths, kept)),
-        data.words,
-        answers,
-        positions,
-    )
+    tokens, lengths, wanted = (part.astype(np.float64) for part in (data.tokens, data.lengths, kept))
+    claim = MemoryClaim(found.projection.vectors, tokens, lengths, wanted, data.words, answers, positions)
     certificate = _proven(network, claim, kernel)
     say(f"the checker agrees: {certificate.formula}")
     net = AttentionNetwork(network, certificate)
@@ -169,6 +165,7 @@ def _proven(network: Network, claim: MemoryClaim, kernel: Kernel) -> Certificate
     least, most = claim.vectors.min(axis=0), claim.vectors.max(axis=0)
     if claim.positions:
         least, most = np.append(least, 0.0), np.append(most, claim.lengths.max() - 1)
+    most = np.where(most > least, most, rounded(most + np.maximum(np.abs(most), 1.0), network.dtype))  # a box has width
     words, nothing = memory_in_words(claim, network), Terms(0.0, 0.0, 0.0)
     said = assumptions(network.dtype, "dot")
     draft = Certificate(

@@ -24,6 +24,8 @@ _DIRECTIONS = 64
 BETAS = (4.0, 1.0, 16.0, 0.25)
 STEPS = (1 / 64, 1 / 16, 1 / 4)
 SHARES = (64.0, 1.0, 2.0**12, 0.25)
+#: Codes that words are drawn from, at least; the least position step must be a whole number of them.
+_FEWEST = {"float64": 1024, "float32": 64}
 #: What a position moves a coded word by beside a whole number: no word at one of 2^13 positions is another at another.
 FINER = 2.0**-13
 #: The search ends at ids that stand this many times their error apart.
@@ -81,7 +83,7 @@ def find_projection(
 
 def _candidates(data: Sequences, positions: bool, dtype: str, query: Query, seed: int) -> Iterator[Projection]:
     rng = np.random.default_rng(seed)
-    spread = _coded(data, rng) if data.vectors is None else _projected(data.vectors, query, dtype, rng)
+    spread = _coded(data, dtype, rng) if data.vectors is None else _projected(data.vectors, query, dtype, rng)
     for beta in BETAS:
         for step in STEPS if positions else (0.0,):
             towards = spread.key / (spread.key @ spread.key)
@@ -91,9 +93,9 @@ def _candidates(data: Sequences, positions: bool, dtype: str, query: Query, seed
             yield replace(spread, beta=beta, code=rounded(step * towards + finer, dtype))
 
 
-def _coded(data: Sequences, rng: np.random.Generator) -> Projection:
+def _coded(data: Sequences, dtype: str, rng: np.random.Generator) -> Projection:
     """Words get whole numbers from V to 2 V, V a power of two, in random order: keys from 1 to 2, all sums exact."""
-    V = max(1024, 1 << (len(data.words) - 1).bit_length())
+    V = max(_FEWEST[dtype], 1 << (len(data.words) - 1).bit_length())
     codes = (V + rng.permutation(V)[: len(data.words)]).astype(np.float64)[:, None]
     one, none = np.ones(1), np.zeros(1)
     return Projection(codes, one / V, one / V, one, none, none, -1.5 * V, 1.0, 0.0)
@@ -101,13 +103,14 @@ def _coded(data: Sequences, rng: np.random.Generator) -> Projection:
 
 def _projected(vectors: Floats, query: Query, dtype: str, rng: np.random.Generator) -> Projection:
     """Along the direction that keeps the nearest two tokens farthest apart, moved and scaled to keys from 1 to 2."""
+    centre = vectors.mean(axis=0)
     key, low = _scaled(vectors, _best_direction(vectors, rng))
     if query == "same":
-        asked, shift = key, (1.0 - low) * key / (key @ key)
+        asked, along = key, (1.0 - low + key @ centre) * key / (key @ key)
     else:
         asked, least = _scaled(vectors, _away_from(key, rng))
-        shift = _both(key, asked, 1.0 - low, 1.0 - least)
-    key, asked, shift = (rounded(part, dtype) for part in (key, asked, shift))
+        along = _both(key, asked, 1.0 - low + key @ centre, 1.0 - least + asked @ centre)
+    key, asked, shift = (rounded(part, dtype) for part in (key, asked, along - centre))
     return Projection(vectors, key, asked, key, shift, 0 * key, float(rounded(np.array(-low - 0.5), dtype)), 1.0, 0.0)
 
 
@@ -116,9 +119,10 @@ def _best_direction(vectors: Floats, rng: np.random.Generator) -> Floats:
     if d == 1 or V == 1:
         return np.eye(d)[0]
     best, widest = np.eye(d)[0], -1.0
-    scale = np.maximum(np.ptp(vectors, axis=0), np.finfo(float).tiny)
+    width = np.ptp(vectors, axis=0)
+    scale = np.where(width > 0, 1.0 / np.where(width > 0, width, 1.0), 0.0)  # a number that never changes says nothing
     for _ in range(max(4, min(_DIRECTIONS, _DIRECTIONS * 2**12 // V))):
-        direction = rng.normal(size=d) / scale
+        direction = rng.normal(size=d) * scale
         places = np.sort(vectors @ direction)
         apart = float(np.diff(places).min() / max(places[-1] - places[0], np.finfo(float).tiny))
         if apart > widest:
@@ -152,17 +156,30 @@ def _with_shares(
     before, means = _parts_of_ids(data, projection, positions, causal)
     own = np.sort(projection.vectors @ projection.own)
     apart = float(np.diff(own).min()) if len(own) > 1 else 1.0
-    size, width = float(np.abs(means).max()), float(np.ptp(means)) or 1.0
+    width = float(np.ptp(means)) or 1.0
     for times in SHARES:
         share = 2.0 ** math.floor(math.log2(max(times * apart, 2.0**-60) / width))
         centred = replace(projection, share=share, start=_centre(before, means, share, projection.start, dtype))
         ids = before - projection.start + centred.start + share * means
-        u, n = FORMATS[dtype].unit, int(data.lengths.max())
-        scores = projection.beta * size * size
-        d = projection.vectors.shape[1] if data.vectors is not None else 0
-        mean_error = u * (size * (2 * n + 10 + d) + width * 4 * (scores + 4))
-        error = 2 * (u * (2 + 2 * d) * float(np.abs(ids).max()) + share * mean_error)
+        error = _expected_error(centred, float(np.abs(ids).max()), int(data.lengths.max()), data.vectors is None, dtype)
         yield Found(centred, ids, least_gap(ids, classes), error)
+
+
+def _expected_error(found: Projection, largest_id: float, n: int, coded: bool, dtype: str) -> float:
+    """What the checker will find that an id may be off by, or somewhat more; codes of words are summed exactly."""
+    u, (_, d) = FORMATS[dtype].unit, found.vectors.shape
+    x, steps = np.abs(found.vectors), (n - 1) * np.abs(found.code)
+    inexact = 0.0 if coded else u * (d + 2)
+    x_off = inexact * (x + np.abs(found.shift) + steps)
+    X = np.abs(found.vectors + found.shift) + steps + 2 * x_off
+    (q, q_off), (k, k_off) = (
+        (float((X @ np.abs(W)).max()), float((x_off @ np.abs(W)).max()) + u * d * float((X @ np.abs(W)).max()))
+        for W in (found.query, found.key)
+    )
+    logarithm = found.beta * (q * k_off + k * q_off) + 8 * u * found.beta * q * k + 100 * u
+    mean = k * logarithm / 2 + k_off + (2 * n + 8) * u * k
+    own = inexact * float((x @ np.abs(found.own)).max() + abs(found.start))
+    return 2.2 * (own + found.share * mean + u * (largest_id + 2 * found.share * k))
 
 
 def _centre(before: Floats, means: Floats, share: float, start: float, dtype: str) -> float:

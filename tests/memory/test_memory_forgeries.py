@@ -1,0 +1,183 @@
+"""Certificates of memories that are false, and networks that are not what theirs says: the checker refuses all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.forging import nudged_networks, proven, refused, with_claim
+
+import weightwright as ww
+from weightwright.claims.certificate import Certificate
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
+from weightwright.errors import LawError
+from weightwright.network import Attention, FeedForward, Network, Ramps, Sees
+from weightwright.runtime import AttentionNetwork
+
+WORDS = [["a", "b", "c"], ["b", "a"], ["c", "c"]]
+TAGS = [["X", "Y", "Z"], ["X", "X"], ["Y", "Z"]]
+
+
+@cache
+def made(kernel: str) -> AttentionNetwork:
+    return ww.memorize(WORDS, TAGS, kernel=kernel)  # type: ignore[arg-type]
+
+
+def put_layer(network: Network, index: int, layer: Any) -> Network:
+    layers = list(network.layers)
+    layers[index] = layer
+    return replace(network, layers=tuple(layers))
+
+
+def as_ramps(layer: Any) -> Ramps:
+    return Ramps(layer.coordinates, layer.W_1, layer.b_1, layer.W_2, layer.b_2)
+
+
+def changed(array: np.ndarray, place: Any, value: float) -> np.ndarray:
+    new = array.copy()
+    new[place] = value
+    return new
+
+
+@pytest.mark.parametrize("kernel", ["sorted", "plain"])
+def test_what_is_forged_here_was_right(kernel: str, tmp_path: Path) -> None:
+    proven(made(kernel).network, made(kernel).certificate, tmp_path)
+
+
+#: What is claimed otherwise, and what the checker says.
+CLAIMS: dict[str, tuple[Callable[[MemoryClaim], dict[str, Any]], str]] = {
+    "another label": (lambda c: {"labels": changed(c.labels, 0, 1.0)}, "comes back with another label"),
+    "a label beyond": (lambda c: {"labels": changed(c.labels, 0, 3.0)}, "labels are not whole numbers"),
+    "a label between": (lambda c: {"labels": changed(c.labels, 0, 0.5)}, "labels are not whole numbers"),
+    "no labels": (lambda c: {"labels": np.full(len(c.labels), -1.0)}, "something else|nothing is claimed"),
+    "too few labels": (lambda c: {"labels": c.labels[:-1]}, "something else|one label for each token"),
+    "another token": (lambda c: {"tokens": changed(c.tokens, 0, 1.0)}, "ramp|another label"),
+    "a token beyond": (lambda c: {"tokens": changed(c.tokens, 0, 9.0)}, "tokens are not whole numbers"),
+    "another length": (lambda c: {"lengths": changed(c.lengths, 0, 4.0)}, "one label for each token"),
+    "an empty sequence": (lambda c: {"lengths": np.append(c.lengths, 0.0)}, "lengths are not whole numbers"),
+    "another vector": (lambda c: {"vectors": c.vectors[::-1]}, "ramp|another label"),
+    "a vector outside": (lambda c: {"vectors": changed(c.vectors, 0, 9999.0)}, "outside the domain"),
+    "a vector that is none": (lambda c: {"vectors": changed(c.vectors, 0, np.nan)}, "no number of the dtype"),
+    "no positions": (lambda c: {"positions": False}, "tokens of 1 numbers"),
+    "words twice": (lambda c: {"words": ("a", "a", "c")}, "are the same"),
+    "too few words": (lambda c: {"words": ("a", "b")}, "one word for each vector"),
+    "too few answers": (lambda c: {"answers": ("X", "Y")}, "labels are not whole numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_other_claims_are_refused(name: str, tmp_path: Path) -> None:
+    change, said = CLAIMS[name]
+    net = made("sorted")
+    forged = with_claim(net.certificate, **change(net.certificate.claim))
+    refused(net.network, forged, tmp_path, said)
+
+
+def test_other_words_about_the_memory_are_refused(tmp_path: Path) -> None:
+    net = made("sorted")
+    for text in (
+        "the labels of 8 stored tokens, feed-forward layer sorted",
+        "x",
+        net.certificate.formula.replace("sorted", "plain"),
+    ):
+        refused(net.network, replace(net.certificate, formula=text), tmp_path, "something else of the memory")
+    refused(net.network, replace(net.certificate, kernel="anchor"), tmp_path)
+    refused(net.network, replace(net.certificate, assumptions=()), tmp_path, "hides an assumption")
+
+
+def renamed(network: Network, certificate: Certificate) -> Certificate:
+    """In the words that fit the network."""
+    return replace(certificate, formula=memory_in_words(certificate.claim, network))
+
+
+def test_a_plain_layer_is_no_sorted_one(tmp_path: Path) -> None:
+    """The weights of the sorted kernel do not sum exactly, and those of the plain one may be sorted."""
+    net = made("sorted")
+    layer = net.network.layers[1]
+    assert isinstance(layer, Ramps)
+    plain = FeedForward(layer.coordinates, layer.W_1, layer.b_1, layer.W_2, layer.b_2)
+    network = put_layer(net.network, 1, plain)
+    refused(network, renamed(network, net.certificate), tmp_path, "sums of all units are exact|power of two|may round")
+    net = made("plain")
+    layer = net.network.layers[1]
+    network = put_layer(net.network, 1, Ramps(layer.coordinates, layer.W_1, layer.b_1, layer.W_2, layer.b_2))
+    proven(network, renamed(network, net.certificate), tmp_path)
+
+
+@pytest.mark.parametrize("kernel", ["sorted", "plain"])
+def test_a_ramp_that_is_moved_onto_an_id_is_refused(kernel: str, tmp_path: Path) -> None:
+    """By the width of the gap; kinks stay on their grid."""
+    net = made(kernel)
+    layer = net.network.layers[1]
+    kinks = -layer.b_1[0]
+    for j in range(len(kinks) // 2):
+        gap = (
+            kinks[2 * j + 2] - kinks[2 * j + 1]
+            if 2 * j + 2 < len(kinks)
+            else 2.0 ** np.ceil(np.log2(kinks[-1] - kinks[0]))
+        )
+        moved = kinks.copy()
+        moved[2 * j : 2 * j + 2] += np.floor(gap)
+        network = put_layer(net.network, 1, replace(layer, b_1=-moved[None]))
+        refused(network, net.certificate, tmp_path)
+
+
+def test_other_forms_are_refused(tmp_path: Path) -> None:
+    net = made("sorted")
+    network, layer, first = net.network, net.network.layers[1], net.network.layers[0]
+    assert isinstance(first, Attention)
+    (head,) = first.heads
+    forms = {
+        "no skip connection": put_layer(network, 1, replace(layer, residual=False)),
+        "another head": put_layer(network, 0, replace(first, heads=(head, head))),
+        "another mask": put_layer(network, 0, replace(first, heads=(replace(head, sees=Sees(data="earlier")),))),
+        "a block": put_layer(network, 0, replace(first, heads=(replace(head, sees=Sees(data="self")),))),
+        "the label is not empty": put_layer(network, 0, replace(first, heads=(replace(head, W_O=np.roll(head.W_O, 1, axis=1)),))),
+        "half ramps": put_layer(network, 1, replace(layer, W_2=layer.W_2 / 2)),
+        "wider ramps": put_layer(network, 1, replace(layer, b_1=np.where(np.arange(layer.b_1.size) % 2, layer.b_1 - 0.1, layer.b_1))),
+        "another first label": put_layer(network, 1, replace(layer, b_2=layer.b_2 + 1.0)),
+        "no attention": replace(network, layers=(layer,)),
+    }  # fmt: skip
+    for name, forged in forms.items():
+        try:
+            refused(forged, renamed(forged, net.certificate), tmp_path)
+        except pytest.fail.Exception as error:
+            raise AssertionError(name) from error
+
+
+def test_ramps_have_laws() -> None:
+    layer = made("sorted").network.layers[1]
+    broken = {
+        "weight 1": {"W_1": layer.W_1 * 2},
+        "must end after it starts": {"b_1": layer.b_1[:, ::-1]},
+        "take back": {"W_2": np.abs(layer.W_2)},
+    }
+    for said, change in broken.items():
+        with pytest.raises(LawError, match=said):
+            put_layer(made("sorted").network, 1, replace(layer, **change))
+
+
+def test_nudged_weights_are_refused_or_change_nothing(tmp_path: Path) -> None:
+    """Where the checker still agrees every label still comes back."""
+    for kernel in ("sorted", "plain"):
+        net = made(kernel)
+        path = tmp_path / "net.safetensors"
+        layer = net.network.layers[1]
+        plain = put_layer(net.network, 1, FeedForward(layer.coordinates, layer.W_1, layer.b_1, layer.W_2, layer.b_2))
+        for nudged in nudged_networks(plain, lambda array: iter(range(min(array.size, 12)))):
+            try:
+                network = nudged if kernel == "plain" else put_layer(nudged, 1, as_ramps(nudged.layers[1]))
+            except LawError:
+                continue
+            write(path, network, replace(net.certificate, network=network_digest(network)))
+            try:
+                said = ww.check(path)
+            except ww.CertificateError:
+                continue
+            assert AttentionNetwork(network, said).predict(WORDS) == TAGS
