@@ -87,7 +87,8 @@ def _one_binade(found: Found, dtype: str) -> Projection:
     them are multiples of one number, which is made as coarse as the gaps allow."""
     width = float(np.ptp(found.ids)) * 1.5 + 1e-300
     bits = FORMATS[dtype].bits
-    fine = math.floor(math.log2(max(found.gap, 2.0**-900) / 64)) + bits if math.isfinite(found.gap) else -500
+    sums = 32 * (len(found.projection.own) + 4)  # roundings of an id, each of which may take a part of the gap
+    fine = math.floor(math.log2(max(found.gap, 2.0**-900) / sums)) + bits if math.isfinite(found.gap) else -500
     exponent = max(math.ceil(math.log2(width)), fine)
     middle = (float(found.ids.max()) + float(found.ids.min())) / 2
     start = found.projection.start + 1.5 * 2.0**exponent - middle

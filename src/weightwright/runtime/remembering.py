@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weightwright.claims.memory_claim import UNCLAIMED, MemoryClaim
 from weightwright.errors import WeightwrightError
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, rounded
 from weightwright.runtime.contexts import NEW, Contexts
 
 #: Numbers of the stream, or scores, that sequences of one length which run together may come to.
@@ -103,7 +103,7 @@ class _Memory:
         rows = rows[:, None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or rows.shape[1] != self.claim.vectors.shape[1]:
             raise ValueError(f"a sequence must have shape (n, {self.claim.vectors.shape[1]}), not {rows.shape}")
-        return [self.rows.get(row.tobytes(), NEW) for row in rows]
+        return [self.rows.get(row.tobytes(), NEW) for row in rounded(rows, self.net.was.dtype)]
 
     def known_part(self, numbers: list[int]) -> list[int]:
         """What can be run: nothing of a sequence with a token that is not known, but what stands before it where no
