@@ -25,8 +25,8 @@ from torch import nn
 import weightwright as ww
 from weightwright.approximation.table import propose_squares, propose_table_near
 from weightwright.claims.certificate import round_up
-from weightwright.export.about import whole
 from weightwright.network.costs import cost
+from weightwright.output_files import whole
 from weightwright.prover.composite import evaluate
 from weightwright.tracing.traced_function import trace_function
 

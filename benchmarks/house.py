@@ -17,6 +17,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
 #: in this list; nothing else. `checker` stands above its rooms: it holds the rules by kind of claim.
 FLOORS = [
     "errors",
+    "output_files",
+    "progress",
     "limits",
     "numbers",
     "box",
@@ -44,6 +46,7 @@ FLOORS = [
     "adversary",
     "approximation",
     "memory",
+    "interpreter",
     "compiler/lowering",
     "compiler",
     "compiler/loop",

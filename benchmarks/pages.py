@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weightwright.export.about import whole
+from weightwright.output_files import whole
 
 
 def written_into(page: str, letter: str, lines: list[str], source: str) -> str:

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weightwright.export.about import whole
+from weightwright.output_files import whole
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "from_scikit_learn_to_a_transformer.ipynb"
 #: Dots per inch of a picture in the file.

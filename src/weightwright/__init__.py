@@ -6,6 +6,7 @@ safetensors only; approximating also needs scipy, checking python-flint.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
-    from weightwright import constructions, incontext, memory
+    from weightwright import constructions, incontext, interpreter, memory
     from weightwright.adversary.search import search
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
@@ -43,6 +44,7 @@ __all__ = [
     "DomainError",
     "FileFormatError",
     "FormulaError",
+    "Interpreter",
     "LawError",
     "ToleranceError",
     "UnsupportedOperation",
@@ -52,6 +54,7 @@ __all__ = [
     "compile",
     "constructions",
     "incontext",
+    "interpreter",
     "load",
     "memorize",
     "memory",
@@ -62,6 +65,7 @@ __all__ = [
 _HOMES = {
     "AttentionNetwork": "weightwright.runtime.module",
     "Circuit": "weightwright.circuit.circuit",
+    "Interpreter": "weightwright.interpreter.virtual_machine",
     "approximate": "weightwright.approximation.approximate",
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
@@ -73,10 +77,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("constructions", "incontext", "memory"):
+    if name in ("constructions", "incontext", "interpreter", "memory"):
         return import_module(f"weightwright.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'weightwright' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     return getattr(import_module(_HOMES[name]), name)
 
 

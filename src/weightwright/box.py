@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -17,16 +18,26 @@ from weightwright.errors import DomainError
 Floats = npt.NDArray[np.float64]
 End = SupportsFloat | str | Fraction
 
+_DECIMAL = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+#: A sign, a factor, a constant, a divisor: -pi/2, 2*pi, 1/3.
+_END = re.compile(rf"\s*([+-]?)\s*({_DECIMAL})?\s*\*?\s*(pi|e)?\s*(?:/\s*({_DECIMAL}))?\s*", re.ASCII)
+#: Decimals just below and just above the constants.
+_CONSTANTS = {
+    "pi": (Fraction("3.14159265358979323846"), Fraction("3.14159265358979323847")),
+    "e": (Fraction("2.71828182845904523536"), Fraction("2.71828182845904523537")),
+}
+
 
 @dataclass(frozen=True)
 class Box:
     """All inputs with lo <= x <= hi, feature by feature.
 
-    Ends may be numbers, exact fractions or decimal texts; an end that is no float is rounded
-    outward, so that the box contains everything that was asked for.
+    Ends may be numbers, exact fractions, or texts: decimals, fractions, and multiples of pi and e, as in "0.1", "1/3",
+    "-pi/2" or "2*e". An end that is no float is rounded outward, so that the box contains everything that was asked
+    for.
 
-    >>> Box("0.1", 1)  # the float nearest to one tenth lies above it
-    Box([0.09999999999999999], [1.0])
+    >>> Box("0.1", "pi")  # the float nearest to one tenth lies above it, that nearest to pi below it
+    Box([0.09999999999999999], [3.1415926535897936])
     """
 
     lo: Floats
@@ -40,7 +51,7 @@ class Box:
         for index in zip(*np.nonzero(~(lo_array < hi_array)), strict=True):
             raise DomainError(
                 f"domain: lo must be below hi, but feature {index[-1]} has lo = {float(lo_array[index])!r}"
-                f" and hi = {float(hi_array[index])!r}"
+                f" and hi = {float(hi_array[index])!r}{_by_feature(lo_array, hi_array)}"
             )
         object.__setattr__(self, "lo", lo_array)
         object.__setattr__(self, "hi", hi_array)
@@ -51,9 +62,12 @@ class Box:
         if isinstance(domain, Box):
             return domain
         try:
+            if isinstance(domain, str | set):
+                raise TypeError
             lo, hi = domain
         except (TypeError, ValueError):
-            raise DomainError(f"domain: a pair (lo, hi) or a Box was expected, not {domain!r}") from None
+            said = f"domain: a pair (lo, hi) or a Box was expected, not {domain!r}"
+            raise DomainError(f"{said}; write (-1, 1), or Box([-1, 0], [1, 2]) for two features") from None
         return cls(lo, hi)
 
     def __eq__(self, other: object) -> bool:
@@ -63,7 +77,12 @@ class Box:
         return hash((self.lo.tobytes(), self.hi.tobytes()))
 
     def __repr__(self) -> str:
-        return f"Box({self.lo.tolist()}, {self.hi.tolist()})"
+        """What makes the box; of one with many ends, how many there are."""
+        whole = f"Box({self.lo.tolist()}, {self.hi.tolist()})"
+        if len(whole) < 120:
+            return whole
+        shape = " x ".join(map(str, self.lo.shape))
+        return f"Box({shape} intervals inside [{self.lo.min()!r}, {self.hi.max()!r}])".replace("np.float64", "")
 
 
 def _ends(name: str, ends: Any, outward: float) -> Floats:
@@ -85,16 +104,39 @@ def _ends(name: str, ends: Any, outward: float) -> Floats:
     return array
 
 
+def _by_feature(lo: Floats, hi: Floats) -> str:
+    """Advice where each feature's ends were given as a pair: the lower ends come first, then the upper ones."""
+    pairs = np.stack([lo, hi])
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not (pairs[:, 0] < pairs[:, 1]).all():
+        return ""
+    return f"; for an interval for each feature write {Box(pairs[:, 0], pairs[:, 1])!r}"
+
+
 def _end(name: str, end: End, outward: float) -> float:
     try:
-        exact = (
-            _decimal(end) if isinstance(end, str) else Fraction(end if isinstance(end, int | Fraction) else float(end))
-        )
+        if isinstance(end, str):
+            exact = _read_end(end, outward)
+        else:
+            exact = Fraction(end if isinstance(end, int | Fraction) else float(end))
         nearest = float(exact)
-    except (ValueError, OverflowError, TypeError, InvalidOperation):
-        raise DomainError(f"domain: {name} must be a finite number, not {end!r}") from None
+    except (ValueError, OverflowError, TypeError, ArithmeticError):
+        advice = "; as a text it may be a decimal, a fraction or a multiple of pi or e" if isinstance(end, str) else ""
+        raise DomainError(f"domain: {name} must be a finite number, not {end!r}{advice}") from None
     inside = exact < Fraction(nearest) if outward < 0 else exact > Fraction(nearest)
     return math.nextafter(nearest, outward) if inside else nearest
+
+
+def _read_end(text: str, outward: float) -> Fraction:
+    """The value of a text; of a multiple of a constant a fraction on the outer side of it, a 10^20th off at most."""
+    match = _END.fullmatch(text.replace("−", "-"))
+    sign, factor, constant, divisor = match.groups() if match is not None else (None,) * 4
+    if factor is None and constant is None:
+        return _decimal(text)
+    multiple = _decimal(factor or "1") / _decimal(divisor or "1") * (-1 if sign == "-" else 1)
+    if constant is None:
+        return multiple
+    down, up = _CONSTANTS[constant]
+    return multiple * (up if (multiple > 0) == (outward > 0) else down)
 
 
 def _decimal(text: str) -> Fraction:

@@ -12,10 +12,12 @@ from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_one_pass, one_pass
 from weightwright.checker.composite.walk import compose_errors
+from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
+from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim, interpreter_in_words
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
@@ -32,7 +34,7 @@ ROOM = (1.0, 16.0)
 _SUMMED = 1 + 2.0**-40
 
 #: Claims whose terms are found here; networks of one layer and of grids know theirs, and ask `confirm`.
-Composed = Composite | LoopClaim | PromptClaim
+Composed = Composite | LoopClaim | PromptClaim | InterpreterClaim
 
 
 def certify(
@@ -48,6 +50,8 @@ def certify(
         with working_precision():
             if isinstance(claim, PromptClaim):
                 claim = with_costs(network, _draft(network, claim, domain), claim)
+            if isinstance(claim, InterpreterClaim):
+                claim = with_table_costs(claim, network.dtype)
             terms = proposed or _propose(network, claim, domain)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
@@ -89,6 +93,8 @@ def _propose(network: Network, claim: Composed, domain: Box) -> Terms:
     draft = _draft(network, claim, domain)
     if isinstance(claim, PromptClaim):
         return prompt_errors(network, draft, claim)
+    if isinstance(claim, InterpreterClaim):
+        return interpreter_errors(claim, network.dtype)
     if isinstance(claim, LoopClaim):
         one, about = one_pass(network, claim), about_one_pass(draft, claim)
         errors = compose_errors(one, about, claim.composite, parts_hold=True, first=True)
@@ -110,6 +116,8 @@ def _about(network: Network, claim: Composed, domain: Box, terms: Terms) -> Cert
     leans_on: tuple[str, ...]
     if isinstance(claim, PromptClaim):
         words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, MASKED)
+    elif isinstance(claim, InterpreterClaim):
+        words, leans_on = interpreter_in_words(claim), (PRODUCTS, CODES, MASKED)
     elif isinstance(claim, LoopClaim):
         words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), STATES)
     else:

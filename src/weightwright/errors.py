@@ -11,6 +11,7 @@ __all__ = [
     "FormulaError",
     "LawError",
     "MalformedCertificateError",
+    "MissingExtraError",
     "NotRepeatable",
     "ToleranceError",
     "UnsupportedOperation",
@@ -64,6 +65,13 @@ class LawError(WeightwrightError, ValueError):
 
 class UnsupportedOperation(WeightwrightError):  # noqa: N818  (the agreed public name)
     """A Python or torch operation that has no counterpart among the expressions."""
+
+
+class MissingExtraError(WeightwrightError, ImportError):
+    """Something that is not installed with weightwright is needed; the message has the line that installs it."""
+
+    def __init__(self, need: str, extra: str) -> None:
+        super().__init__(f"{need}: pip install 'weightwright[{extra}]'")
 
 
 class NotRepeatable(UnsupportedOperation):

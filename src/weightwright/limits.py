@@ -96,6 +96,10 @@ _RUNNING: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 @contextmanager
 def limited(path: str | os.PathLike[str], limits: Limits) -> Iterator[None]:
     """The limits hold inside, for the file of this name; where memory runs out, that is a BudgetError too."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the name of a saved file, not {path!r}; net.check() checks a network")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder, not a saved network")
     token = _RUNNING.set(_Budget(os.fspath(path), limits))
     try:
         yield

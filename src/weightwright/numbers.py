@@ -11,6 +11,14 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
+def counted(count: int, what: str) -> str:
+    """
+    >>> counted(1, "dead zone"), counted(1200, "anchor")
+    ('1 dead zone', '1,200 anchors')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Format:
     """A binary floating-point format, as IEEE 754 has it.

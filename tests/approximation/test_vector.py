@@ -155,7 +155,12 @@ def test_measured_refuses_what_the_search_contradicts() -> None:
             ww.DomainError,
             r"two or three features, not one of shape \(4,\)",
         ),
-        (("x*z", SQUARE, 1e-3), {}, ww.FormulaError, "unknown name 'z'; known are x, y"),
+        (
+            ("x*z", SQUARE, 1e-3),
+            {},
+            ww.FormulaError,
+            "unknown name 'z'; an interval for each of x, y and z is domain=Box",
+        ),
         (("x*y", SQUARE, 1e-3), {"proof": "maybe"}, ValueError, "proof must be 'proven' or 'measured', not 'maybe'"),
         (("x*y", SQUARE, 1e-3), {"method": "faithful"}, ValueError, "'faithful' takes one variable, not 2"),
         (("x*y", SQUARE, 0), {}, ValueError, "tol must be a positive finite number, not 0"),

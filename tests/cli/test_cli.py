@@ -83,7 +83,7 @@ def test_the_method_and_the_most_anchors_are_passed_on() -> None:
     facts = printed_json(*command)
     assert facts["method"] == "faithful"
     assert facts["anchors"] >= 20  # 2 (b - a) / tol; a spectral head needs far fewer
-    assert "max_anchors=9" in complaint(weightwright(*command, "--max-anchors", "9"), 2)
+    assert "--max-anchors 9" in complaint(weightwright(*command, "--max-anchors", "9"), 2)
 
 
 # run
@@ -184,12 +184,12 @@ def _never(*args: Any, **options: Any) -> Any:
         (("x", "--domain", "1 -1", "--tol", "1"), "lo must be below hi"),
         (("x", "--domain", "1 1", "--tol", "1"), "lo must be below hi"),
         (("x", "--domain", "0 b", "--tol", "1"), "hi must be a finite number, not 'b'"),
-        (("x", "--domain", "0 1 2", "--tol", "1"), "two decimals"),
+        (("x", "--domain", "0 1 2", "--tol", "1"), "--domain takes two numbers"),
         (("x", "--domain", "0 1", "--tol", "-1"), "tol must be a positive finite number"),
         (("x", "--domain", "0 1", "--tol", "nan"), "tol must be a positive finite number"),
-        (("x", "--domain", "0 1", "--tol", "1", "--max-anchors", "1"), "max_anchors"),
+        (("x", "--domain", "0 1", "--tol", "1", "--max-anchors", "1"), "--max-anchors must be"),
         (("sin(5*x)", "--domain", "-1 1", "--tol", "1e-8", "--method", "faithful"), "needs 2,000,000,001 anchors"),
-        (("x", "--domain", "0 1", "--tol", "1e-17", "--max-anchors", "4"), "tol=1e-17 cannot be proven; the best"),
+        (("x", "--domain", "0 1", "--tol", "1e-17", "--max-anchors", "4"), "--tol 1e-17 cannot be proven; the best"),
         (("\x1b[31m\nx", *ON_UNIT), r"formula '\x1b[31m\nx', character 1"),
     ],
 )
@@ -373,7 +373,7 @@ def test_a_dead_zone_is_shown_everywhere(tmp_path: Path) -> None:
         assert printed_json(command, out)["dead_zones"] == [[-0.125, 0.125]]
     rows = printed_json("run", out, "-0.5", "0.0625", "0.125", "0.5")["values"]
     assert [row["bound"] is None for row in rows] == [False, True, False, False]
-    assert "1 dead zones" in repr(ww.load(out, verify=False))
+    assert "1 dead zone," in repr(ww.load(out, verify=False))
 
 
 def test_a_jump_without_a_dead_zone_is_one_line() -> None:

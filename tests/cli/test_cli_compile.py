@@ -173,7 +173,7 @@ def test_a_file_may_be_called_like_a_library(source: Path) -> None:
 )
 def test_what_is_wrong_with_the_target_is_one_line(source: Path, target: str, message: str, tmp_path: Path) -> None:
     result = weightwright(
-        "compile", target.format(source), *UNIT, "--out", tmp_path / "a", "--draw", tmp_path / "a.png"
+        "compile", target.format(source), *UNIT, "--out", tmp_path / "a.safetensors", "--draw", tmp_path / "a.png"
     )
     assert message in complaint(result, 2)
     assert files(tmp_path) == {"mine.py"}
@@ -202,7 +202,7 @@ def test_an_error_in_the_users_file_names_its_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--domain", "-1 1 2"), "--domain takes two decimals for each variable"),
+        (("--domain", "-1 1 2"), "--domain takes two numbers for each variable"),
         (("--domain", "1 -1"), "lo must be below hi"),
         (("--domain", "-1 1; 0 1; 0 2", "--features", "2"), "3 intervals for 2 features"),
         (("--domain", "-1 1", "--tokens", "0"), "tokens must be a whole number of at least 1"),
@@ -215,7 +215,7 @@ def test_bad_options_are_one_line(source: Path, options: tuple[str, ...], messag
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--out", "missing/a"), "there is no folder"),
+        (("--out", "missing/a.safetensors"), "there is no folder"),
         (("--draw", "missing/a.png"), "there is no folder"),
         (("--draw", "a.gif"), "must end in one of .png, .svg, .pdf"),
         (("--out", "a.png", "--draw", "a.png"), "--out and --draw are the same file"),

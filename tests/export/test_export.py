@@ -301,7 +301,7 @@ def test_the_torch_weights_are_the_certified_ones(sine: ww.AttentionNetwork, tmp
     os.replace(tmp_path / "other.safetensors", tmp_path / "sine.safetensors")
     with pytest.raises(ValueError, match="holds other weights"):
         run_torch(tmp_path / "sine.py")(np.zeros((1, 1)))
-    with pytest.raises(ValueError, match=r"path must end in .py, not 'net.txt'"):
+    with pytest.raises(ValueError, match=r"net\.txt: the name must end in \.py; write .*net\.py"):
         sine.to_torch(tmp_path / "net.txt")
 
 
@@ -373,7 +373,7 @@ def test_files_are_whole_or_absent(kind: str, fault: str, tmp_path: Path, monkey
 
     (tmp_path / f"net.{kind}").write_text("what was there before")
     if fault == "moving":
-        monkeypatch.setattr("weightwright.export.about.os.replace", fail)
+        monkeypatch.setattr("weightwright.output_files.os.replace", fail)
     else:
         monkeypatch.setattr({"onnx": onnx_file, "py": torch_file}[kind], "difference", fail)
     with pytest.raises(OSError, match="no space left"):

@@ -83,7 +83,7 @@ def test_text_is_read_back_as_the_same_expression(expression: Expression) -> Non
         ("x; x", "not part of the language"),
         ("sin", "'\\(' was expected"),
         ("sin x", "'\\(' was expected"),
-        ("sin(x, x)", "takes 1 arguments, not 2"),
+        ("sin(x, x)", "takes 1 argument, not 2"),
         ("max(x)", "takes 2 arguments, not 1"),
         ("(x", "'\\)' was expected"),
         ("x)", "not expected"),

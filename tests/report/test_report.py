@@ -47,11 +47,13 @@ def test_a_shortened_bound_is_still_a_bound() -> None:
 
 def test_bounds_and_terms_are_rounded_up_in_tables(sine: ww.AttentionNetwork) -> None:
     assert sine.certificate is not None
-    terms = Terms(1.001e-9, 2.001e-300, 3.001e-14)
+    terms = Terms(1.001e-9, 2.001e-30, 3.001e-14)
     said = dataclasses.replace(sine.certificate, bound=1.1001e-9, terms=terms)
     text = shown(report.certificate_facts(said))
-    for number in ("1.11e-09", "1.01e-09", "2.01e-300", "3.01e-14"):
+    for number in ("1.11e-09", "1.01e-09", "2.01e-30", "3.01e-14"):
         assert number in text
+    tiny = dataclasses.replace(said, terms=Terms(1.001e-9, 2.001e-300, 3.001e-14))
+    assert "< 1e-99" in shown(report.certificate_facts(tiny))  # still a bound
 
 
 def test_names_from_a_file_cannot_steer_the_terminal(sine: ww.AttentionNetwork) -> None:

@@ -46,7 +46,7 @@ def test_approximate_run_and_check_two_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--domain", "-1 1 0"), "--domain takes two decimals for each variable"),
+        (("--domain", "-1 1 0"), "--domain takes two numbers for each variable"),
         (("--domain", "-1 1, 0 1, 0 1, 0 1"), "two or three features"),
     ],
 )

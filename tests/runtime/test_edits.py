@@ -47,7 +47,7 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "attention": lambda: ww.compile(
         lambda x: torch.softmax(x @ x.mT, -1) @ x, ww.Box([-1] * 2, [1] * 2), 1e-6, tokens=3
     ),
-    "ablatable": lambda: ww.compile(torch.exp, (0, 1), 1e-3, ablatable=True),
+    "ablatable": lambda: ww.compile(torch.exp, (-1, 1), 1e-3, ablatable=True),
     "a kink": lambda: ww.approximate("relu(x)", (-1, 1), 1e-2),
     "compiled": mlp,
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),

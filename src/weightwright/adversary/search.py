@@ -17,18 +17,33 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats
+from weightwright.progress import Progress, show_progress
 from weightwright.runtime import AttentionNetwork
 
 
 def search(
-    net: AttentionNetwork, seconds: float = 1.0, seed: int = 0, *, reference: Callable[[Floats], Floats] | None = None
+    net: AttentionNetwork,
+    seconds: float = 1.0,
+    seed: int = 0,
+    *,
+    reference: Callable[[Floats], Floats] | None = None,
+    progress: Progress = True,
 ) -> Worst:
     """The worst input of a network that can be found in about `seconds` seconds (at least one round).
 
     Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
     formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
-    one pass is searched, also with states that differ from token to token.
+    one pass is searched, also with states that differ from token to token. progress: whether a terminal or notebook
+    says so while it lasts.
     """
+    with show_progress(progress, "looking for the worst input"):
+        return _search(net, seconds, seed, reference)
+
+
+def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callable[[Floats], Floats] | None) -> Worst:
+    """By the kind of claim."""
+    if not isinstance(net, AttentionNetwork):
+        raise TypeError(f"net must be a network, as approximate, compile and load return one, not {net!r}")
     against = None if net.certificate is None else net.certificate.against
     if isinstance(against, Composite | LoopClaim):
         if reference is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from weightwright.claims.certificate import round_up
+from weightwright.numbers import counted
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,12 @@ class Worst:
     bound: float
     inputs: int
     seconds: float
+
+    def __repr__(self) -> str:
+        """One line; of many inputs how many there are."""
+        at = f"x = {self.x:.6g}" if isinstance(self.x, float) else counted(len(self.x), "number")
+        bound = f"bound {round_up(self.bound)}" if self.bound < math.inf else "no bound"
+        return f"Worst(error {round_up(self.error)} at {at}, {bound}, {self.inputs:,} inputs in {self.seconds:.2g} s)"
 
     @property
     def violated(self) -> bool:

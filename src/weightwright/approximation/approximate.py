@@ -18,8 +18,9 @@ from weightwright.approximation.several import (
     approximate_several,
     confirm_proposal,
 )
-from weightwright.approximation.task import make_task, outward, well_formed
+from weightwright.approximation.task import Task, make_task, outward, well_formed
 from weightwright.box import Box
+from weightwright.progress import Progress, Tell, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
 from weightwright.runtime.weights import dtype_name
@@ -42,7 +43,7 @@ def approximate(
     derivative_bound: tuple[int, float] | None = None,
     max_anchors: int = MAX_ANCHORS,
     on_domain: OnDomain = "raise",
-    progress: Callable[[str], None] = lambda message: None,
+    progress: Progress = True,
 ) -> AttentionNetwork:
     """A network of one attention layer that returns f(x) within tol for every x of the domain, in its dtype.
 
@@ -64,29 +65,37 @@ def approximate(
 
     Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
     head would need more than max_anchors or a proof in several variables would take too long, FormulaError where f
-    is undefined. `progress` is told what is being tried.
+    is undefined. progress: True says in a terminal or notebook what is being tried, once it takes over two seconds;
+    False says nothing; a function is told.
 
     >>> net = approximate("sin(5*x)", domain=(-1, 1), tol=1e-8)
     >>> net.certificate.status, net.certificate.bound <= 1e-8
     ('PROVEN', True)
     """
-    choice = _choose(method, kernel, sees, max_anchors)
-    _known("proof", proof, ("proven", "measured"))
-    name = dtype_name(dtype)
-    well_formed(f, tol)
-    derivative, box = read_derivative(derivative_bound), Box.of(domain)
-    if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
-        _one_variable_only(len(box.lo), choice, dead_zone, derivative)
-        asked = VectorRequest(outward(box, name), float(tol), name, max_anchors, proof)
-        return approximate_several(f, asked, on_domain, progress)
-    task = make_task(f, box, tol, name, dead_zone, proof == "measured", derivative)
-    proposals = Proposals(task, choice, progress)
+    with show_progress(progress, "looking for a head") as tell:
+        choice = _choose(method, kernel, sees, max_anchors)
+        _known("proof", proof, ("proven", "measured"))
+        name = dtype_name(dtype)
+        well_formed(f, tol)
+        derivative, box = read_derivative(derivative_bound), Box.of(domain)
+        if box.lo.ndim == 1 and 1 < len(box.lo) <= MAX_VARIABLES:
+            _one_variable_only(len(box.lo), choice, dead_zone, derivative)
+            asked = VectorRequest(outward(box, name), float(tol), name, max_anchors, proof)
+            return approximate_several(f, asked, on_domain, tell)
+        task = make_task(f, box, tol, name, dead_zone, proof == "measured", derivative)
+        return _approximate_one(task, Proposals(task, choice, tell), proof, on_domain, tell)
+
+
+def _approximate_one(
+    task: Task, proposals: Proposals, proof: Proof, on_domain: OnDomain, tell: Tell
+) -> AttentionNetwork:
+    """A function of one number: the first proposal that the checker agrees with, or that a search finds good enough."""
     if proof == "measured":
         networks = (build(task, design) for design in proposals.designs())
         found = find_measured(networks, task.reference, task.box, task.tol, task.where, proposals.zones)
         return AttentionNetwork(*found, on_domain)
     for proposal in proposals:
-        progress("checking the certificate")
+        tell("checking the certificate")
         net = confirm_proposal(proposal, on_domain)
         if net is not None:
             return net

@@ -157,6 +157,7 @@ def opaque_or(error: Exception, function: Callable[..., Any], allowed: bool) -> 
     if not isinstance(error, UnsupportedOperation | TypeError | ValueError | AttributeError | RuntimeError):
         raise error
     said = str(error) if isinstance(error, UnsupportedOperation) else f"f cannot be traced ({error})"
+    said += ". compile takes modules" if isinstance(function, torch.nn.Module) else ""
     raise UnsupportedOperation(
         f"{said}. A function that is no formula can be taken as it is: proof='measured' searches for its error,"
         " derivative_bound=(order, bound) proves it from samples"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -153,8 +152,6 @@ def _network(task: _VectorTask, table: VectorTable) -> Network:
 def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float, float]) -> _VectorTask:
     lo, hi, dtype = asked.box.lo, asked.box.hi, asked.dtype
     names = VARIABLES[: len(lo)]
-    if not isinstance(f, str):
-        _takes(f, names)
     function = as_function(f, names, asked.proof == "measured", asked.box)
     text = function.name if isinstance(function, Opaque) else to_text(function)
     for name, a, b in zip(names, lo.tolist(), hi.tolist(), strict=True):
@@ -173,18 +170,6 @@ def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float
     reach = [q.reach(a, b, dtype) for q, a, b in zip(queries, lo.tolist(), hi.tolist(), strict=True)]
     ends = (np.array(end) for end in zip(*reach, strict=True))
     return _VectorTask(asked, function, text, queries, mean, local, *ends)
-
-
-def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> None:
-    """FormulaError unless the function can be called with these arguments."""
-    try:
-        inspect.signature(function).bind(*names)
-    except TypeError as error:
-        raise FormulaError(
-            f"f must take {len(names)} tensors, {', '.join(names)}, one for each feature of the domain: {error}"
-        ) from error
-    except ValueError:  # a built-in function without a signature: call it and see
-        pass
 
 
 def _bounded(formula: Expression, names: tuple[str, ...], text: str, box: Box, most: float) -> None:

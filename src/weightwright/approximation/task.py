@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import DomainError, FormulaError, NotRepeatable
 from weightwright.expressions import Expression, parse, shortened, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.expressions.poles import join_poles
 from weightwright.heads.registers import Query
 from weightwright.numbers import FORMATS, Floats, rounded
@@ -83,8 +86,10 @@ class Task:
 
 
 def well_formed(f: str | Callable[..., Any], tol: float) -> None:
-    if not isinstance(tol, int | float) or not (math.isfinite(tol) and tol > 0):
+    if not isinstance(tol, Real) or isinstance(tol, bool) or not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
+    if isinstance(f, type):
+        raise FormulaError(f"{f.__name__} is a class: pass what it makes, {f.__name__}(...)")
     if not (isinstance(f, str) or callable(f)):
         raise FormulaError(f"f must be a formula or a torch function, not {type(f).__name__}: {f!r}")
 
@@ -138,7 +143,8 @@ def as_function(
     """A formula as the checker will read it; or the function itself where it cannot be traced and need not be. box:
     where the formula is compared with the function."""
     if isinstance(f, str):
-        return _with_poles_joined(parse(f, names), names)
+        return _with_poles_joined(read_formula(f, names), names)
+    _takes(f, names)
     try:
         return _with_poles_joined(trace(f, names, box), names)
     except (FormulaError, NotRepeatable):
@@ -150,6 +156,17 @@ def as_function(
 def _with_poles_joined(expression: Expression, names: tuple[str, ...]) -> Expression:
     """Written and read once more, so that what stands in several places is one object."""
     return parse(to_text(join_poles(expression)), names)
+
+
+def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> None:
+    """FormulaError unless the function can be called with these arguments."""
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        tensors = f"{len(names)} tensor{'s' * (len(names) > 1)}, {', '.join(names)}"
+        raise FormulaError(f"f must take {tensors}, one for each feature of the domain: {error}") from error
+    except ValueError:  # a built-in function without a signature: call it and see
+        pass
 
 
 def _bounded(formula: Expression, text: str, lo: float, hi: float, most: float) -> None:

@@ -15,6 +15,7 @@ from weightwright.checker.grid.grid import agree_grid
 from weightwright.checker.memory.remembered import agree_memory
 from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
+from weightwright.checker.prompt.interpreting import agree_interpreter
 from weightwright.checker.prompt.prompt_passes import agree_prompt
 from weightwright.checker.side_by_side import split
 from weightwright.claims.cell_grid import GridClaim
@@ -22,6 +23,7 @@ from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
@@ -42,6 +44,7 @@ RULES: dict[type, Rule] = {
     GridClaim: agree_grid,
     PromptClaim: agree_prompt,
     MemoryClaim: agree_memory,
+    InterpreterClaim: agree_interpreter,
 }
 
 

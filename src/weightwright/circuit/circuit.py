@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weightwright.errors import WeightwrightError
+from weightwright.errors import MissingExtraError
 from weightwright.numbers import Floats
 
 #: What `to_json` writes as "format".
@@ -168,7 +168,7 @@ class Circuit:
         try:
             import networkx
         except ImportError as error:
-            raise WeightwrightError("to_networkx needs networkx: pip install 'weightwright[graph]'") from error
+            raise MissingExtraError("to_networkx needs networkx", "graph") from error
         graph = networkx.MultiDiGraph(name=self.name, dtype=self.dtype, tokens=self.tokens)
         for node in self.nodes:
             body = {"body": node.body.to_networkx()} if node.body is not None else {}

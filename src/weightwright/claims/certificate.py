@@ -23,10 +23,12 @@ from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
+from weightwright.numbers import counted
 
 #: How the name of a function that is no formula begins.
 OPAQUE = "opaque "
@@ -154,6 +156,7 @@ Claim = (
     | GridClaim
     | PromptClaim
     | MemoryClaim
+    | InterpreterClaim
     | SideBySideClaim
     | MeasuredClaim
 )
@@ -213,18 +216,29 @@ def status_in_words(status: str, why: str) -> str:
     return f"{status}: {'assuming that ' if status == 'CONDITIONAL' else ''}{why}" if why else status
 
 
+#: Characters of a summary: with the name of the class before it, a line of less than 120.
+_LINE = 100
+
+
 def summary_in_words(certificate: Certificate, bound: str) -> str:
-    """What is computed, how well, and how that is known, in one line. bound: in words."""
+    """What is computed, how well, and how that is known, in one short line. bound: in words."""
     found = certificate.measured
     if certificate.status == "EDITED":
         error = "no bound"
     elif found is not None:
         error = f"largest error found {found.error:.3g}"
     else:
-        error = f"bound {bound}"
-    zones = f", {len(certificate.dead_zones)} dead zones" if certificate.dead_zones else ""
-    status = status_in_words(certificate.status, certificate.why)
-    return f"{computed_in_words(certificate)}, {error}{zones}, {status}"
+        error = f"bound {bound.partition(', against ')[0]}"
+    zones = f", {counted(len(certificate.dead_zones), 'dead zone')}" if certificate.dead_zones else ""
+    computed, status = computed_in_words(certificate), status_in_words(certificate.status, certificate.why)
+    middle = f", {error}{zones}, "
+    room = _LINE - len(middle)
+    computed = _cut(computed, max(room - len(status), room // 2))
+    return f"{computed}{middle}{_cut(status, room - len(computed))}"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 def computed_in_words(certificate: Certificate) -> str:

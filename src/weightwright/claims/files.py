@@ -23,12 +23,14 @@ from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
 from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError
 from weightwright.limits import hold
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
+from weightwright.output_files import whole
 
 FORMAT = 8
 #: The format before it, which is read too.
@@ -43,7 +45,7 @@ _BYTES_OF_A_CHARACTER = 32
 _ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf)
 _COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim)
-_PROMPTS = (LoopClaim, Pass, PromptClaim, Summand)
+_PROMPTS = (AnchorTable, InterpreterClaim, LoopClaim, Pass, PromptClaim, Summand)
 _WHOLE = (Box, Certificate, MeasuredClaim, MemoryClaim, SideBySideClaim, SideNetwork)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)}
 
@@ -58,13 +60,8 @@ def network_digest(network: Network) -> str:
 def write(path: str | os.PathLike[str], network: Network, certificate: Certificate | None) -> None:
     """Write the file whole or not at all."""
     contents = encode_file(network, certificate)
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
+    with whole(Path(path)) as (partial,):
         partial.write_bytes(contents)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def encode_file(network: Network, certificate: Certificate | None) -> bytes:

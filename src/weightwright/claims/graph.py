@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weightwright.network.layers import Frozen
-from weightwright.numbers import Bools, Floats
+from weightwright.numbers import Bools, Floats, counted
 
 #: The kinds of column that are no function of one number.
 INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION = "input", "affine", "product", "softmax", "mix", "attention"
@@ -55,7 +55,7 @@ class Graph(Frozen):
     tokens: int | None = None  # None: any number, each token by itself
 
     def __repr__(self) -> str:
-        return f"Graph({self.name}: {len(self.nodes)} columns, {len(self.outputs)} outputs)"
+        return f"Graph({self.name}: {counted(len(self.nodes), 'column')}, {counted(len(self.outputs), 'output')})"
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,12 @@ from weightwright.cli.circuit_command import circuit
 from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run
 from weightwright.cli.machine_command import selftest
+from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
-app.command()(approximate)
-app.command()(compile)
-app.command(context_settings={"ignore_unknown_options": True})(run)  # so that -0.5 is a value
-app.command()(check)
-app.command()(info)
-app.command()(circuit)
-app.command()(selftest)
-app.command()(theorems)
+for command in (approximate, compile, run, check, info, circuit, selftest, theorems):
+    app.command(cls=Command)(command)
 
 
 def main() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +12,10 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 import weightwright as ww
+from weightwright.cli.typed_arguments import name_options, show_flags
+from weightwright.export.figures import check_plottable
+from weightwright.output_files import check_writable
+from weightwright.progress import Tell, show_progress
 
 REFUSED, FAILED = 1, 2  # exit codes
 
@@ -37,13 +39,20 @@ class _Commands(TyperGroup):
             complain(f"the certificate was refused: {error}")
             raise typer.Exit(REFUSED) from error
         except (ww.WeightwrightError, OSError, ValueError, TypeError) as error:
-            complain(str(error))
+            complain(name_options(str(error), self._options(ctx)))
             raise typer.Exit(FAILED) from error
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return show_flags(super().get_params(ctx))
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
-)
+    def _options(self, ctx: Any) -> dict[str, str]:
+        """The arguments of the command that was run, with the options that they are."""
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        params = [] if command is None else command.params
+        return {str(param.name): param.opts[0] for param in params if param.opts[0].startswith("--")}
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 
 def _version(asked: bool) -> None:
@@ -68,48 +77,24 @@ def saved_file(path: Path) -> Path:
     return path
 
 
-def apart(**files: Path | None) -> None:
+def check_outputs(**files: Path | None) -> None:
     """Say before the work what would stop the files from being written after it; no two options name one file."""
     seen: dict[Path, str] = {}
     for option, path in files.items():
-        if path is None:
-            continue
-        writable(path)
-        before = seen.setdefault(path.resolve(), option)
+        before = option if path is None else seen.setdefault(path.resolve(), option)
         if before != option:
             raise ValueError(f"--{before} and --{option} are the same file, {path}")
+    for path, option in seen.items():
+        named = files[option] or path
+        if option in ("plot", "draw"):
+            check_plottable(named)
+        else:
+            check_writable(named, *((".safetensors",) if option == "out" else ()))
 
 
-def ends(domain: str) -> tuple[list[str], list[str]]:
-    """The decimals as they were written, two for each variable: a Box rounds them outward."""
-    numbers = domain.replace(",", " ").replace(";", " ").split()
-    if not numbers or len(numbers) % 2:
-        raise ValueError(
-            f"--domain takes two decimals for each variable, as in '-1 1' or -1,1 or '-1 1; 0 2', not {domain!r}"
-        )
-    return numbers[::2], numbers[1::2]
-
-
-def writable(path: Path | None) -> None:
-    """Say before the work what would stop the file from being written after it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"cannot write {path}: the folder {path.parent} is not yours to write to")
-
-
-@contextmanager
-def progress_shown(message: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr that says what is being done; nothing where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda message: None
-        return
-    with Console(stderr=True).status(message) as status:
-        yield lambda message: status.update(message)
+def progress_shown(message: str) -> AbstractContextManager[Tell]:
+    """A spinner on stderr that says what is being done, at once; nothing where stderr is no terminal."""
+    return show_progress(True, message, patience=0.0)
 
 
 def show(facts: dict[str, Any], json: bool) -> None:
@@ -122,7 +107,13 @@ def show(facts: dict[str, Any], json: bool) -> None:
 
 
 def print_table(what: Any) -> None:
-    Console(width=None if sys.stdout.isatty() else 120).print(what)
+    if sys.stdout.isatty():
+        Console().print(what)
+        return
+    console = Console(width=120)
+    with console.capture() as printed:
+        console.print(what)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def complain(message: str) -> None:

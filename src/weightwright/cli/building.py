@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.application import REFUSED, Json, Plot, apart, ends, print_table, progress_shown, show, writable
+from weightwright.cli.application import REFUSED, Draw, Json, Plot, check_outputs, print_table, progress_shown, show
+from weightwright.cli.typed_arguments import read_ends
 
 
 def approximate(
@@ -17,19 +18,20 @@ def approximate(
         str,
         typer.Argument(
             metavar="FORMULA",
-            help="In x, as in 'sin(5*x)', or in x, y and z. Put -- before one that begins with a minus.",
+            help="In x, as in 'sin(5*x)', or in x, y and z.",
         ),
     ],
     domain: Annotated[
         str,
-        typer.Option(metavar="'LO HI'", help="Two decimals for each variable, as in '-1 1' or -1,1 or '-1 1; 0 2'."),
+        typer.Option(metavar="'LO HI'", help="Two numbers for each variable, as in '-1 1' or -pi,pi or '-1 1; 0 2'."),
     ],
     tol: Annotated[float, typer.Option(help="The error that the network may have, anywhere on the domain.")],
     method: Annotated[
         Literal["spectral", "faithful"], typer.Option(help="Fewest anchors, or the papers' construction.")
     ] = "spectral",
     dtype: Annotated[
-        Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
+        Literal["float64", "float32", "bfloat16"],
+        typer.Option(metavar="DTYPE", help="What it runs in, and the bound covers: float64, float32 or bfloat16."),
     ] = "float64",
     kernel: Annotated[
         Literal["dot", "anchor"],
@@ -47,19 +49,18 @@ def approximate(
     ] = "proven",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     plot: Plot = None,
+    draw: Draw = None,
     max_anchors: Annotated[int | None, typer.Option(help="Give up beyond this number of anchors.")] = None,
     json: Json = False,
 ) -> None:
     """Find a network that computes FORMULA within the tolerance, and prove it."""
-    apart(out=out, plot=plot)
-    box = ww.Box(*ends(domain))
+    check_outputs(out=out, plot=plot, draw=draw)
+    box = ww.Box(*read_ends(domain))
     with progress_shown("starting") as progress:
         from weightwright import report
         from weightwright.approximation.approximate import MAX_ANCHORS
         from weightwright.runtime.module import DTYPES
 
-        if plot is not None:
-            report.check_plottable(plot)
         limit = MAX_ANCHORS if max_anchors is None else max_anchors
         progress("looking for a head")
         start = time.perf_counter()
@@ -82,7 +83,11 @@ def approximate(
         if plot is not None:
             progress("drawing")
             report.plot_network(net, plot)
-    facts |= {key: str(path) for key, path in (("saved", out), ("plot", plot)) if path is not None}
+        if draw is not None:
+            progress("drawing")
+            report.draw_network(net, draw)
+    written = (("saved", out), ("plot", plot), ("drawing", draw))
+    facts |= {key: str(path) for key, path in written if path is not None}
     show(facts, json)
 
 
@@ -106,8 +111,7 @@ def theorems(
     if write is not None and (id is not None or json):
         raise ValueError("--write builds all theorems and prints no facts: leave out ID and --json")
     chosen = [find(id)] if one and id is not None else list(THEOREMS.values())
-    for path in (plot, write):
-        writable(path)
+    check_outputs(plot=plot, write=write)
     if id is None and write is None and not json:
         from weightwright.report.theorems.theorem_tables import theorem_list
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import weightwright as ww
-from weightwright.cli.application import Net, apart, progress_shown, saved_file
+from weightwright.cli.application import Net, check_outputs, progress_shown, saved_file
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def circuit(
 
     As claimed in the file; nothing is checked. --json has every number: docs/circuits.md runs a circuit from it.
     """
-    apart(draw=draw)
+    check_outputs(draw=draw)
     with progress_shown("reading") as progress:
         from weightwright import report
 

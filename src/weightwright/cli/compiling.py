@@ -22,7 +22,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.application import Draw, Json, apart, ends, progress_shown, show
+from weightwright.cli.application import Draw, Json, check_outputs, progress_shown, show
+from weightwright.cli.typed_arguments import read_ends
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def compile(
         str,
         typer.Option(
             metavar="'LO HI'",
-            help="Two decimals for each feature, as in '80 120; 0.1 2'; two alone stand for all features.",
+            help="Two numbers for each feature, as in '80 120; 0.1 2'; two alone stand for all features.",
         ),
     ],
     tol: Annotated[float, typer.Option(help="The error that the network may have, anywhere on the domain.")],
@@ -170,7 +171,8 @@ def compile(
         int | None, typer.Option(metavar="N", help="Numbers per token, where --domain has one interval for all.")
     ] = None,
     dtype: Annotated[
-        Literal["float64", "float32", "bfloat16"], typer.Option(help="What the network runs in, and the bound covers.")
+        Literal["float64", "float32", "bfloat16"],
+        typer.Option(metavar="DTYPE", help="What it runs in, and the bound covers: float64, float32 or bfloat16."),
     ] = "float64",
     proof: Annotated[
         Literal["proven", "measured"], typer.Option(help="Prove the bound, or only search for the largest error.")
@@ -190,15 +192,13 @@ def compile(
 
     It takes a tensor of shape (tokens, features). The file is run, as Python would run it.
     """
-    apart(out=out, draw=draw)
-    lo, hi = ends(domain)
+    check_outputs(out=out, draw=draw)
+    lo, hi = read_ends(domain)
     box: Any = ww.Box(lo, hi) if len(lo) > 1 else (lo[0], hi[0])
     with progress_shown("starting") as progress:
         from weightwright import report
         from weightwright.runtime.module import DTYPES
 
-        if draw is not None:
-            report.check_plottable(draw)
         progress(f"loading {target}")
         loaded = load_target(target)
         start = time.perf_counter()

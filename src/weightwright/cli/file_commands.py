@@ -12,7 +12,7 @@ import typer
 
 import weightwright as ww
 from weightwright.claims.certificate import status_in_words
-from weightwright.cli.application import Draw, Json, Net, Plot, apart, progress_shown, saved_file, show
+from weightwright.cli.application import Draw, Json, Net, Plot, check_outputs, progress_shown, saved_file, show
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
 from weightwright.limits import LimitOptions
 
@@ -74,7 +74,8 @@ def run(
 def check(
     path: Net,
     search: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Also look so long for an input that exceeds the bound.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Also look so long for an input that exceeds the bound."),
     ] = None,
     json: Json = False,
     seconds: Seconds = DEFAULT.seconds,
@@ -120,13 +121,10 @@ def info(
 
     --plot is for functions of one or two variables: the function and the error. --draw shows any network's layers.
     """
-    apart(plot=plot, draw=draw)
+    check_outputs(plot=plot, draw=draw)
     with progress_shown("reading") as progress:
         from weightwright import report
 
-        for picture in (plot, draw):
-            if picture is not None:
-                report.check_plottable(picture)
         net = ww.load(saved_file(path), verify=False, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes)
         facts = {"file": str(path), **report.network_facts(net, f"weightwright check {shlex.quote(str(path))}")}
         if plot is not None:

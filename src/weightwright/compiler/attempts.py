@@ -11,6 +11,7 @@ from weightwright.claims.graph import INPUT, Graph
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.compiler.request import Request
 from weightwright.errors import ToleranceError
+from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
 
 #: Number of times that a graph is lowered and checked before tol is given up.
@@ -32,6 +33,10 @@ class Compiled:
     costs: tuple[tuple[str, float], ...]  # columns with their estimated share of the error, the largest first
     compile_seconds: float
     proof_seconds: float
+
+    def __repr__(self) -> str:
+        spent = f"{self.compile_seconds:.2g} s to compile, {self.proof_seconds:.2g} s to prove or measure"
+        return f"Compiled({self.graph.name[:40]}: {counted(len(self.graph.nodes), 'column')}, {spent})"
 
     @property
     def operations(self) -> int:
@@ -61,7 +66,7 @@ def certify_graph(
             if best is None and refusal is None:
                 raise
             break
-        progress(f"checking {len(lowered.network.layers)} layers")
+        progress(f"checking {counted(len(lowered.network.layers), 'layer')}")
         begun = time.perf_counter()
         try:
             net = certify(lowered)

@@ -29,6 +29,8 @@ from weightwright.compiler.request import Request, read_request
 from weightwright.compiler.single_kinks import split_kinks
 from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import to_text
+from weightwright.numbers import counted
+from weightwright.progress import Progress, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
 from weightwright.tracing.guard.confirm import confirm_function
@@ -51,7 +53,7 @@ def compile(
     ablatable: bool = False,
     dead_zone: float = 0.0,
     on_domain: OnDomain = "raise",
-    progress: Callable[[str], None] = lambda message: None,
+    progress: Progress = True,
 ) -> AttentionNetwork:
     """An attention-only network that returns function(x) within tol for every x of the domain, in its dtype.
 
@@ -71,45 +73,41 @@ def compile(
     kernel: "anchor" is for what one head computes of one number; see `approximate`.
     A function that cannot be traced raises UnsupportedOperation. One of up to three features with one output is then
     built from its values (vector anchors) with proof="measured", or in one feature with a derivative_bound.
+    progress: True says in a terminal or notebook what is being done, once it takes two seconds; a function is told.
 
     >>> import torch, weightwright as ww
     >>> net = ww.compile(lambda x: torch.softmax(x, dim=-1), ww.Box([-4] * 3, [4] * 3), tol=1e-9)
     >>> net.certificate.status, net(torch.zeros(1, 3, dtype=torch.float64)).shape
     ('PROVEN', torch.Size([1, 3]))
     """
-    asked = read_request(
-        function,
-        domain,
-        tol,
-        dtype,
-        kernel,
-        tokens,
-        features,
-        proof,
-        derivative_bound,
-        dead_zone,
-        on_domain,
-        progress,
-        ablatable,
-    )
-    progress("tracing")
+    with show_progress(progress, "tracing") as tell:
+        asked = read_request(
+            function, domain, tol, dtype, kernel, tokens, features, proof, derivative_bound, dead_zone, on_domain, tell,
+            ablatable,
+        )  # fmt: skip
+        tell("tracing")
+        return _compile(asked)
+
+
+def _compile(asked: Request) -> AttentionNetwork:
+    """Trace, lower, prove."""
     try:
         with known_domain(asked.box):
-            graph = trace_function(function, asked.box.lo.shape[-1], tokens)
-            graph = split_kinks(graph) if ablatable else graph
-            confirm_function(function, graph, asked.box)
+            graph = trace_function(asked.function, asked.box.lo.shape[-1], asked.tokens)
+            graph = split_kinks(graph) if asked.ablatable else graph
+            confirm_function(asked.function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise
         return build_from_values(asked, error)
     if not asked.dead_zone:
         without_jumps(graph)
-    if derivative_bound is not None:
+    if asked.derivative_bound is not None:
         raise ValueError("derivative_bound is for functions that cannot be traced; this one can")
-    if kernel == "anchor":
+    if asked.kernel == "anchor":
         return _one_window(graph, asked)
-    progress(f"lowering {len(graph.nodes)} columns")
-    if proof == "measured":
+    asked.progress(f"lowering {counted(len(graph.nodes), 'column')}")
+    if asked.proof == "measured":
         return _measured(graph, asked)
     return certify_graph(graph, asked, lambda lowered: certify(lowered.network, lowered.composite, asked.box))
 

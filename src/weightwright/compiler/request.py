@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -71,9 +71,13 @@ def read_request(
     if ablatable and dead_zone:
         raise ValueError(f"ablatable=True goes with dead_zone=0, not {dead_zone!r}: a jump is no single head")
     if not callable(function):
-        raise ValueError(f"function must be a function of a tensor or a torch module, not {function!r}")
+        instead = "; approximate takes formulas" if isinstance(function, str) else ""
+        shown = repr(function) if isinstance(function, str | float | None) else type(function).__name__
+        raise ValueError(f"function must be a function of a tensor or a torch module, not {shown}{instead}")
     well_formed(function, tol)
     well_formed_zone(dead_zone)
+    if on_domain not in get_args(OnDomain):
+        raise ValueError(f"on_domain must be 'raise', 'clamp' or 'ignore', not {on_domain!r}")
     if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
         raise ValueError(f"tokens must be a whole number of at least 1, or None, not {tokens!r}")
     name = dtype_name(dtype)

@@ -31,6 +31,7 @@ from weightwright.incontext.problem.contexts import SMALL
 from weightwright.incontext.problem.loss import loss
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
+from weightwright.progress import Progress, show_progress
 from weightwright.runtime.weights import dtype_name
 
 #: A warning is given where the proven distance to the optimum is above this share of the coefficients' length.
@@ -223,13 +224,14 @@ class InContextModel(BaseEstimator):
         bounds = bound_predictions(X, *self._models())
         return bounds[:, 0] if np.ndim(self.coef_) == 1 else bounds
 
-    def plot_heads(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def plot_heads(self, path: str | os.PathLike[str] | None = None, progress: Progress = True) -> Any:
         """What each head does, on the examples of the fit (of several outputs, the first): a matplotlib
-        figure, or a file (.png, .svg or .pdf)."""
+        figure, or a file (.png, .svg or .pdf). progress: whether a terminal or notebook says what is being done."""
         check_is_fitted(self)
         if self.prompt_ is None:
             raise ValueError(f"{self!r} found its coefficients with several prompts; none of them stands for the run")
-        return heads_picture(self, path)
+        with show_progress(progress, "drawing what each head does"):
+            return heads_picture(self, path)
 
     def _read_off(self, state: Floats) -> Floats:
         """The coefficients and the intercept, of the first output, that a state of the network begins with."""

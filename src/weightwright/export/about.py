@@ -5,11 +5,8 @@ Files that appear whole or not at all, several at a time.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from weightwright.box import Box
 from weightwright.claims.certificate import bound_in_words, computed_in_words, conditional, status_in_words
@@ -88,19 +85,6 @@ def about(net: AttentionNetwork, elsewhere: Sequence[str] = ()) -> dict[str, str
 
 def _domain(inputs: Sequence[str], box: Box) -> str:
     if box.lo.ndim > 1:
-        return repr(box)
+        return f"Box({box.lo.tolist()}, {box.hi.tolist()})"
     ends = zip(inputs, box.lo.tolist(), box.hi.tolist(), strict=True)
     return ", ".join(f"{line(name)} in [{lo!r}, {hi!r}]" for name, lo, hi in ends)
-
-
-@contextmanager
-def whole(*targets: Path) -> Iterator[list[Path]]:
-    """Temporary names beside the targets: moved there if the block succeeds, removed if it does not."""
-    partial = [target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets]
-    try:
-        yield partial
-        for source, target in zip(partial, targets, strict=True):
-            os.replace(source, target)
-    finally:
-        for source in partial:
-            source.unlink(missing_ok=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weightwright.errors import WeightwrightError
-from weightwright.export.about import whole
+from weightwright.errors import MissingExtraError
+from weightwright.output_files import check_writable, whole
 
 #: Formats, and the metadata that would tell one run from the next.
 _METADATA: dict[str, dict[str, None]] = {
@@ -28,10 +28,8 @@ _STYLE = {
 
 
 def check_plottable(path: str | os.PathLike[str]) -> None:
-    """Raise before any work is done: an unknown kind of picture (ValueError), or no matplotlib."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in _METADATA:
-        raise ValueError(f"plot {os.fspath(path)!r}: the name must end in one of {', '.join(_METADATA)}")
+    """Raise before any work is done: an unknown kind of picture (ValueError), no folder for it, or no matplotlib."""
+    check_writable(path, *_METADATA)
     require_matplotlib()
 
 
@@ -39,7 +37,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise WeightwrightError("plots need matplotlib: pip install 'weightwright[plot]'") from error
+        raise MissingExtraError("plots need matplotlib", "plot") from error
 
 
 def drawn_figure(make: Callable[[], Any]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weightwright.errors import UnsupportedOperation, WeightwrightError
+from weightwright.errors import MissingExtraError, UnsupportedOperation
 from weightwright.export.about import about, line, sees, unwatched
 from weightwright.export.compare import difference, largest, samples
 from weightwright.network import Attention, Layer, Linear, Loop, Network
@@ -29,7 +29,7 @@ try:
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
 except ImportError as error:
-    raise WeightwrightError("to_transformer_lens needs transformer-lens: pip install 'weightwright[lens]'") from error
+    raise MissingExtraError("to_transformer_lens needs transformer-lens", "lens") from error
 
 #: A model that differs more than this in float64 is another model, not a rounding of this one.
 TOLERATED = 1e-6

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weightwright.errors import UnsupportedOperation, WeightwrightError
-from weightwright.export.about import PRODUCER, about, line, sees, unwatched, whole
+from weightwright.errors import MissingExtraError, UnsupportedOperation
+from weightwright.export.about import PRODUCER, about, line, sees, unwatched
 from weightwright.export.compare import difference
 from weightwright.network import (
     Attention,
@@ -32,13 +32,14 @@ from weightwright.network import (
     TokenMap,
     Total,
 )
+from weightwright.output_files import check_writable, whole
 from weightwright.runtime import AttentionNetwork
 
 try:
     import onnx
     import onnxruntime
 except ImportError as error:
-    raise WeightwrightError("to_onnx needs onnx and onnxruntime: pip install 'weightwright[onnx]'") from error
+    raise MissingExtraError("to_onnx needs onnx and onnxruntime", "onnx") from error
 
 #: Old enough for every runtime of the last years, new enough for Trilu and for slices of a shape.
 OPSET, IR_VERSION = 17, 8
@@ -53,6 +54,7 @@ def to_onnx(net: AttentionNetwork, path: str | os.PathLike[str]) -> float:
     The tokens axis is free unless the network fixes it. The model is checked by onnx and run by onnxruntime against
     the module before the file appears; the largest difference is returned. Equal networks give equal bytes.
     """
+    check_writable(path, ".onnx")
     if net.network.dtype == "bfloat16":
         raise UnsupportedOperation(
             "to_onnx: onnxruntime has no bfloat16 kernels on CPU; build the network in float32 or float64"

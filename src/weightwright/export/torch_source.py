@@ -10,17 +10,17 @@ import json
 import os
 import runpy
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
 
 from weightwright.claims.files import write
-from weightwright.export.about import about, line, listed, sees, unwatched, whole
+from weightwright.export.about import about, line, listed, sees, unwatched
 from weightwright.export.compare import difference
 from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Mixed, Softmax, TokenMap, Total
 from weightwright.network.layers import Names
 from weightwright.numbers import Floats
+from weightwright.output_files import check_writable, whole
 from weightwright.runtime import AttentionNetwork
 
 
@@ -30,9 +30,7 @@ def to_torch(net: AttentionNetwork, path: str | os.PathLike[str]) -> float:
     The file imports torch and safetensors only and defines one class, `Network`. It is run against the module before
     the files appear; the largest difference is returned. Inputs outside the domain are not refused there.
     """
-    target = Path(path)
-    if target.suffix != ".py":
-        raise ValueError(f"path must end in .py, not {target.name!r}: it becomes a Python file")
+    target = check_writable(path, ".py")
     with whole(target.with_suffix(".safetensors"), target) as (weights, source):
         write(weights, *net.stored())
         with safe_open(weights, framework="numpy") as file:

@@ -33,7 +33,8 @@ _UNARY_STRENGTH = 3
 _OPERATORS = ("add", "sub", "mul", "div", "pow", "neg")  # written as such, not as functions
 #: Functions that are written with others, and the number of their arguments.
 _WRITTEN = {"softshrink": 2, "atan2": 2, **dict.fromkeys(("sinh", "cosh", "expm1", "log1p", "sinc"), 1)}
-_NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), *_WRITTEN]
+#: Names that a formula may have beside its variables.
+NAMES = [*(name for name in OPERATIONS if name not in _OPERATORS), *_WRITTEN]
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ class _Parser:
     def _name(self, token: _Token) -> Expression:
         if token.text in self.variables:
             return Variable(token.text)
-        if token.text not in _NAMES:
-            known = ", ".join([*self.variables, *_NAMES])
+        if token.text not in NAMES:
+            known = ", ".join([*self.variables, *NAMES])
             raise self._error(f"unknown name {token.text!r}; known are {known}", token)
         arity = {**OPERATIONS, **_WRITTEN}[token.text]
         if arity == 0:
@@ -147,7 +148,7 @@ class _Parser:
             args.append(self._expression(0))
         self._expect(")")
         if len(args) != arity:
-            raise self._error(f"{token.text} takes {arity} arguments, not {len(args)}", token)
+            raise self._error(f"{token.text} takes {arity} argument{'s' * (arity > 1)}, not {len(args)}", token)
         return _written(token.text, args) if token.text in _WRITTEN else Apply(token.text, tuple(args))
 
     def _count(self, node: Expression) -> Expression:

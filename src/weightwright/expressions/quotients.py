@@ -107,6 +107,8 @@ def zeros_of_quotient(numerator: Expression, denominator: Expression) -> tuple[Z
     """The rational points where both are 0, and the numerator at least as much; none for several variables."""
     if len(variables(numerator) | variables(denominator)) != 1:
         return ()
+    if polynomial(numerator) == [Fraction(0)]:  # 0 / x is no limit that anybody meant
+        return ()
     zeros = _zeros(denominator)
     return tuple(z for z in zeros if all(c == 0 for c in exact_series(numerator, z.at)[: z.order]))
 

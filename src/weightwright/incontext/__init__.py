@@ -1,8 +1,10 @@
 """Algorithms that run in context: frozen networks, the exact iterates beside them, and the way to the optimum."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weightwright.errors import MissingExtraError
 from weightwright.incontext.choosing import fitting
 from weightwright.incontext.descent import Descent
 from weightwright.incontext.errors.distance import Distance, to_iterates, to_optimum
@@ -71,10 +73,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _ESTIMATORS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     try:
         return getattr(import_module(f"weightwright.estimators.{_ESTIMATORS[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name != "sklearn":
+        if not (error.name or "").startswith("sklearn"):
             raise
-        raise ImportError(f"{name} needs scikit-learn: pip install 'weightwright[sklearn]'") from error
+        raise MissingExtraError(f"{name} needs scikit-learn", "sklearn") from error

@@ -33,6 +33,7 @@ from weightwright.incontext.problem.loss import Loss
 from weightwright.incontext.problem.method import method
 from weightwright.incontext.problem.problem import Problem, penalty_in_words
 from weightwright.numbers import Floats
+from weightwright.progress import Progress, show_progress
 from weightwright.runtime.weights import dtype_name
 
 Name = Literal["gradient descent", "heavy ball", "nesterov", "chebyshev", "proximal", "fista"]
@@ -61,47 +62,51 @@ def fitting(
     tol: float | None = None,
     dtype: torch.dtype | str = torch.float64,
     looped: bool = True,
+    progress: Progress = True,
 ) -> Descent:
     """A `Descent` whose step, momentum and ranges suit these data, with room for more of the kind.
 
     step: 1/L_f unless given (2/(L_f + mu) for Chebyshev); one above the largest stable step is refused.
     momentum: from the condition number where mu is proven, else 0.9.
+    progress: True says in a terminal or notebook what is being done, once it takes two seconds; a function is told.
     """
-    problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
-    name = dtype_name(dtype, IN_CONTEXT)
-    _require_defined(problem)
-    if not isinstance(algorithm, Algorithm):
-        step, algorithm = choose_algorithm(problem, algorithm, step, momentum, name)
-    elif step is None:
-        raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
-    plain = method(problem, algorithm, step)
-    with np.errstate(all="ignore"):
-        reached = plain_iterates(problem, plain, steps)
-    _require_convergent(problem, step, reached)
-    sizes = [np.abs(part).max() for part in arguments_along(problem, reached)]
-    reach = tuple(_in_few_bits(ROOM * max(float(size), 1e-3)) for size in sizes)
-    ranges = Ranges(
-        x=_in_few_bits(float(np.abs(problem.rows).max())),
-        y=_in_few_bits(float(np.abs(problem.y).max())),
-        w=_in_few_bits(ROOM * max(float(np.abs(reached).max()), 1e-3)),
-        value=_in_few_bits(FEWER * float(np.abs(plain.values).max())),
-        tau=step * float(problem.l1s.max()),
-    )
-    return Descent(
-        problem.loss,
-        samples=samples or problem.n,
-        features=problem.d,
-        steps=steps,
-        step=step,
-        ridge=ridge,
-        l1=l1,
-        algorithm=algorithm,
-        reach=(reach[0], reach[-1]),
-        ranges=ranges,
-        tol=tol,
-        dtype=dtype,
-        looped=looped,
-    )
+    with show_progress(progress, "choosing the step and the ranges") as tell:
+        problem = Problem(X, y, as_loss(loss), weights, ridge, l1)
+        name = dtype_name(dtype, IN_CONTEXT)
+        _require_defined(problem)
+        if not isinstance(algorithm, Algorithm):
+            step, algorithm = choose_algorithm(problem, algorithm, step, momentum, name)
+        elif step is None:
+            raise ValueError("step: an algorithm of your own comes with the step that its coefficients are for")
+        plain = method(problem, algorithm, step)
+        with np.errstate(all="ignore"):
+            reached = plain_iterates(problem, plain, steps)
+        _require_convergent(problem, step, reached)
+        sizes = [np.abs(part).max() for part in arguments_along(problem, reached)]
+        reach = tuple(_in_few_bits(ROOM * max(float(size), 1e-3)) for size in sizes)
+        ranges = Ranges(
+            x=_in_few_bits(float(np.abs(problem.rows).max())),
+            y=_in_few_bits(float(np.abs(problem.y).max())),
+            w=_in_few_bits(ROOM * max(float(np.abs(reached).max()), 1e-3)),
+            value=_in_few_bits(FEWER * float(np.abs(plain.values).max())),
+            tau=step * float(problem.l1s.max()),
+        )
+        tell("building the network and proving its bound")
+        return Descent(
+            problem.loss,
+            samples=samples or problem.n,
+            features=problem.d,
+            steps=steps,
+            step=step,
+            ridge=ridge,
+            l1=l1,
+            algorithm=algorithm,
+            reach=(reach[0], reach[-1]),
+            ranges=ranges,
+            tol=tol,
+            dtype=dtype,
+            looped=looped,
+        )
 
 
 def _require_defined(problem: Problem) -> None:

@@ -24,7 +24,7 @@ from weightwright.incontext.problem.loss_forms import separate_slope
 from weightwright.incontext.problem.method import Method, method
 from weightwright.incontext.problem.problem import Problem, read_penalty
 from weightwright.incontext.run import Run
-from weightwright.numbers import Floats, rounded
+from weightwright.numbers import Floats, counted, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.watch import all_states, largest_distance
@@ -92,8 +92,9 @@ class Descent:
 
     def __repr__(self) -> str:
         return (
-            f"Descent({self.loss.name}, {self.steps} steps of {self.algorithm.name}, at most {self.samples} samples of"
-            f" {self.features} features, {self.slope.anchors} anchors a sample, {self.dtype})"
+            f"Descent({self.loss.name[:30]}, {counted(self.steps, 'step')} of {self.algorithm.name}, at most"
+            f" {counted(self.samples, 'sample')} of {counted(self.features, 'feature')},"
+            f" {counted(self.slope.anchors, 'anchor')} a sample, {self.dtype})"
         )
 
     def problem(self, X: Any, y: Any, weights: Any = None) -> Problem:

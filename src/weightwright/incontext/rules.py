@@ -20,12 +20,14 @@ import torch
 from weightwright.approximation.several import Proof
 from weightwright.approximation.task import well_formed
 from weightwright.box import Box
+from weightwright.claims.certificate import round_up
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.loop.measured_rules import measure_rule
 from weightwright.compiler.loop.proven_rules import compile_rule, trace_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, width
 from weightwright.errors import DomainError, ToleranceError
-from weightwright.numbers import Bools, Floats
+from weightwright.numbers import Bools, Floats, counted
+from weightwright.progress import Progress, Tell, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import passes
 from weightwright.tracing.repeated import graphs_differ
@@ -44,7 +46,9 @@ class AlgorithmRun:
 
     def __repr__(self) -> str:
         far = f"{self.deviation[-1]:.3g} from plain PyTorch"
-        return f"AlgorithmRun({self.name}, {len(self.states) - 1} steps, {far}; one pass: {self.net.certificate})"
+        said = self.net.certificate
+        one = "" if said is None else f"; one pass: bound {round_up(said.bound)}, {said.status}"
+        return f"AlgorithmRun({self.name[:30]}, {counted(len(self.states) - 1, 'step')}, {far}{one})"
 
     @property
     def state(self) -> Floats:
@@ -68,9 +72,6 @@ class AlgorithmRun:
     def deviation(self) -> Floats:
         """(steps + 1,): how far the states are from the plain rule's own, the largest of any number. Measured."""
         return np.abs(self.states - self.plain).max(axis=1)
-
-
-Progress = Callable[[str], None]
 
 
 def algorithm(*, steps: int) -> Callable[[Callable[..., Any]], Rule]:
@@ -105,7 +106,7 @@ class Rule:
         functools.update_wrapper(self, rule)
 
     def __repr__(self) -> str:
-        return f"Rule({self.name}, {self.steps} steps)"
+        return f"Rule({self.name}, {counted(self.steps, 'step')})"
 
     def __call__(self, examples: Any, state: Any) -> Any:
         return self.rule(examples, state)
@@ -119,7 +120,7 @@ class Rule:
         *,
         proof: Proof = "proven",
         on_domain: Literal["raise", "ignore"] = "raise",
-        progress: Progress = lambda message: None,
+        progress: Progress = True,
     ) -> AttentionNetwork:
         """A network whose loop runs the rule `steps` times, on (samples, e + s): every token an example and the state.
 
@@ -140,9 +141,10 @@ class Rule:
         key = (of_examples, of_examples.lo.shape, of_state, int(samples), float(tol))
         made = self._kept(key, int(samples), of_examples, of_state)
         if made is None:
-            made = self._compiled[key] = compile_rule(
-                self.rule, self.name, self.steps, int(samples), of_examples, of_state, tol, progress=progress
-            )
+            with show_progress(progress, "compiling the rule") as tell:
+                made = self._compiled[key] = compile_rule(
+                    self.rule, self.name, self.steps, int(samples), of_examples, of_state, tol, progress=tell
+                )
         net = AttentionNetwork(made.network, made.certificate, on_domain)
         net.about = made.about
         return net
@@ -174,7 +176,7 @@ class Rule:
         room: float = 0.125,
         tol: float = 1e-9,
         proof: Proof = "proven",
-        progress: Progress = lambda message: None,
+        progress: Progress = True,
     ) -> AlgorithmRun:
         """Run the network on these examples, beside the plain rule.
 
@@ -198,14 +200,15 @@ class Rule:
             raise DomainError(
                 f"examples and first have {sizes[0]} and {sizes[1]} numbers, the boxes {given[0]} and {given[1]}"
             )
-        if proof == "measured":
-            rehearsal = RuleRehearsal(x.numpy(), plain[:-1], float(room))
-            net = self._measured(of_examples, of_state, tol, rehearsal, progress)
-        else:
-            net = self.compile(of_examples, of_state, len(x), tol, progress=progress)
-        prompt = torch.cat([x, state.expand(len(x), -1)], dim=1)
-        progress("running")
-        states = passes(net, prompt)[:, 0]  # as the first token has them
+        with show_progress(progress, "compiling the rule") as tell:
+            if proof == "measured":
+                rehearsal = RuleRehearsal(x.numpy(), plain[:-1], float(room))
+                net = self._measured(of_examples, of_state, tol, rehearsal, tell)
+            else:
+                net = self.compile(of_examples, of_state, len(x), tol, progress=tell)
+            prompt = torch.cat([x, state.expand(len(x), -1)], dim=1)
+            tell("running")
+            states = passes(net, prompt)[:, 0]  # as the first token has them
         steps = [self._stepped(x, torch.tensor(states[k]), k).numpy() for k in range(self.steps)]
         run = AlgorithmRun(self.name, states, plain, np.stack(steps), net)
         if proof == "measured" and not run.errors.max() <= tol:
@@ -217,7 +220,7 @@ class Rule:
         return run
 
     def _measured(
-        self, examples: Box, state: Box, tol: float, rehearsal: RuleRehearsal, progress: Progress
+        self, examples: Box, state: Box, tol: float, rehearsal: RuleRehearsal, progress: Tell
     ) -> AttentionNetwork:
         well_formed(self.rule, tol)
         _fitting(examples, state, len(rehearsal.examples))

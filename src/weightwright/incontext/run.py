@@ -23,7 +23,7 @@ from weightwright.incontext.errors.iterates import Iterates, exact_iterates, pla
 from weightwright.incontext.errors.lemma import Composed, composed_error
 from weightwright.incontext.problem.method import Method
 from weightwright.incontext.problem.problem import Problem, penalty_in_words
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, counted
 from weightwright.runtime import AttentionNetwork
 
 _TO_ITERATE, _TO_OPTIMUM = "tab:blue", "tab:red"
@@ -51,7 +51,8 @@ class Run:
 
     def __repr__(self) -> str:
         where = f"distance to the optimum at most {self.to_optimum.bound:.3g}"
-        return f"Run({self.steps} steps of {self.method.algorithm.name} on {self.problem.loss.name}, {where})"
+        steps = f"{counted(self.steps, 'step')} of {self.method.algorithm.name}"
+        return f"Run({steps} on {self.problem.loss.name[:30]}, {where})"
 
     @property
     def steps(self) -> int:

@@ -27,7 +27,7 @@ from weightwright.heads.registers import HIDDEN
 from weightwright.memory.recall import Recall, Stored, recall_bound
 from weightwright.network import Attention, Head, Loop, Network, Sees, selection, token_wise
 from weightwright.network.layers import Layer, Names
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, counted
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.weights import DTYPES, dtype_name
 
@@ -137,7 +137,8 @@ class Hopfield:
         self._values: Tensor | None = None
 
     def __repr__(self) -> str:
-        return f"Hopfield({len(self)} patterns of {self.dim} numbers, beta {self.beta:g}, {_NAMES[self.dtype]})"
+        size = f"{counted(len(self), 'pattern')} of {counted(self.dim, 'number')}"
+        return f"Hopfield({size}, beta {self.beta:g}, {_NAMES[self.dtype]})"
 
     def __len__(self) -> int:
         return len(self._patterns)

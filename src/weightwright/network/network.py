@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weightwright.network.laws import enforce, obstacles
 from weightwright.network.layers import Linear, Names, Softmax, Stack
+from weightwright.numbers import counted
 
 
 class Network(Stack):
@@ -18,10 +19,10 @@ class Network(Stack):
         enforce(self)
 
     def __repr__(self) -> str:
-        tokens = "any number of tokens" if self.tokens is None else _counted(self.tokens, "token")
-        sizes = f"{_counted(len(self.inputs), 'input')}, {_counted(len(self.outputs), 'output')}"
+        tokens = "any number of tokens" if self.tokens is None else counted(self.tokens, "token")
+        sizes = f"{counted(len(self.inputs), 'input')}, {counted(len(self.outputs), 'output')}"
         built = (len(self.layers), "layer"), (len(list(self.heads)), "head"), (len(self.registers), "register")
-        return f"Network({tokens}, {sizes}, {', '.join(_counted(*part) for part in built)}, {self.dtype})"
+        return f"Network({tokens}, {sizes}, {', '.join(counted(*part) for part in built)}, {self.dtype})"
 
     @property
     def outputs(self) -> Names:
@@ -46,7 +47,3 @@ class Network(Stack):
             and all(head.sees.data in ("none", "self") for head in self.heads)
             and not any(isinstance(layer, Softmax) and layer.over == "tokens" for layer in self.flat_layers)
         )
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -94,6 +94,14 @@ def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
     return torch.where(outside, torch.nextafter(near, torch.full_like(near, towards)), near)
 
 
+def misshapen(x: Tensor, tokens: int | None, features: int) -> ValueError:
+    """What shape was expected; of a plain list of numbers, how to give it that shape."""
+    lacks_an_axis = x.ndim < 2 and x.numel() > 0 and x.numel() % features == 0
+    fits = lacks_an_axis and tokens in (None, x.numel() // features)
+    instead = f"; x.reshape(-1, {features}) has it" if fits else ""
+    return ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}{instead}")
+
+
 def refuse_reduced_precision(x: Tensor) -> None:
     """Settings under which torch computes in fewer bits than the certificate is about."""
     if _SUBNORMAL * 1.0 == 0.0:

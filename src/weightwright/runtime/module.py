@@ -21,18 +21,20 @@ from weightwright.circuit.taking_apart import take_apart
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
 from weightwright.claims.files import network_digest, read, write
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim
 from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
-from weightwright.runtime.admission import admit
+from weightwright.output_files import check_writable
+from weightwright.runtime.admission import admit, misshapen
 from weightwright.runtime.attention_modules import AttentionLayer
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer, build_layer, read_layers
+from weightwright.runtime.program_watch import is_watched, watch_claim
 from weightwright.runtime.remembering import Remembers
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
-from weightwright.runtime.watch import guard, guards_of, watch, watch_passes
+from weightwright.runtime.watch import guard, guards_of
 from weightwright.runtime.weights import DTYPES as DTYPES
 from weightwright.runtime.weights import Setting, Weights, is_hooked, part_of
 
@@ -81,10 +83,7 @@ class AttentionNetwork(Remembers, Weights):
         if said is not None and _runs_passes(said):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
-            if isinstance(said.against, PromptClaim):
-                watch(self, said.against)
-            elif isinstance(said.against, LoopClaim):
-                watch_passes(self, said.against)
+            watch_claim(self, said.against)
         self.watchers = watchers(self)
 
     __setattr__ = nn.Module.__setattr__  # only the registers are weights of this module itself
@@ -205,9 +204,9 @@ class AttentionNetwork(Remembers, Weights):
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
         features, dtype, tokens = len(self.was.inputs), self.dtype, self.was.tokens
         if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}")
+            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
         if x.ndim < 2 or x.shape[-1] != features:
-            raise ValueError(f"x must have shape (..., tokens, {features}), not {tuple(x.shape)}")
+            raise misshapen(x, tokens, features)
         if tokens is not None and x.shape[-2] != tokens:
             raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
@@ -223,7 +222,7 @@ class AttentionNetwork(Remembers, Weights):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
         is saved without a certificate; `check` may give it one. Hooks are not saved."""
-        write(path, *self.stored())
+        write(check_writable(path, ".safetensors"), *self.stored())
 
     def stored(self) -> tuple[Network, Certificate | None]:
         """What a file holds: no certificate where it is about another network."""
@@ -375,7 +374,7 @@ def _unpickle(
 
 
 def _runs_passes(certificate: Certificate) -> bool:
-    return isinstance(certificate.against, PromptClaim | LoopClaim)
+    return is_watched(certificate.against)
 
 
 def load(

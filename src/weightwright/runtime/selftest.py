@@ -19,6 +19,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from weightwright.checker.core.machine import TABLE, Rounding
 from weightwright.enclosures.balls.series import working_precision
+from weightwright.errors import WeightwrightError
 from weightwright.numbers import FORMATS, SMALLEST, UNIT
 from weightwright.runtime.weights import DTYPES
 
@@ -89,6 +90,10 @@ def selftest(short: bool = False, device: str = "cpu", seed: int = 0) -> list[Me
     >>> any(row.departs for row in ww.selftest(short=True))
     False
     """
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise WeightwrightError(f"torch does not compute on device={device!r} here; device='cpu' is there") from None
     rng = np.random.default_rng(seed)
     with working_precision(), torch.no_grad():
         return [row for dtype in DTYPES for row in _rows(dtype, short, device, rng)]

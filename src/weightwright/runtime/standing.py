@@ -12,9 +12,8 @@ from torch import nn
 from torch.nn.modules import module as torch_modules
 
 from weightwright.claims.certificate import Certificate, Terms, conditional, unless_changed
-from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
 from weightwright.errors import WeightwrightError
-from weightwright.runtime.watch import is_ours
+from weightwright.runtime.program_watch import is_watch, watched_for
 from weightwright.runtime.weights import Weights, is_same
 
 #: Weights that are named one by one when they were changed.
@@ -60,7 +59,7 @@ def _edits(net: Standing, said: Certificate) -> Iterator[str]:
     for name, module in net.named_modules():
         place = name or "the network"
         hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-        if any(not is_ours(hook) for hook in hooks):
+        if any(not is_watch(hook) for hook in hooks):
             yield f"{place} has a hook that may change what is computed"
         if any(callable(value) and hasattr(type(module), key) for key, value in vars(module).items()):
             yield f"{place} has a method of its own"
@@ -93,15 +92,13 @@ def _assumed(net: Standing, said: Certificate) -> Iterator[str]:
 
 
 def passes_assume(said: Certificate) -> tuple[str, ...]:
-    """What the module watches while an algorithm runs, and others do not."""
-    if isinstance(said.claim, PromptClaim):
-        return ARGUMENTS, STATES
-    return (STATES,) if isinstance(said.claim, LoopClaim) else ()
+    """What the module watches while it runs, and others do not."""
+    return watched_for(said.claim)
 
 
 def watchers(net: Any) -> int:
     """The number of hooks of our own, which watch."""
-    return sum(is_ours(hook) for _, module in net.named_modules() for hook in module._forward_pre_hooks.values())
+    return sum(is_watch(hook) for _, module in net.named_modules() for hook in module._forward_pre_hooks.values())
 
 
 def _held(module: nn.Module) -> Iterator[torch.Tensor]:

@@ -37,6 +37,9 @@ class Running(Protocol):
     def on_domain(self) -> str: ...
 
     @property
+    def embed(self) -> nn.Module: ...
+
+    @property
     def read(self) -> nn.Module: ...
 
     @property

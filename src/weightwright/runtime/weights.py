@@ -24,6 +24,13 @@ from weightwright.limits import hold
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
+#: What others call the dtypes; float16 has too few exponents for the proofs, bfloat16 is what is as small.
+_SPELLED = {
+    "float64": ("float64", "double", "float", "f64", "fp64", "64"),
+    "float32": ("float32", "single", "f32", "fp32", "32"),
+    "bfloat16": ("bf16", "float16", "half", "fp16", "f16", "16"),
+}
+
 
 class HandedOut(dict[str, Tensor | None]):
     """The buffers of a module, and whether one was handed out: reading or writing the dictionary by any other way than
@@ -64,7 +71,10 @@ def dtype_name(dtype: torch.dtype | str, known: Sequence[str] = tuple(DTYPES)) -
         if dtype in (DTYPES[name], name, f"torch.{name}"):
             return name
     *first, last = (f"torch.{name}" for name in known)
-    raise ValueError(f"dtype must be {', '.join(first)} or {last}, not {dtype!r}")
+    short = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.").lower()
+    meant = next((name for name in known if short in _SPELLED[name]), None)
+    instead = f"; write dtype={meant!r}" if meant is not None else ""
+    raise ValueError(f"dtype must be {', '.join(first)} or {last}, not {dtype!r}{instead}")
 
 
 class Weights(nn.Module):

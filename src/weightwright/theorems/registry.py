@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from weightwright.errors import WeightwrightError
 from weightwright.theorems.algorithm_emulation import EMULATION, HOPFIELD
 from weightwright.theorems.theorem import Theorem
@@ -15,8 +17,9 @@ THEOREMS: dict[str, Theorem] = {row.id: row for row in (*UNIVERSAL, *SUMMARY, *E
 
 
 def find(id: str) -> Theorem:
-    """The theorem of this id, in any case; an error that names the known ones."""
-    theorem = THEOREMS.get(id.upper())
+    """The theorem of this id, in any case, with or without its hyphen; an error that names the known ones."""
+    plain = {known.replace("-", ""): theorem for known, theorem in THEOREMS.items()}
+    theorem = plain.get(re.sub(r"[-_ ]", "", id.upper()))
     if theorem is None:
         raise WeightwrightError(f"there is no theorem {id!r}; known are {', '.join(THEOREMS)}")
     return theorem

@@ -16,6 +16,7 @@ from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys
 from weightwright.checker.composite.stream import LEAKAGE, ROUNDING, Row, Stream, exact_numbers
 from weightwright.checker.core.complaints import must
+from weightwright.checker.core.machine import Machine
 from weightwright.claims.graph import attended, sees
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
 from weightwright.network import Head
@@ -32,7 +33,7 @@ class Attended:
 
 def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) -> Attended:
     """Refuse (CertificateError) unless the head computes these columns, all of the same queries and keys."""
-    m, n = keys.machine, len(keys.stream.rows)
+    m = keys.machine
     plain = head.window is None and head.mask is None and head.beta == 1.0
     must(
         plain and head.sees.data == "all" and head.sees.registers == (0, 0),
@@ -45,7 +46,41 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
     (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))
     V_off, V_size = _off(V, tuple(attended(graph.graph.nodes[node])[2] for node in nodes), graph, keys)
-    count = len(content)  # the other products are 0 for what is seen: adding them does not round
+    lo, hi = _ranges(nodes, graph)
+    return attention_errors(
+        Operand(Q_off, Q_size),
+        Operand(K_off, K_size),
+        Operand(V_off, V_size),
+        seen,
+        (lo, hi),
+        hidden,
+        len(keys.registers),
+        m,
+    )
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Queries, keys or values of every token: off (3, n, entries), size (n, entries), of what is computed."""
+
+    off: Floats
+    size: Floats
+
+
+def attention_errors(
+    queries: Operand,
+    keys: Operand,
+    values: Operand,
+    seen: Bools,
+    ends: tuple[Floats, Floats],
+    hidden: float,
+    registers: int,
+    m: Machine,
+) -> Attended:
+    """What a mean of values is off by. ends: (n, values) each, of the declared values. hidden: the highest score that
+    is added for what is not seen; what is seen has products of 0 beside those of queries and keys."""
+    Q_off, Q_size, K_off, K_size, V_off, V_size = (x for part in (queries, keys, values) for x in (part.off, part.size))
+    n, count = seen.shape[0], Q_size.shape[1]  # the other products are 0: adding them does not round
     size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed
     must(bool((size < 2.0**100).all()), "a score may overflow")
     moved = np.einsum("ir,ejr->eij", Q_size, K_off) + np.einsum("eir,jr->eij", Q_off, K_size + K_off.sum(axis=0))
@@ -58,7 +93,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     rounded = rounded + SPARE * m.unit * 2 * (widest + worst) + SPARE * m.exp_off
     D = np.where(seen, moved, 0.0).max(axis=2)  # (3, n)
     D[ROUNDING] += np.where(seen, rounded, 0.0).max(axis=1)
-    lo, hi = _ranges(nodes, graph)  # (n, values)
+    lo, hi = ends
     spread = _over(seen, hi, -np.inf).max(axis=1) - _over(seen, lo, np.inf).min(axis=1)  # (n, values)
     sums = gamma(2 * n + 8, m.unit)
     err = above(spread * D[:, :, None] / 2, 8)
@@ -67,7 +102,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     err[ROUNDING] += 2 * sums * largest + (4 * n + 10) * m.smallest * (1 + largest)
     # a hidden score over a seen one, as computed
     lead = hidden + float(size.max()) + float(widest.max()) + 2 * float(rounded.max())
-    leak = (n + len(keys.registers)) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
+    leak = (n + registers) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
     err[LEAKAGE] += 2 * leak * largest if math.isfinite(hidden) else 0.0
     must(bool(np.isfinite(err).all()), "an error of attention is not bounded")
     return Attended(above(err, 32), above((1 + sums) * largest, 4))

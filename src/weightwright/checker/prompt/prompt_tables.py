@@ -190,17 +190,17 @@ def tables_cost(of: Tables) -> Terms:
         )
         approximation = float_above(found.approximation)
     else:
-        rounding = _worst_rounding(of, claim)
+        rounding = worst_rounding(of.heads, of.formula, claim)
     finite = leakage.is_finite() and rounding.is_finite()
     require(finite, f"nothing can be shown about the rounding of the tables for {of.summand.formula!r}")
     return Terms(approximation, float_above(leakage), float_above(rounding))
 
 
-def _worst_rounding(of: Tables, claim: Leaf) -> arb:
+def worst_rounding(heads: list[StoredHead], formula: Expression, claim: Leaf) -> arb:
     """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
 
     def found(a: float, b: float) -> arb:
-        shown = examine(of.heads, arb(0), of.formula, arb(a), arb(b)).rounding
+        shown = examine(heads, arb(0), formula, arb(a), arb(b)).rounding
         return shown if shown.is_finite() else arb.pos_inf()
 
     boxes = [(found(a, b), a, b) for a, b in claim.boxes.tolist()]

@@ -136,6 +136,9 @@ class Distance:
     gap: float
     why: str
 
+    def __repr__(self) -> str:
+        return f"Distance(at most {self.bound:.3g}: {self.why[:60]})"
+
 
 def to_iterates(states: Floats, exact: Sequence[Balls]) -> tuple[Floats, Floats]:
     """Upper bounds of the largest and of the Euclidean distance, step by step. states: (steps, d) of floats."""

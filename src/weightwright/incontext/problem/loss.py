@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.errors import FormulaError
 from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.incontext.problem.convex import is_convex
 from weightwright.incontext.problem.curvature import curvature_bounds, is_defined
 from weightwright.incontext.problem.loss_forms import Form, recognise_form
@@ -126,7 +127,7 @@ def loss(
 
 def _parsed(formula: str) -> Expression:
     takes_y = isinstance(formula, str) and re.search(r"\by\b", formula)
-    return parse(formula, ("x", "y") if takes_y else ("x",))
+    return read_formula(formula, ("x", "y") if takes_y else ("x",))
 
 
 def _traced(function: Callable[..., Any]) -> Expression:

@@ -26,7 +26,7 @@ from weightwright.enclosures.balls.linear_algebra import (
 )
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.problem.loss import Loss
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, counted
 
 Penalty = float | Fraction | Floats
 
@@ -61,6 +61,10 @@ class Problem:
     ridge: Penalty = 0.0
     l1: Penalty = 0.0
     intercept: bool = False
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.n, 'sample')} of {counted(self.X.shape[1], 'feature')}"
+        return f"Problem({size}, {self.loss.name[:30]}{', with an intercept' if self.intercept else ''})"
 
     def __post_init__(self) -> None:
         X = _array("X", self.X, 2)

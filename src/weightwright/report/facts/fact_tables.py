@@ -36,6 +36,7 @@ _LABELS = {
     "called": "called to get it",
     "target": "compiled from",
     "error_by_part": "where the error comes from",
+    "largest_weight": "largest weight, about",
 }
 _ROUNDED_UP = {"bound", "approximation", "leakage", "rounding", "error", "exceptional_volume"}
 #: Names and heads that are listed before the rest is only counted.
@@ -176,7 +177,7 @@ def _seen(head: Facts) -> str:
 
 
 def _part(part: Facts) -> str:
-    terms = ", ".join(f"{name} {round_up(value)}" for name, value in part["terms"].items())
+    terms = ", ".join(f"{name} {_worded(name, value)}" for name, value in part["terms"].items())
     heads = f", {part['heads']:,} heads each" if part["heads"] > 1 else ""
     return f"{part['computes']}{heads}: {terms}"
 
@@ -200,7 +201,7 @@ def _worded(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if key in _ROUNDED_UP:
-        return round_up(value)
+        return "< 1e-99" if 0 < value < 1e-99 else round_up(value)
     if key.endswith("seconds"):
         return f"{value:.2f} s"
     if isinstance(value, bool):
@@ -208,7 +209,7 @@ def _worded(key: str, value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return _number(value)
+        return f"{value:.4g}" if key == "largest_weight" else _number(value)
     if isinstance(value, list | tuple):
         items = _few([_worded(key, item) for item in value])
         return ("; " if any(", " in item for item in items) else ", ").join(items) or "-"

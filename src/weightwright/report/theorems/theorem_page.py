@@ -6,11 +6,11 @@ What `weightwright theorems` does: runs theorems one after the other, says which
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weightwright.output_files import whole
 from weightwright.report.theorems.theorem_tables import Columns, notes, tables
 from weightwright.theorems.theorem import Theorem, resolve
 
@@ -63,9 +63,8 @@ def write_page(path: Path, theorems: Sequence[Theorem], progress: Callable[[str]
                     plot_theorem(f"{theorem.id}   {theorem.title}", what, figures[-1])
         parts.append(section(shown, studies, [figure.relative_to(path.parent).as_posix() for figure in figures]))
         all_shown.append(shown)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text("\n".join(parts))
-    os.replace(partial, path)
+    with whole(path) as (partial,):
+        partial.write_text("\n".join(parts))
     return all_shown
 
 

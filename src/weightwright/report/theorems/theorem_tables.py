@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -46,13 +46,12 @@ def study_facts(study: Study) -> Facts:
 
 
 def theorem_list(theorems: Sequence[Theorem]) -> Table:
-    """Every id with its statement, source, file and what it comes out as when it is run; nothing is built here."""
-    grid = _table("id", "title and statement", "source and file", "status when run")
+    """Every id with its statement, source and what it comes out as when it is run; nothing is built here."""
+    grid = _table("id", "title and statement", "source", "status when run")
     for theorem in theorems:
         status = theorem.expects if theorem.built else "not built"
-        file = theorem.file.removeprefix("src/weightwright/")
         words = Text.assemble((theorem.title, "bold"), "\n", theorem.statement)
-        grid.add_row(theorem.id, words, Text(f"{theorem.source}\n{file}"), _status(status))
+        grid.add_row(theorem.id, words, theorem.source, _status(status))
         grid.add_row()
     return grid
 
@@ -91,7 +90,7 @@ def theorem_table(shown: Shown, studies: Sequence[Study] = ()) -> Group:
         head.add_row(label, text)
     parts: list[Any] = [head]
     for columns in tables(shown, studies):
-        parts += ["", _grid(*columns)]
+        parts += ["", _Fitting(*columns)]
     return Group(*parts, "", *(Text(printable(note)) for note in notes(shown)))
 
 
@@ -178,11 +177,44 @@ def _extras(study: Study) -> list[str]:
     return [name for name in dict.fromkeys(known) if name in ("seconds", "peak bytes")]
 
 
-def _grid(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    grid = _table(*headings, title=printable(title))
-    for row in rows:
-        grid.add_row(*(_status(cell) if cell in _STYLES else printable(cell) for cell in row))
-    return grid
+class _Fitting:
+    """A table that breaks no word: where its columns find no room side by side, they become rows."""
+
+    def __init__(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.title = printable(title)
+        self.lines = [list(map(printable, line)) for line in (headings, *rows)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        turned = [list(column) for column in zip(*self.lines, strict=True)]
+        turns = _room(self.lines) > options.max_width >= _room(turned)
+        headings, *rows = turned if turns else self.lines
+        grid = _table(*headings, title=self.title)
+        for column, wide in zip(grid.columns, _widths([headings, *rows], options.max_width), strict=True):
+            column.width = wide
+        for row in rows:
+            label: list[Any] = [Text(row.pop(0), "cyan")] if turns else []
+            grid.add_row(*label, *(_status(cell) if cell in _STYLES else cell for cell in row))
+        yield grid
+
+
+def _room(lines: Sequence[Sequence[str]]) -> int:
+    """Characters that a table takes at least if no word is broken."""
+    return sum(_longest_word(column) + 2 for column in zip(*lines, strict=True))
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Of the columns: what their longest words take, and of the rest an equal share or as much as they need."""
+    least = [_longest_word(column) for column in zip(*lines, strict=True)]
+    most = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    wide, spare = list(least), room - _room(lines)
+    for done, i in enumerate(sorted(range(len(wide)), key=lambda i: most[i] - least[i])):
+        more = max(0, min(most[i] - least[i], spare // (len(wide) - done)))
+        wide[i], spare = wide[i] + more, spare - more
+    return wide
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max(len(word) for cell in cells for word in (cell.split() or [""]))
 
 
 def _table(*headings: str, title: str = "") -> Table:

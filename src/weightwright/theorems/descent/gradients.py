@@ -25,6 +25,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import Expression, differentiate, fold, parse, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
 from weightwright.runtime import AttentionNetwork
@@ -192,7 +193,7 @@ def _anchors_for(f: str, reach: float, tol: float) -> int:
 
 
 def _formula(f: str) -> str:
-    return to_text(parse(f, ("x",)))
+    return to_text(read_formula(f))
 
 
 def _jumps(expression: Expression) -> bool:

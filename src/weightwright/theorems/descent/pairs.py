@@ -32,6 +32,7 @@ from weightwright.claims.prompt import Summand
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import differentiate, parse, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.prompted import PromptTable
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope, vector_slope, with_slopes
@@ -74,7 +75,7 @@ def in_context_step_of_pairs(
     >>> net.certificate.status, net.certificate.bound <= 1e-3
     ('PROVEN', True)
     """
-    formula = to_text(differentiate(parse(loss, ("x", "y"))))
+    formula = to_text(differentiate(read_formula(loss, ("x", "y"))))
     reach = max(d * ranges.x * ranges.w, ranges.y)
     if method == "spectral":
         if P is not None or tol is None:

@@ -21,6 +21,7 @@ from weightwright.claims.certificate import OPAQUE
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, Term
 from weightwright.network.layers import Layer, Names
 from weightwright.network.token_maps import pick, place, total
@@ -264,7 +265,7 @@ def scalar_target(f: Function, n: int, d: int) -> GridTarget:
     """One function."""
     names = variables(n * d)
     if isinstance(f, str):
-        return _of_formulas([parse(f, names)], n, d)
+        return _of_formulas([read_formula(f, names)], n, d)
     if not callable(f):
         raise FormulaError(f"f must be a formula in {_listed(names)} or a function, not {type(f).__name__}: {f!r}")
     try:
@@ -283,7 +284,7 @@ def sequence_target(f: Function | Sequence[str], n: int, d: int) -> GridTarget:
     if not callable(f):
         if len(f) != n * d:
             raise FormulaError(f"f has {len(f)} formulas, but {n} tokens of {d} features are {n * d} outputs")
-        return _of_formulas([parse(text, names) for text in f], n, d)
+        return _of_formulas([read_formula(text, names) for text in f], n, d)
     try:
         count = _returned(f, names)
         if count != n * d:

@@ -26,6 +26,7 @@ from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
+from weightwright.expressions.mistakes import read_formula
 from weightwright.heads.mix import finite_matrix
 from weightwright.numbers import Floats
 from weightwright.prover.waves import SLACK, Waves, WavesProof, prove_waves
@@ -179,7 +180,7 @@ def _read(formulas: Sequence[Formula], N: int) -> tuple[tuple[str, ...], list[Ex
         raise ValueError(f"N must be a positive whole number, not {N!r}")
     names = tuple(f"x{i}" for i in range(N))
     return names, [
-        parse(to_text(parse(f, names) if isinstance(f, str) else _traced(f, names)), names) for f in formulas
+        parse(to_text(read_formula(f, names) if isinstance(f, str) else _traced(f, names)), names) for f in formulas
     ]
 
 

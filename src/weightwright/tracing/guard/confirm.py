@@ -199,6 +199,8 @@ def _keep_digits(found: Floats, case: Case, name: str) -> None:
 def ask_for_no_numbers(function: Callable[..., Any], inputs: Inputs, name: str) -> None:
     """Refuse a function that looks at the numbers of its input when it is run, and did not when it was traced."""
     asked = record(function, inputs).asked
+    if asked.startswith(("array", "numpy")):
+        raise UnsupportedOperation(f"{name} makes a numpy array of its input; use the torch function of the same name")
     if asked:
         raise UnsupportedOperation(f"{name} decides by the value of its input: {asked}; {COMPARED}")
 

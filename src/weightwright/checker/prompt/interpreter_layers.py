@@ -1,0 +1,135 @@
+"""The interpreter's weights, all of them, as the checker expects them: whatever differs is refused.
+
+The coordinates, in this order: one, x, codes (what a token asks with), hides (what hides it), offset and value of keys,
+queries and values, their rows w of all heads, k, q and v of all heads, out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weightwright.checker.core.complaints import must, require
+from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.network import Attention, Head, Linear, Network, Sees, Term, TokenMap, token_map
+from weightwright.numbers import Floats
+
+
+class ExpectedLayers:
+    """Where everything stands, from the sizes alone."""
+
+    def __init__(self, claim: InterpreterClaim) -> None:
+        self.claim = claim
+        T, d, h, m, g = claim.tokens, claim.features, claim.head_dim, claim.heads, claim.codes
+        self.rows = (h, h, d)  # of W_K, W_Q, W_V
+        self.x = 1 + np.arange(d)
+        self.codes = 1 + d + np.arange(g)
+        self.hides = 1 + d + g + np.arange(g)
+        start = 1 + d + 2 * g
+        self.offsets, self.values = start + np.arange(3), start + 3 + np.arange(3)
+        start += 6
+        self.w: list[np.ndarray] = []  # (heads, rows, d) of each
+        for rows in self.rows:
+            self.w.append(start + np.arange(m * rows * d).reshape(m, rows, d))
+            start += m * rows * d
+        self.written: list[np.ndarray] = []  # (heads, rows) of each
+        for rows in self.rows:
+            self.written.append(start + np.arange(m * rows).reshape(m, rows))
+            start += m * rows
+        self.out = start + np.arange(d)
+        self.width = start + d
+        weights = 3 * m * d if claim.stacked else m * (2 * h + d) * d
+        self.inputs = d + weights + 2 * g
+        self.T = T
+
+    def agree(self, network: Network) -> None:
+        """Refuse (CertificateError) a network that is not this one."""
+        must(network.tokens == self.T and len(network.inputs) == self.inputs, "the prompt is of another size")
+        must(len(network.registers) == 0 and len(network.layers) == 2, "the interpreter has two layers, no registers")
+        _same_map(network.embed, self._embed(), self.width, "embed")
+        first, second = network.layers
+        _same_heads(first, self._products(), self.width, "layer 0")
+        _same_heads(second, self._attention(), self.width, "layer 1")
+        read = np.zeros((self.width, len(self.out)))
+        read[self.out, range(len(self.out))] = 1.0
+        _same_map(network.read, ([Term(read)], np.zeros((1, len(self.out)))), len(self.out), "read")
+
+    def _embed(self) -> tuple[list[Term], Floats]:
+        d, g, claim = len(self.x), len(self.codes), self.claim
+        A = np.zeros((self.inputs, self.width))
+        A[range(d), self.x] = 1.0
+        A[self.inputs - 2 * g + np.arange(g), self.codes] = 1.0
+        A[self.inputs - g + np.arange(g), self.hides] = 1.0
+        terms, first = [Term(A)], d
+        for part, table in enumerate(claim.tables):
+            w, size = self.w[part], self.w[part].size
+            if claim.stacked:
+                for row in range(self.rows[part]):
+                    places = first + np.arange(claim.heads * d)
+                    terms.append(self._copies(places, w[:, row].ravel(), row, table.kappa))
+                first += claim.heads * d
+            else:
+                terms.append(self._copies(first + np.arange(size), w.ravel(), 0, table.kappa))
+                first += size
+        C = np.zeros((self.T, self.width))
+        C[:, 0] = 1.0
+        for part, table in enumerate(claim.tables):
+            p = len(table.kappa)
+            C[:, self.offsets[part]] = claim.away
+            C[:p, self.offsets[part]], C[:p, self.values[part]] = table.offsets, table.values
+        return terms, C
+
+    def _copies(self, inputs: np.ndarray, coordinates: np.ndarray, source: int, kappa: Floats) -> Term:
+        """Numbers of one token, kappa_j times, on the first tokens."""
+        A, R = np.zeros((self.inputs, self.width)), np.zeros((self.T, self.T))
+        A[inputs, coordinates], R[: len(kappa), source] = 1.0, kappa
+        return Term(A, token_map(R))
+
+    def _products(self) -> list[Head]:
+        heads = []
+        for part, table in enumerate(self.claim.tables):
+            for head, row in np.ndindex(self.claim.heads, self.rows[part]):
+                d = len(self.x)
+                W_Q, W_K = np.zeros((2, self.width, d + 1))
+                W_V, W_O = np.zeros((self.width, 1)), np.zeros((1, self.width))
+                W_Q[self.x, range(d)] = W_Q[0, d] = 1.0
+                W_K[self.w[part][head, row], range(d)] = W_K[self.offsets[part], d] = 1.0
+                W_V[self.values[part], 0] = W_O[0, self.written[part][head, row]] = 1.0
+                heads.append(Head("", W_Q, W_K, W_V, W_O, table.beta, Sees((0, 0), "all")))
+        return heads
+
+    def _attention(self) -> list[Head]:
+        heads, h, g, d = [], self.claim.head_dim, len(self.codes), len(self.x)
+        for head in range(self.claim.heads):
+            k, q, v = (written[head] for written in self.written)
+            W_Q, W_K = np.zeros((2, self.width, h + g))
+            W_V, W_O = np.zeros((self.width, d)), np.zeros((d, self.width))
+            W_Q[q, range(h)] = W_K[k, range(h)] = 1.0
+            W_Q[self.codes, h + np.arange(g)] = W_K[self.hides, h + np.arange(g)] = 1.0
+            W_V[v, range(d)] = W_O[range(d), self.out] = 1.0
+            heads.append(Head("", W_Q, W_K, W_V, W_O, 1.0, Sees((0, 0), "all")))
+        return heads
+
+
+def _same_map(found: Linear, expected: tuple[list[Term], Floats], width: int, where: str) -> None:
+    terms, C = expected
+    require(len(found.coordinates) == width and len(found.terms) == len(terms), f"{where} is of another size")
+    require(found.C.shape == C.shape and bool((found.C == C).all()), f"{where} adds other constants")
+    for own, other in zip(found.terms, terms, strict=True):
+        same = own.S is None and own.A.shape == other.A.shape and bool((own.A == other.A).all())
+        require(same and _same_tokens(own.tokens, other.tokens, len(C)), f"{where} is another map")
+
+
+def _same_tokens(found: TokenMap | None, expected: TokenMap | None, n: int) -> bool:
+    if found is None or expected is None:
+        return found is expected
+    return type(found) is type(expected) and bool(np.array_equal(found.matrix(n), expected.matrix(n)))
+
+
+def _same_heads(found: object, expected: list[Head], width: int, where: str) -> None:
+    require(isinstance(found, Attention) and found.residual, f"{where} is no residual attention")
+    assert isinstance(found, Attention)
+    require(len(found.coordinates) == width and len(found.heads) == len(expected), f"{where} is of another size")
+    for own, other in zip(found.heads, expected, strict=True):
+        plain = own.sees == other.sees and own.mask is None and own.window is None and own.beta == other.beta
+        pairs = ((getattr(own, name), getattr(other, name)) for name in ("W_Q", "W_K", "W_V", "W_O"))
+        require(plain and all(a.shape == b.shape and bool((a == b).all()) for a, b in pairs), f"{where}: another head")

@@ -1,0 +1,65 @@
+"""What is claimed about the interpreter: one frozen module that runs any attention head whose weights stand in its
+prompt. Nothing is computed here.
+
+A prompt has T tokens. A token holds x, weights, and two codes that say who sees whom. Layer 0 has a head for every row
+w of W_K, W_Q and W_V, which returns w.x: its keys are copies of w, kappa_j w with an offset, on the first tokens, so
+that its score is kappa_j w.x + offset_j, the soft anchors of the identity. Layer 1 attends with what layer 0 wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weightwright.claims.leaf import Leaf
+from weightwright.network.layers import Frozen
+from weightwright.numbers import Floats
+
+#: What a bound takes for granted about a prompt.
+PRODUCTS = "for every row w of W_K, W_Q and W_V and every token x, w.x lies between lo and hi of its claim"
+CODES = (
+    "the codes of two tokens have no product but 0, or exactly one that is -hidden: then the first does not see the"
+    " second; every token sees some token"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorTable(Frozen):
+    """The softmax over j of beta (kappa_j s + offsets_j), times values_j, is s, as the claim says."""
+
+    kappa: Floats
+    offsets: Floats
+    values: Floats
+    beta: float
+    claim: Leaf  # the formula is s
+
+
+@dataclass(frozen=True)
+class InterpreterClaim:
+    """For every prompt of the domain, output c of token i is within the bound of the sum over the heads of
+
+    the sum over the tokens j that i sees of softmax_j(q_i . k_j) v_j[c], with k = W_K x, q = W_Q x, v = W_V x.
+
+    tables: for keys, queries and values, in this order; values have as many entries as x.
+    stacked: row r of every matrix stands on token r; otherwise token 0 holds all weights.
+    away: the offset of tokens that are no anchors. hidden: by how much a code lowers a score.
+    """
+
+    tokens: int
+    features: int
+    head_dim: int
+    heads: int
+    codes: int
+    stacked: bool
+    x_max: float
+    w_max: float
+    hidden: float
+    away: float
+    tables: tuple[AnchorTable, AnchorTable, AnchorTable]
+
+
+def interpreter_in_words(claim: InterpreterClaim) -> str:
+    """What the network computes, in one line."""
+    heads = "the attention head" if claim.heads == 1 else f"the sum of the {claim.heads} attention heads"
+    return (
+        f"{heads} whose weights stand in the prompt: {claim.tokens} tokens of {claim.features}, size {claim.head_dim}"
+    )

@@ -1,0 +1,5 @@
+"""One frozen attention module that runs a whole library of algorithms, each of which is a prompt."""
+
+from weightwright.interpreter.from_modules import from_torch as from_torch
+from weightwright.interpreter.programs import Program as Program
+from weightwright.interpreter.virtual_machine import Interpreter as Interpreter

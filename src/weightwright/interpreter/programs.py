@@ -1,0 +1,50 @@
+"""A program: the weights of attention heads, constant rows that go into the prompt with them, and who sees whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weightwright.numbers import Bools, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What an interpreter runs. Shapes: m heads, d features, h the size of queries and keys, r rows, n data tokens.
+
+    The plain head, for a token i: the sum over the heads of sum_j softmax_j(W_Q x_i . W_K x_j) W_V x_j, j going over
+    the tokens that it sees, rows before data. `beta` is in W_Q and `W_O` in W_V already.
+    """
+
+    W_Q: Floats  # (m, h, d)
+    W_K: Floats  # (m, h, d)
+    W_V: Floats  # (m, d, d)
+    rows: Floats  # (r, d)
+    sees: Bools | None = None  # (n, r + n): None where data tokens see all rows and data tokens
+    name: str = "program"
+
+    def __repr__(self) -> str:
+        m, h, d = self.W_Q.shape
+        return f"Program({self.name}: {m} heads of size {h}, {d} features, {len(self.rows)} rows)"
+
+    def visible(self, n: int) -> Bools:
+        """(r + n, r + n): which tokens each one sees. Rows see rows, and nobody reads what they make of it."""
+        r = len(self.rows)
+        found = np.ones((r + n, r + n), dtype=bool)
+        found[:r, r:] = r == 0
+        if self.sees is not None:
+            found[r:] = self.sees
+        return found
+
+    def run(self, x: Floats) -> Floats:
+        """The plain heads in float64, (..., n, d): what the interpreter is compared with."""
+        x = np.asarray(x, dtype=np.float64)
+        rows = np.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape))
+        X = np.concatenate([rows, x], axis=-2)
+        total, seen = np.zeros(x.shape), self.visible(x.shape[-2])[len(self.rows) :]
+        for W_Q, W_K, W_V in zip(self.W_Q, self.W_K, self.W_V, strict=True):
+            scores = np.where(seen, (x @ W_Q.T) @ np.swapaxes(X @ W_K.T, -1, -2), -np.inf)
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            total = total + weights / weights.sum(axis=-1, keepdims=True) @ (X @ W_V.T)
+        return total

@@ -1,0 +1,102 @@
+"""Networks are watched while they run where a certificate leans on more than its domain: which watch goes with which
+claim, and the one for interpreters, whose bound is about programs whose products stay within their bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightwright.claims.certificate import Claim
+from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim
+from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
+from weightwright.errors import DomainError
+from weightwright.runtime.watch import Running, is_ours, watch, watch_passes
+
+_PARTS = ("K", "Q", "V")
+
+
+def is_watched(claim: Claim | None) -> bool:
+    """Whether a claim leans on what only a look at the run can tell."""
+    return isinstance(claim, PromptClaim | LoopClaim | InterpreterClaim)
+
+
+def watched_for(claim: Claim | None) -> tuple[str, ...]:
+    """What is watched, in words: nobody looks at it where the watch is off."""
+    match claim:
+        case PromptClaim():
+            return ARGUMENTS, STATES
+        case LoopClaim():
+            return (STATES,)
+        case InterpreterClaim():
+            return PRODUCTS, CODES
+        case _:
+            return ()
+
+
+def watch_claim(net: Running, claim: Claim | None) -> None:
+    """Put the watch of its claim on a network."""
+    match claim:
+        case PromptClaim():
+            watch(net, claim)
+        case LoopClaim():
+            watch_passes(net, claim)
+        case InterpreterClaim():
+            net.embed.register_forward_pre_hook(ProgramLook(net, claim))
+
+
+def is_watch(hook: object) -> bool:
+    """Whether a hook is one of those that watch, which change nothing."""
+    return is_ours(hook) or type(hook) is ProgramLook
+
+
+class ProgramLook:
+    """A hook that is data and no closure: refuses prompts that a bound says nothing about."""
+
+    def __init__(self, net: Running, claim: InterpreterClaim) -> None:
+        self.net, self.claim = net, claim
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self.net.on_domain == "ignore":
+            return
+        prompt: Tensor = arguments[0].detach()
+        for part, W in zip(_PARTS, weights_of(prompt, self.claim), strict=True):
+            self._products(prompt[..., : self.claim.features], W, part)
+        self._codes(prompt)
+
+    def _products(self, x: Tensor, W: Tensor, part: str) -> None:
+        """Refused unless all W x surely lie inside, their rounding here counted."""
+        bound = self.claim.tables[_PARTS.index(part)].claim.hi
+        x, W = x.double(), W.double()
+        found, size = (torch.einsum("...nd,...mrd->...nmr", *pair).abs() for pair in ((x, W), (x.abs(), W.abs())))
+        if not bool((found + (x.shape[-1] + 4) * 2.0**-52 * size <= bound).all()):
+            token = int((~(found <= bound)).nonzero()[0][-3]) if bool((~(found <= bound)).any()) else 0
+            raise DomainError(
+                f"an entry of W_{part} x is {float(found.max()):.6g} (token {token} of the prompt), above"
+                f" {part.lower()}_max={bound:g}, which the interpreter was built for; scale the program or the data"
+            )
+
+    def _codes(self, prompt: Tensor) -> None:
+        g = self.claim.codes
+        asks, hides = prompt[..., -2 * g : -g], prompt[..., -g:]
+        proper = ((asks == 0) | (asks == 1)).all() and ((hides == 0) | (hides == -self.claim.hidden)).all()
+        hidden = asks.double() @ (hides != 0).double().mT  # how often one token is hidden from another
+        if not bool(proper and (hidden <= 1).all() and (hidden == 0).any(-1).all()):
+            raise DomainError("the codes of a prompt do not say who sees whom: `Interpreter.prompt` makes them")
+
+
+def weights_of(prompt: Tensor, claim: InterpreterClaim) -> list[Tensor]:
+    """W_K, W_Q, W_V as they stand in a prompt, (..., heads, rows, features) each."""
+    d, m = claim.features, claim.heads
+    found, first = [], d
+    for rows in (claim.head_dim, claim.head_dim, d):
+        size = m * d if claim.stacked else m * rows * d
+        if claim.stacked:
+            held = prompt[..., :rows, first : first + size].unflatten(-1, (m, d))  # (..., rows, heads, features)
+            found.append(held.transpose(-3, -2))
+        else:
+            found.append(prompt[..., 0, first : first + size].unflatten(-1, (m, rows, d)))
+        first += size
+    return found

@@ -1,0 +1,64 @@
+"""What the command line shows at 80 and 120 columns: whole words, flags as flags, nothing cut."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+from support.command_line import printed, weightwright
+from typer.testing import CliRunner
+
+from weightwright.cli import app
+from weightwright.report.theorems.theorem_tables import tables, theorem_table
+from weightwright.theorems.registry import find
+from weightwright.theorems.show import show
+
+UNIT = ("--domain", "-1 1", "--tol", "1e-3")
+
+
+def at(columns: int, what: object) -> str:
+    shown = io.StringIO()
+    Console(width=columns, file=shown).print(what)
+    return shown.getvalue()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_tables_of_a_theorem_break_no_word(columns: int) -> None:
+    shown = show(find("UA-1"))
+    text = at(columns, theorem_table(shown))
+    assert max(map(len, text.splitlines())) <= columns
+    for _, headings, rows in tables(shown):
+        words = {word for line in (headings, *rows) for cell in line for word in cell.split()}
+        assert words <= set(text.split())
+
+
+def test_lines_do_not_end_in_spaces_where_a_program_reads_them() -> None:
+    for line in printed("approximate", "x", *UNIT).splitlines():
+        assert line == line.rstrip()
+
+
+def test_what_is_too_small_to_mean_anything_is_told_so() -> None:
+    lines = [line.split() for line in printed("approximate", "sin(x)", *UNIT).splitlines()]
+    assert ["leakage", "<", "1e-99"] in lines
+
+
+@pytest.mark.parametrize("command", ["approximate", "compile", "run", "check", "info", "selftest", "theorems"])
+def test_help_shows_flags_as_flags_and_whole_choices(command: str) -> None:
+    helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+    assert "<bool>" not in helped
+    assert "--help " in helped
+    assert "bfloat1\n" not in helped.replace(" ", "").replace("│", "")
+
+
+def test_completion_is_there() -> None:
+    assert "--show-completion" in weightwright("--help").stdout
+
+
+def test_importing_weightwright_does_not_wait_for_torch() -> None:
+    code = "import sys, weightwright as ww; print({'torch', 'scipy', 'rich', 'flint'} & set(sys.modules), dir(ww))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("set() [")
+    assert "'approximate'" in said
