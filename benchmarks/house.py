@@ -36,6 +36,7 @@ FLOORS = [
     "checker/memory",
     "checker",
     "prover",
+    "runtime/data_sets",
     "runtime",
     "tracing",
     "tracing/guard",

@@ -133,17 +133,21 @@ def test_other_forms_are_refused(tmp_path: Path) -> None:
     network, layer, first = net.network, net.network.layers[1], net.network.layers[0]
     assert isinstance(first, Attention)
     (head,) = first.heads
+    kinks = np.where(np.arange(layer.b_1.size) % 2, layer.b_1 - 0.1, layer.b_1)
+
+    def with_head(**changes: Any) -> Network:
+        return put_layer(network, 0, replace(first, heads=(replace(head, **changes),)))
+
     forms = {
         "no skip connection": put_layer(network, 1, replace(layer, residual=False)),
-        "another head": put_layer(network, 0, replace(first, heads=(head, head))),
-        "another mask": put_layer(network, 0, replace(first, heads=(replace(head, sees=Sees(data="earlier")),))),
-        "a block": put_layer(network, 0, replace(first, heads=(replace(head, sees=Sees(data="self")),))),
-        "the label is not empty": put_layer(network, 0, replace(first, heads=(replace(head, W_O=np.roll(head.W_O, 1, axis=1)),))),
+        "two heads": put_layer(network, 0, replace(first, heads=(head, head))),
+        "no other token": with_head(sees=Sees(data="self")),
+        "the label is not empty": with_head(W_O=np.roll(head.W_O, 1, axis=1)),
         "half ramps": put_layer(network, 1, replace(layer, W_2=layer.W_2 / 2)),
-        "wider ramps": put_layer(network, 1, replace(layer, b_1=np.where(np.arange(layer.b_1.size) % 2, layer.b_1 - 0.1, layer.b_1))),
+        "wider ramps": put_layer(network, 1, replace(layer, b_1=kinks)),
         "another first label": put_layer(network, 1, replace(layer, b_2=layer.b_2 + 1.0)),
         "no attention": replace(network, layers=(layer,)),
-    }  # fmt: skip
+    }
     for name, forged in forms.items():
         try:
             refused(forged, renamed(forged, net.certificate), tmp_path)

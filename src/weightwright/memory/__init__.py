@@ -6,7 +6,7 @@ from __future__ import annotations
 from weightwright.memory.context_mapping import ContextualMapping, contextual_mapping
 from weightwright.memory.hopfield import Hopfield, HopfieldAttention
 from weightwright.memory.recall import Recall
-from weightwright.runtime.remembering import INCONSISTENT, NOT_STORED
+from weightwright.runtime.data_sets.remembering import INCONSISTENT, NOT_STORED
 
 __all__ = [
     "INCONSISTENT",

@@ -28,10 +28,10 @@ from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
 from weightwright.runtime.admission import admit, misshapen
 from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer, build_layer, read_layers
 from weightwright.runtime.program_watch import is_watched, watch_claim
-from weightwright.runtime.remembering import Remembers
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
 from weightwright.runtime.watch import guard, guards_of
