@@ -29,6 +29,7 @@ from weightwright.claims.certificate import Certificate, SideBySideClaim, local_
 from weightwright.claims.files import encode_file, network_digest, read
 from weightwright.claims.format_7 import old_digest
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
 from weightwright.claims.prompt import LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.expressions import parse, to_text
@@ -399,6 +400,8 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
         words = prompt_in_words(claim)
     elif isinstance(claim, LoopClaim):
         words = loop_in_words(claim)
+    elif isinstance(claim, MemoryClaim):
+        words = memory_in_words(claim, network)
     elif isinstance(claim, OneLayerClaim | VectorLayerClaim) and hasattr(claim.leaf, "formula"):
         claim = dataclasses.replace(claim, leaf=dataclasses.replace(claim.leaf, formula=_local(network, certificate)))
     elif isinstance(claim, SideBySideClaim):

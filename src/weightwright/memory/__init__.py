@@ -4,6 +4,7 @@ every context of a data set an id, and `ww.memorize` returns its labels."""
 from __future__ import annotations
 
 from weightwright.memory.context_mapping import ContextualMapping, contextual_mapping
+from weightwright.memory.equivariant import equivariant, lookup_cost
 from weightwright.memory.hopfield import Hopfield, HopfieldAttention
 from weightwright.memory.recall import Recall
 from weightwright.runtime.data_sets.remembering import INCONSISTENT, NOT_STORED
@@ -16,4 +17,6 @@ __all__ = [
     "HopfieldAttention",
     "Recall",
     "contextual_mapping",
+    "equivariant",
+    "lookup_cost",
 ]

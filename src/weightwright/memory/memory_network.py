@@ -14,7 +14,7 @@ import numpy as np
 from weightwright.errors import ToleranceError
 from weightwright.memory.projection import Found, Projection
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Ramps, Sees, Term, selection
-from weightwright.network.layers import Layer, Names
+from weightwright.network.layers import Names
 from weightwright.numbers import FORMATS, Floats, rounded
 
 
@@ -49,37 +49,45 @@ def memory_network(
         moved = _one_binade(found, dtype)
         ids, projection = ids + (moved.start - projection.start), moved
     inputs, embed, attention = mapping_layers(projection, positions, causal, head_size)
-    kinks, heights, first = _steps(ids[labels >= 0], labels[labels >= 0], dtype, plain)
     stream = embed.coordinates
-    m, d = len(heights), len(stream)
+    values = np.zeros((len(labels), 1))
+    values[:, 0] = labels
+    layer = ramp_layer(stream, ids, labels, values, dtype, plain)
+    return Network(
+        inputs, embed, np.zeros((0, len(stream))), (attention, layer), selection(stream, ("label",)), dtype=dtype
+    )
+
+
+def ramp_layer(stream: Names, ids: Floats, classes: np.ndarray, values: Floats, dtype: str, plain: bool) -> FeedForward:
+    """From ids to values, which are written to the last coordinates: a ramp in the middle of every gap between ids of
+    different classes, as wide as the largest power of two in a third of the gap (of the least gap if plain). Kinks are
+    multiples of one power of two. Classes below 0 do not count."""
+    order = np.flatnonzero(classes >= 0)
+    order = order[np.argsort(ids[order], kind="stable")]
+    at = np.flatnonzero(np.diff(classes[order]))
+    low, high = ids[order[at]], ids[order[at + 1]]
+    m, d, outputs = len(at), len(stream), values.shape[1]
     W_1, W_2, b_2 = np.zeros((d, 2 * m)), np.zeros((2 * m, d)), np.zeros((1, d))
-    W_1[d - 2] = 1.0
-    slopes = heights / (kinks[1::2] - kinks[0::2])
-    W_2[0::2, d - 1], W_2[1::2, d - 1] = slopes, -slopes
-    b_2[0, d - 1] = first
+    W_1[stream.index("id")] = 1.0
+    b_2[0, d - outputs :] = values[order[0]]
+    kinks, widths = _kinks(low, high, float(np.abs(ids[order]).max()), dtype, plain)
+    slopes = (values[order[at + 1]] - values[order[at]]) / widths[:, None]
+    W_2[0::2, d - outputs :], W_2[1::2, d - outputs :] = slopes, -slopes
     kind = FeedForward if plain else Ramps
-    layers: tuple[Layer, ...] = attention, kind(stream, W_1, -kinks[None] + 0.0, W_2, b_2)
-    return Network(inputs, embed, np.zeros((0, d)), layers, selection(stream, ("label",)), dtype=dtype)
+    return kind(stream, W_1, -kinks[None] + 0.0, W_2, b_2)
 
 
-def _steps(ids: Floats, labels: np.ndarray, dtype: str, even: bool) -> tuple[Floats, Floats, float]:
-    """(kinks, heights, first label): a ramp in the middle of every gap between ids of different labels, as wide as the
-    largest power of two in a third of the gap, of all gaps if even. Kinks are multiples of one power of two."""
-    order = np.argsort(ids, kind="stable")
-    ids, labels = ids[order], labels[order]
-    at = np.flatnonzero(np.diff(labels))
-    low, high = ids[at], ids[at + 1]
-    if not len(at):
-        return np.zeros(0), np.zeros(0), float(labels[0])
-    bits = FORMATS[dtype].bits
-    grain = 2.0 ** (math.ceil(math.log2(max(float(np.abs(ids).max()), 2.0**-500))) + 2 - bits)
+def _kinks(low: Floats, high: Floats, largest: float, dtype: str, even: bool) -> tuple[Floats, Floats]:
+    """(where ramps start and end in turn, how wide they are), for gaps from low to high."""
+    if not len(low):
+        return np.zeros(0), np.zeros(0)
+    grain = 2.0 ** (math.ceil(math.log2(max(largest, 2.0**-500))) + 2 - FORMATS[dtype].bits)
     thirds = (high - low) / 3
     if float(thirds.min()) < grain:
         raise ToleranceError(f"ids of different labels are {3 * float(thirds.min()):.3g} apart: too close for {dtype}")
     widths = np.exp2(np.floor(np.log2(np.full_like(thirds, thirds.min()) if even else thirds)))
     starts = np.round(((low + high) / 2 - widths / 2) / grain) * grain
-    kinks = np.stack([starts, starts + widths], axis=1).ravel()
-    return kinks, np.diff(labels)[at].astype(np.float64), float(labels[0])
+    return np.stack([starts, starts + widths], axis=1).ravel(), widths
 
 
 def _one_binade(found: Found, dtype: str) -> Projection:
