@@ -82,7 +82,7 @@ def test_other_claims_are_refused(name: str, tmp_path: Path) -> None:
 def test_other_words_about_the_memory_are_refused(tmp_path: Path) -> None:
     net = made("sorted")
     for text in (
-        "the labels of 8 stored tokens, feed-forward layer sorted",
+        "labels of 8 stored tokens, sorted kernel",
         "x",
         net.certificate.formula.replace("sorted", "plain"),
     ):

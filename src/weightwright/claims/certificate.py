@@ -282,7 +282,7 @@ def bound_in_words(certificate: Certificate) -> str:
     if isinstance(claim, LoopClaim):
         return f"{round_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
     if isinstance(claim, MemoryClaim):
-        return f"{round_up(certificate.bound)} on |network - number of the label| of every stored token"
+        return f"{round_up(certificate.bound)} on every stored label, against its number"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{round_up(certificate.bound)} on {what}"
 

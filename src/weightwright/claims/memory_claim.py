@@ -36,4 +36,4 @@ def memory_in_words(claim: MemoryClaim, network: Network) -> str:
     layer = network.layers[-1] if network.layers else None
     kernel = "sorted" if isinstance(layer, Ramps) else "plain" if isinstance(layer, FeedForward) else "unknown"
     count = int((claim.labels != UNCLAIMED).sum())
-    return f"the labels of {count:,} stored tokens, feed-forward layer {kernel}"
+    return f"labels of {count:,} stored tokens, {kernel} kernel"

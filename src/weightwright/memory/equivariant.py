@@ -1,4 +1,4 @@
-"""LR-6: functions of sequences by quantising, context ids and look-up: one feed-forward layer, one rank-1 head, another.
+"""LR-6: functions of sequences by quantising, context ids and look-up: a rank-1 head between two feed-forward layers.
 
 Source: the low-rank self-attention paper, Proposition 1. The first layer rounds every number of [0, 1] to the middle of
 one of D cells by steep ramps; the head gives every context of cells an id; the second layer returns f there. Without
@@ -6,8 +6,8 @@ positions f must be permutation equivariant, and a context is the multiset of al
 positions f is any continuous function, and every sequence of cells has ids of its own.
 
 Deviations: (58), (59) and (67) are derived anew: D - 1 ramps for D cells, no penalty, since the domain is [0, 1] and
-the module says so, and look-up by the id of a token, not by a sum over tokens. Sequences with a cell twice are kept: what
-the head sees is the multiset. Values are taken at the middles of cells, which halves the error.
+the module says so, and look-up by the id of a token, not by a sum over tokens. Sequences with a cell twice are kept:
+what the head sees is the multiset. Values are taken at the middles of cells, which halves the error.
 
 Error in the norm (integral of the sum over tokens and outputs of |f - net|^p)^(1/p): at most
     L/(2 D) (n k)^(1/p) + 2 M (n k V)^(1/p),
@@ -33,7 +33,7 @@ from weightwright.memory.context_mapping import search
 from weightwright.memory.data_set import Sequences
 from weightwright.memory.memory_network import mapping_layers, ramp_layer
 from weightwright.memory.projection import Projection
-from weightwright.network import FeedForward, Network, selection
+from weightwright.network import Attention, FeedForward, Head, Network, selection
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
@@ -221,12 +221,11 @@ def _network(found: Projection, ids: Floats, classes: np.ndarray, values: Floats
     b_2[0, : d + 1] = start + A[:d].sum(axis=0) / (2 * D)
     quantise = FeedForward(stream, W_1, b_1, W_2, b_2, residual=False)
     width = len(stream)
-    parts = {name: np.zeros((width, getattr(head, name).shape[1])) for name in ("W_Q", "W_K", "W_V")}
-    for name, W in parts.items():
-        W[:d] = getattr(head, name)[:d]
+    W_Q, W_K, W_V = (np.zeros((width, W.shape[1])) for W in (head.W_Q, head.W_K, head.W_V))
+    W_Q[:d], W_K[:d], W_V[:d] = head.W_Q[:d], head.W_K[:d], head.W_V[:d]
     W_O = np.zeros((head.W_O.shape[0], width))
     W_O[:, d] = head.W_O[:, d]
-    mapped = type(attention)(stream, (type(head)(head.role, *parts.values(), W_O, head.beta, head.sees),))
+    mapped = Attention(stream, (Head(head.role, W_Q, W_K, W_V, W_O, head.beta, head.sees),))
     lookup = ramp_layer(stream, ids, classes, values, "float64", False)
     names = stream[d + 1 :]
     return Network(

@@ -8,7 +8,7 @@ c times a mean of the keys to the id. What is found here is a proposal in plain 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -81,10 +81,27 @@ def find_projection(
     return best
 
 
-def _candidates(data: Sequences, positions: bool, dtype: str, query: Query, seed: int) -> Iterator[Projection]:
+def separations_by_temperature(
+    data: Sequences, classes: np.ndarray, positions: bool, betas: Sequence[float] | Floats
+) -> list[tuple[float, float]]:
+    """(beta, least gap over error), with the best of the other parameters, in float64."""
+    found = []
+    for beta in betas:
+        tried = [
+            one.ratio
+            for projection in _candidates(data, positions, "float64", "same", 0, (float(beta),))
+            for one in _with_shares(data, classes, projection, positions, False, "float64")
+        ]
+        found.append((float(beta), max(tried)))
+    return found
+
+
+def _candidates(
+    data: Sequences, positions: bool, dtype: str, query: Query, seed: int, betas: Sequence[float] = BETAS
+) -> Iterator[Projection]:
     rng = np.random.default_rng(seed)
     spread = _coded(data, dtype, rng) if data.vectors is None else _projected(data.vectors, query, dtype, rng)
-    for beta in BETAS:
+    for beta in betas:
         for step in STEPS if positions else (0.0,):
             towards = spread.key / (spread.key @ spread.key)
             if query == "other":  # a step along the key that the query does not see
