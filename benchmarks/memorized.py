@@ -40,10 +40,9 @@ def report(name: str, sequences: Any, labels: Any) -> None:
     right = sum(a == b for one, two in zip(found, labels, strict=True) for a, b in zip(one, two, strict=True))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{name}: {net.certificate}")
-    print(
-        f"  {about.sequences:,} sequences, {about.tokens:,} tokens, {about.contexts:,} contexts, {about.changes:,} changes"
-    )
-    print(f"  built and checked in {built:.1f} s, {memory:,.0f} MiB; {len(about.conflicts)} inconsistent contexts")
+    print(f"  {about.sequences:,} sequences, {about.tokens:,} tokens, {about.contexts:,} contexts")
+    print(f"  {len(about.conflicts)} inconsistent contexts, {about.changes:,} changes of label along the line of ids")
+    print(f"  built and checked in {built:.1f} s, {memory:,.0f} MiB")
     print(f"  closest ids {about.separation:.3g} apart, an id off by {about.id_error:.3g}")
     print(f"  parameters {about.parameters:,} of {about.formula:,}, stored {about.stored:,}")
     print(f"  sorted path: {right:,} of {about.remembered:,} consistent tokens right, {ran:.1f} s")

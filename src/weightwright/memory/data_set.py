@@ -13,7 +13,7 @@ import torch
 from weightwright.claims.memory_claim import UNCLAIMED
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats, rounded
-from weightwright.runtime.data_sets.contexts import Contexts
+from weightwright.runtime.data_sets.stored_contexts import Contexts
 
 #: Examples that an error message shows.
 _SHOWN = 3

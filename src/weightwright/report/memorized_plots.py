@@ -80,7 +80,7 @@ def _pair(axes: Any) -> None:
         for case in hardmax_cases():
             axes.axvline(float(case.means[row]), color="0.7", linewidth=1.0, zorder=0)
     betas = np.linspace(-2, 2, 201)
-    for row, part in enumerate(PAIR):
+    for part in PAIR:
         a = np.array(part, dtype=np.float64)
         weights = np.exp(betas[:, None] * a - (betas[:, None] * a).max(axis=1, keepdims=True))
         axes.plot((weights * a).sum(axis=1) / weights.sum(axis=1), 2.5 + betas / 2, label=f"softmax of {part}")

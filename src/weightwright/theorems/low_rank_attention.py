@@ -13,8 +13,8 @@ LOW_RANK = (
         id="LR-1",
         title="the Boltzmann operator",
         statement="a . softmax(a) has the slope p_i (1 + log p_i + S) along a_i, falls where a_i < max a - log n - 1,"
-        " and is concave where a_i < max a - log n - 3. Of vectors without repeated entries, whose entries differ by more"
-        " than 2 log n + 3 or not at all, the results are more than (log n)^2 e^(-2 r) apart, r the largest entry.",
+        " and is concave where a_i < max a - log n - 3. Of vectors without repeated entries, whose entries differ by"
+        " more than 2 log n + 3 or not at all, the results are more than (log n)^2 e^(-2 r) apart, r the largest size.",
         source=f"{_PAPER}, Definition 3, Lemmas 1 and 4 to 7",
         repaired="(114) has its indices the other way round for decreasing entries. With one entry the operator is the"
         " entry itself, and the bound (log n)^2 = 0 says nothing: it is taken apart.",
@@ -89,15 +89,15 @@ LOW_RANK = (
         repaired="(58) is off by one, the signs of (59) do not give -1 outside, sigma(u-1) - sigma(u) + sigma(u+1) is"
         " no bump, (60) and (67) sum over tokens, a cell has volume D^(-dn): ramps derived anew, no penalty inside"
         " [0, 1], look-up by the id of a token, multisets in place of sets.",
-        rate="1/D",
+        rate="1/D, D cells for a number",
         expects="MEASURED",
-        home=f"{_MEMORY}.equivariant",
+        home=f"{_MEMORY}.looked_up",
         small=f"{_SHOWN}:functions",
         studies=f"{_SHOWN}:function_studies",
     ),
     Theorem(
         id="LR-7",
-        title="masks",
+        title="contextual mappings under masks",
         statement="Under a causal mask or a padding mask the head is still a contextual mapping, of what is seen.",
         source=f"{_PAPER}, Remark 1, Appendix C",
         repaired="Nothing: the search encloses the separation under the mask. A padding mask computes what the sequence"

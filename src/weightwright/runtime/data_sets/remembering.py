@@ -13,7 +13,7 @@ from torch import Tensor
 from weightwright.claims.memory_claim import UNCLAIMED, MemoryClaim
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats, rounded
-from weightwright.runtime.data_sets.contexts import NEW, Contexts
+from weightwright.runtime.data_sets.stored_contexts import NEW, Contexts
 
 #: Numbers of the stream, or scores, that sequences of one length which run together may come to.
 _TOGETHER = 2**22

@@ -208,7 +208,7 @@ def capacity_studies() -> tuple[Study, ...]:
 
 def functions() -> Instance:
     """LR-6: two equivariant functions of three numbers and of two pairs, and one of positions, 8 cells for a number."""
-    from weightwright.memory.equivariant import equivariant
+    from weightwright.memory.looked_up import equivariant
 
     checks = []
     for name, (f, tokens, features, positions) in _functions().items():
@@ -220,7 +220,7 @@ def functions() -> Instance:
 
 def function_studies() -> tuple[Study, ...]:
     """LR-6: the L_1 error against the granularity."""
-    from weightwright.memory.equivariant import equivariant
+    from weightwright.memory.looked_up import equivariant
 
     series = []
     for name, (f, tokens, features, positions) in _functions().items():
