@@ -47,7 +47,7 @@ def _claim(
     away = min(HIDDEN / table.beta for table in tables)
     return InterpreterClaim(
         sizes.tokens, sizes.features, sizes.head_dim, sizes.heads, sizes.codes, sizes.stacked, bounds["x_max"],
-        bounds["w_max"], hidden, away, tables,
+        bounds["w_max"], hidden, away, tables, sizes.times,
     )  # fmt: skip
 
 
