@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import weightwright as ww
 from weightwright.memory import INCONSISTENT, NOT_STORED
-from weightwright.network import FeedForward
+from weightwright.network import Attention, FeedForward
 from weightwright.network.interpreter import interpret
 
 ABC = [["the", "cat", "sat"], ["the", "dog", "the", "dog"], ["sat"], ["sat", "cat", "the"]]
@@ -211,3 +212,64 @@ def test_float32_says_what_it_can_hold() -> None:
     net = ww.memorize(sequences[:8], labels[:8], dtype="float32")
     assert net.certificate.status == "PROVEN"
     assert net.predict(sequences[:8]) == labels[:8].tolist()
+
+
+def test_exports_sum_all_units_and_say_so(tmp_path: Path) -> None:
+    """torch file and ONNX: the plain path."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    net = ww.memorize(ABC, TAGS)
+    net.to_torch(tmp_path / "memory.py")
+    net.to_onnx(tmp_path / "memory.onnx")
+    assert "CONDITIONAL" in (tmp_path / "memory.py").read_text()
+    session = onnxruntime.InferenceSession(str(tmp_path / "memory.onnx"))
+    scope: dict[str, Any] = {"__file__": str(tmp_path / "memory.py"), "__name__": "memory"}
+    exec((tmp_path / "memory.py").read_text(), scope)
+    exported, claim = scope["Network"](), net.certificate.claim
+    for words, tags in zip(ABC, TAGS, strict=True):
+        rows = claim.vectors[[claim.words.index(word) for word in words]]
+        x = np.column_stack([rows, np.arange(float(len(words)))])
+        numbers = [claim.answers.index(tag) for tag in tags]
+        assert np.rint(session.run(None, {session.get_inputs()[0].name: x[None]})[0].ravel()).tolist() == numbers
+        assert exported(torch.tensor(x))[:, 0].round().tolist() == numbers
+
+
+def test_a_padding_mask_computes_what_the_sequence_alone_does() -> None:
+    """LR-7: padded to four tokens, of which the mask shows the first n."""
+    net = ww.memorize(ABC, TAGS)
+    network, claim = net.network, net.certificate.claim
+    first = network.layers[0]
+    assert isinstance(first, Attention)
+    for words, tags in zip(ABC, TAGS, strict=True):
+        n = len(words)
+        mask = np.broadcast_to(np.arange(4) < n, (4, 4))
+        masked = replace(first, heads=(replace(first.heads[0], mask=mask),))
+        padded = ww.AttentionNetwork(replace(network, tokens=4, layers=(masked, network.layers[1])))
+        rows = claim.vectors[[claim.words.index(word) for word in (*words, *["the"] * (4 - n))]]
+        out = padded(torch.tensor(np.column_stack([rows, np.arange(4.0)])))[:n, 0]
+        assert [claim.answers[int(label)] for label in out.tolist()] == tags
+
+
+@pytest.mark.slow
+@given(st.data())
+@settings(max_examples=150)
+def test_larger_random_data_sets(data: Any) -> None:
+    """d to 8, n to 20, N to 200."""
+    draw = data.draw
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    N, n, d, V = (draw(st.integers(1, most)) for most in (200, 20, 8, 100))
+    kind, positions = draw(st.sampled_from(["words", "vectors"])), draw(st.booleans())
+    dtype, kernel = draw(st.sampled_from(["float64", "float32"])), draw(st.sampled_from(["sorted", "plain"]))
+    vocabulary = np.round(rng.normal(size=(V, d)), 3)
+    sizes = rng.integers(1, n + 1, N)
+    sequences = [rng.integers(0, V, k) if positions else rng.permutation(V)[:k] for k in sizes]
+    labels = [rng.integers(0, 5, len(one)).tolist() for one in sequences]
+    tokens = [vocabulary[one] if kind == "vectors" else one for one in sequences]
+    try:
+        net = ww.memorize(tokens, labels, positions, on_conflict="skip", dtype=dtype, kernel=kernel)
+    except ww.WeightwrightError as error:
+        said = str(error)
+        assert dtype == "float32" or kernel == "plain" or "repeated" in said or "no token is left" in said, said
+        return
+    assert net.certificate.status == "PROVEN"
+    for given_row, found_row in zip(labels, net.predict(tokens), strict=True):
+        assert all(b is INCONSISTENT or a == b for a, b in zip(given_row, found_row, strict=True))
