@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from flint import arb, ctx
 import weightwright as ww
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.enclosures.balls.counted_exp import LEAST, UNITS, counted_exp
-from weightwright.memory.context_mapping import ContextualMapping, token_inputs
+from weightwright.memory.context_mapping import token_inputs
+from weightwright.network import Attention, Head, Linear, Network, Term, selection
 from weightwright.runtime import AttentionNetwork
 
 
@@ -39,9 +41,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def exact_ids(mapping: ContextualMapping, x: np.ndarray) -> list[arb]:
+def exact_ids(network: Network, x: np.ndarray) -> list[arb]:
     """In balls of 200 bits, key by key."""
-    network, head = mapping.network, mapping.head
+    head = next(iter(network.heads))
     A, C = network.embed.terms[0].A, network.embed.C[0]
 
     def times(rows: list[list[arb]], W: np.ndarray) -> list[list[arb]]:
@@ -79,7 +81,7 @@ def test_ids_lie_in_their_enclosures(case: str) -> None:
     try:
         for start, x in zip(data.starts.tolist(), token_inputs(data, mapping.vectors, mapping.positions), strict=True):
             own = slice(start, start + len(x))
-            truth = exact_ids(mapping, x)
+            truth = exact_ids(network, x)
             ran = module(torch.tensor(x, dtype=module.dtype))[:, 0].tolist()
             for there, mid, rad, computed in zip(truth, middles[own], radii[own], ran, strict=True):
                 assert abs(there - arb(mid)) <= arb(rad)
@@ -88,6 +90,73 @@ def test_ids_lie_in_their_enclosures(case: str) -> None:
     finally:
         ctx.prec = before
     assert worst > 1e-3, f"the enclosure is {1 / max(worst, 1e-300):.3g} times what was seen"
+
+
+def mapping_of(start: float, own: float, share: float, beta: float, dtype: str = "float64") -> Network:
+    """x to (x, id): the id starts as own x + start, and the head adds share times a mean of the x."""
+    embed = Linear(("x", "id"), (Term(np.array([[1.0, own]])),), np.array([[0.0, start]]))
+    one = np.array([[1.0], [0.0]])
+    head = Head("id", one, one, one, np.array([[0.0, share]]), beta)
+    read = selection(("x", "id"), ("id",))
+    return Network(("x",), embed, np.zeros((0, 2)), (Attention(("x", "id"), (head,)),), read, dtype=dtype)
+
+
+def one_by_one(network: Network, x: np.ndarray) -> np.ndarray:
+    """The ids of a machine that adds one number after the other, in the network's dtype; scores are 0."""
+    kind = np.float32 if network.dtype == "float32" else np.float64
+    A, C, head = network.embed.terms[0].A, network.embed.C[0], next(iter(network.heads))
+    values, share = x[:, 0].astype(kind), kind(head.W_O[0, 1])
+    total = np.add.accumulate(np.ones(len(x), dtype=kind))[-1]
+    mean = np.add.accumulate((kind(1) / total) * values)[-1]
+    return values * kind(A[0, 1]) + kind(C[1]) + share * mean
+
+
+#: What dominates the error of an id, and inputs for which it does.
+DOMINANT = {
+    "the last sum": (mapping_of(2.0**40, 1.0, 1.0, 2.0**-200), np.array([[3.0], [5.0], [6.0]])),
+    "the embedding": (mapping_of(-0.1 * 1e9, 0.1, 2.0**-40, 2.0**-200), 1e9 + np.arange(30.0)[:, None]),
+    "the sums": (mapping_of(0.0, 2.0**-60, 1.0, 2.0**-100, "float32"), np.full((3000, 1), float(np.float32(0.1)))),
+}
+
+
+@pytest.mark.parametrize("case", DOMINANT)
+def test_every_term_of_the_error_is_needed(case: str) -> None:
+    """A machine that sums in the worst order stays inside, and is not far inside."""
+    network, x = DOMINANT[case]
+    stored = read_mapping(network, 1)
+    numbers, lengths = np.arange(len(x)), np.array([len(x)])
+    middles, radii = enclose_ids(stored, x, numbers, lengths, False)
+    A, C, head = network.embed.terms[0].A, network.embed.C[0], next(iter(network.heads))
+    mean = sum(map(Fraction, x[:, 0].tolist())) / len(x)
+    worst = Fraction(0)
+    for at, computed, mid, rad in zip(x[:, 0].tolist(), one_by_one(network, x).tolist(), middles, radii, strict=True):
+        truth = Fraction(at) * Fraction(A[0, 1]) + Fraction(C[1]) + Fraction(head.W_O[0, 1]) * mean
+        assert abs(Fraction(computed) - Fraction(mid)) <= Fraction(rad)
+        assert abs(truth - Fraction(mid)) <= Fraction(rad)
+        worst = max(worst, abs(Fraction(computed) - truth) / Fraction(rad))
+    assert worst > 0.02
+
+
+def test_large_scores_cost_what_is_said() -> None:
+    """Scores of a million, values of 1: what the scores round is what the id is off by."""
+    names = ("k", "v", "id")
+    embed = Linear(names, (Term(np.eye(2, 3)),), np.zeros((1, 3)))
+    key, value = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [1.0], [0.0]])
+    head = Head("id", key, key, value, np.array([[0.0, 0.0, 1.0]]), 0.7)
+    network = Network(("k", "v"), embed, np.zeros((0, 3)), (Attention(names, (head,)),), selection(names, ("id",)))
+    rng, before, worst = np.random.default_rng(0), ctx.prec, 0.0
+    ctx.prec = 200
+    try:
+        for _ in range(20):
+            x = np.column_stack([1000 + 1e-3 * rng.normal(size=6), rng.choice([-1.0, 1.0], 6)])
+            middles, radii = enclose_ids(read_mapping(network, 2), x, np.arange(6), np.array([6]), False)
+            ran = AttentionNetwork(network)(torch.tensor(x))[:, 0].tolist()
+            for there, mid, rad, computed in zip(exact_ids(network, x), middles, radii, ran, strict=True):
+                assert abs(there - arb(mid)) <= arb(rad)
+                worst = max(worst, float(abs(arb(computed) - there)) / float(rad))
+    finally:
+        ctx.prec = before
+    assert 0.01 < worst < 1
 
 
 def test_the_exponential_is_as_exact_as_it_says() -> None:

@@ -13,6 +13,7 @@ import pytest
 from support.forging import nudged_networks, proven, refused, with_claim
 
 import weightwright as ww
+from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
@@ -128,6 +129,26 @@ def test_a_ramp_that_is_moved_onto_an_id_is_refused(kernel: str, tmp_path: Path)
         refused(network, net.certificate, tmp_path)
 
 
+def test_an_id_on_a_ramp_is_refused_though_it_rounds_to_its_label(tmp_path: Path) -> None:
+    """The start of a ramp is moved below the id before it: half of the first tenth of the ramp is not the label."""
+    net = made("sorted")
+    layer, claim = net.network.layers[1], net.certificate.claim
+    kinks = -layer.b_1[0]
+    ids, radii = enclose_ids(
+        read_mapping(net.network, 1), claim.vectors, claim.tokens.astype(int), claim.lengths.astype(int), True
+    )
+    for j in range(len(kinks) // 2):
+        width = kinks[2 * j + 1] - kinks[2 * j]
+        before = ids[ids < kinks[2 * j]].max()
+        moved = kinks.copy()
+        room = before - kinks[2 * j - 1] if j else width
+        moved[2 * j] = np.round((before - min(width / 32, room / 2)) * 2**30) / 2**30
+        moved[2 * j + 1] = moved[2 * j] + width
+        network = put_layer(net.network, 1, replace(layer, b_1=-moved[None]))
+        refused(network, net.certificate, tmp_path, "may lie on a ramp")
+    assert radii.max() < 1e-9
+
+
 def test_other_forms_are_refused(tmp_path: Path) -> None:
     net = made("sorted")
     network, layer, first = net.network, net.network.layers[1], net.network.layers[0]
@@ -162,7 +183,9 @@ def test_ramps_have_laws() -> None:
         "must end after it starts": {"b_1": layer.b_1[:, ::-1]},
         "take back": {"W_2": np.abs(layer.W_2)},
     }
-    for said, change in broken.items():
+    longer = layer.b_1.copy()
+    longer[0, 1] = layer.b_1[0, 2] - 1.0  # ramp 0 ends where ramp 1 has begun
+    for said, change in [*broken.items(), ("before the next one starts", {"b_1": longer})]:
         with pytest.raises(LawError, match=said):
             put_layer(made("sorted").network, 1, replace(layer, **change))
 
