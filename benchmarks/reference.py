@@ -318,6 +318,9 @@ def public() -> Iterator[tuple[str, Any, dict[str, str]]]:
 def callables() -> Iterator[tuple[str, Any, list[Row]]]:
     """Every public function, class, method and attribute, with its arguments."""
     for name, named, shared in public():
+        if not callable(named):  # a value
+            yield name, named, []
+            continue
         if not inspect.isclass(named):
             yield name, named, arguments(named, read(named.__doc__)[1], shared)
             continue
@@ -353,6 +356,9 @@ def write_page() -> str:
             part = before
             about = read(MODULES[part].__doc__)[0] if part in MODULES else ""
             lines += [f"## {part}", "", re.sub(r"\s*[^.]*:$", "", about), ""]
+        if not callable(named):
+            lines += [f"### {name}", "", f"A value, shown as `{named!r}`. {read(named.__doc__)[0]}", ""]
+            continue
         told_here = write_class(name, named, shared, told) if inspect.isclass(named) else None
         lines += told_here or write_function(3, name, named, shared)
     page = "\n".join([*lines, *write_certificate(), *write_errors(), *write_commands()])

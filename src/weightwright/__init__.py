@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
+    from weightwright.memory.memorizing import memorize
     from weightwright.runtime import AttentionNetwork, load
     from weightwright.runtime.selftest import selftest
 
@@ -69,6 +70,7 @@ __all__ = [
     "incontext",
     "interpreter",
     "load",
+    "memorize",
     "memory",
     "search",
     "selftest",
@@ -82,6 +84,7 @@ _HOMES = {
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
     "load": "weightwright.runtime.module",
+    "memorize": "weightwright.memory.memorizing",
     "search": "weightwright.adversary.search",
     "selftest": "weightwright.runtime.selftest",
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.runtime import AttentionNetwork
 
@@ -34,7 +35,7 @@ def _bound_of_one_input(said: Certificate | None) -> float:
     """Infinite where nothing is said of every single input."""
     if said is None or said.status not in ("PROVEN", "CONDITIONAL") or said.norm != math.inf:
         return math.inf
-    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim) else said.bound
+    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim | MemoryClaim) else said.bound
 
 
 def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:

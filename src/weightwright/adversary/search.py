@@ -13,6 +13,7 @@ from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import SideBySideClaim
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
@@ -61,6 +62,11 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         raise WeightwrightError(
             "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
             " run of `weightwright.incontext` compares every state with the exact algorithm"
+        )
+    if isinstance(against, MemoryClaim):
+        raise WeightwrightError(
+            "search looks for inputs in the domain, and this network's bound is about the tokens that it stores:"
+            " net.predict(sequences) runs it on them"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

@@ -22,6 +22,7 @@ from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerCla
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
@@ -82,7 +83,8 @@ class SideBySideClaim:
 @dataclass(frozen=True)
 class Certificate:
     """What is claimed, and about which network: `bound` is an upper bound on |network(x) - formula(x)| for every x of
-    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`).
+    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`,
+    `MemoryClaim`).
 
     claim: one of the kinds of `Claim`; what the proof stands on. The checker has one rule for each kind.
     status: PROVEN only where the independent checker agreed in the same call, CONDITIONAL where that leans on something
@@ -153,6 +155,7 @@ Claim = (
     | LoopClaim
     | GridClaim
     | PromptClaim
+    | MemoryClaim
     | InterpreterClaim
     | SideBySideClaim
     | MeasuredClaim
@@ -278,6 +281,8 @@ def bound_in_words(certificate: Certificate) -> str:
         return f"{round_up(certificate.bound)} on every state after one pass, against the exact pass"
     if isinstance(claim, LoopClaim):
         return f"{round_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
+    if isinstance(claim, MemoryClaim):
+        return f"{round_up(certificate.bound)} on every stored label, against its number"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{round_up(certificate.bound)} on {what}"
 

@@ -1,4 +1,4 @@
-"""The command line: `weightwright approximate | compile | run | check | info | circuit | selftest | theorems`.
+"""The command line: `weightwright approximate | compile | memorize | run | check | info | circuit | selftest`, and more.
 
 Thin: the work is elsewhere. torch and the rest are imported inside the commands, so that `--help` is quick.
 """
@@ -9,11 +9,12 @@ from weightwright.cli.circuit_command import circuit
 from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run
 from weightwright.cli.machine_command import selftest
+from weightwright.cli.memory_command import memorize
 from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
-for command in (approximate, compile, run, check, info, circuit, selftest, theorems):
+for command in (approximate, compile, run, check, info, circuit, memorize, selftest, theorems):
     app.command(cls=Command)(command)
 
 

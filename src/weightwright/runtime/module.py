@@ -28,8 +28,9 @@ from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
 from weightwright.runtime.admission import admit, refuse_misfit
 from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
-from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
+from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer, build_layer, read_layers
 from weightwright.runtime.program_watch import is_watched, watch_claim
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
@@ -47,7 +48,7 @@ OnDomain = Literal["raise", "clamp", "ignore"]
 _NUMBERS_AT_ONCE = 2**20
 
 
-class AttentionNetwork(Weights):
+class AttentionNetwork(Remembers, Weights):
     """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
 
     on_domain: what happens to inputs outside the certificate's domain: "raise" (DomainError),
@@ -355,6 +356,8 @@ def _widths(layers: Sequence[nn.Module], tokens: int) -> Iterator[int]:
     for layer in layers:
         if isinstance(layer, AttentionLayer):
             yield layer.scores + tokens
+        elif isinstance(layer, FeedForwardLayer):
+            yield layer.units
         elif isinstance(layer, LoopLayer):
             yield from _widths(list(layer.layers), tokens)
 
