@@ -46,6 +46,7 @@ FLOORS = [
     "approximation",
     "memory",
     "interpreter",
+    "interpreter/library",
     "compiler/lowering",
     "compiler",
     "compiler/loop",
