@@ -39,6 +39,7 @@ NETS: dict[str, Callable[[], AttentionNetwork]] = {
     "LoopClaim": lambda: halved.compile(([-1.0], [1.0]), ([-2.0], [2.0]), samples=2),
     "GridClaim": lambda: sequence_to_scalar("x0 + x1", 2, 1, g=2, delta=0.25),
     "PromptClaim": lambda: made_prompt("descent", "float64"),
+    "InterpreterClaim": lambda: ww.Interpreter(2, 1, 1, anchors=6).net,
     "SideBySideClaim": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
 }
 
@@ -146,6 +147,8 @@ MISTYPED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "cells that are numbers": ("GridClaim", lambda c: replace(c, core=1.0)),
     "a head that is a text": ("GridClaim", lambda c: replace(c, head="clip(s, 0, 1)")),
     "passes that are numbers": ("PromptClaim", lambda c: replace(c, passes=(1.0,))),
+    "tables that are leaves": ("InterpreterClaim", lambda c: replace(c, tables=tuple(t.claim for t in c.tables))),
+    "sizes that are texts": ("InterpreterClaim", lambda c: replace(c, tokens="2")),
     "parts that are a number": ("SideBySideClaim", lambda c: SideBySideClaim(2)),
 }  # fmt: skip
 

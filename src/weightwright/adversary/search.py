@@ -13,6 +13,7 @@ from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import SideBySideClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
@@ -57,6 +58,11 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         raise WeightwrightError(
             "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
             " run of `weightwright.incontext` compares every state with the exact algorithm"
+        )
+    if isinstance(against, InterpreterClaim):
+        raise WeightwrightError(
+            "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are claimed:"
+            " compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

@@ -107,7 +107,7 @@ def _fitted_table(vm: Interpreter, f: Callable[[Floats], Floats], reach: float, 
             weights = RowTable(slopes, offsets, np.eye(most), reach, f, 0.0, "measured")(s)
             for ridge in RIDGES:
                 square = weights.T @ weights + ridge * np.eye(most)
-                held: Floats = np.linalg.solve(square, weights.T @ wanted)
+                held = np.asarray(np.linalg.solve(square, weights.T @ wanted), dtype=np.float64)
                 error = float(np.abs(weights @ held - wanted).max())
                 if np.abs(held).max() <= limit and (best is None or error < best.error):
                     best = RowTable(slopes, offsets, held, reach, f, error, "measured")
