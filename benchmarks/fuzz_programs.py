@@ -1,5 +1,5 @@
-"""Whether what a certificate says of an interpreter is true, as far as random programs can tell: each is run through the
-module and compared with the plain heads in 200 bits. For `fuzz_truth.py`."""
+"""Whether what a certificate says of an interpreter is true, as far as random programs can tell: each is run through
+the module and compared with the plain heads in 200 bits. For `fuzz_truth.py`."""
 
 from __future__ import annotations
 

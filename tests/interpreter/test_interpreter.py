@@ -14,6 +14,8 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.interpreter import Interpreter, Program
+from weightwright.interpreter.frozen_module import Sizes
+from weightwright.interpreter.module_costs import papers_cost
 
 
 @functools.cache
@@ -219,3 +221,28 @@ def test_a_thousand_programs_of_sixteen(dtype: str, largest: float) -> None:
     print(f"{dtype}: largest error {worst:.3g} of 1,000 programs, bound {vm.certificate.bound:.3g}")
     assert worst <= min(largest, vm.certificate.bound)
     assert vm.fingerprint == before
+
+
+@pytest.mark.parametrize("form", ["embedding", "stacked"])
+@pytest.mark.parametrize("sizes", [(6, 3, 2, 2, 3), (2, 1, 3, 1, 0), (18, 4, 1, 3, 2)])
+def test_costs_are_formulas_of_the_sizes(form: Any, sizes: tuple[int, ...]) -> None:
+    tokens, features, head_dim, heads, rows = sizes
+    vm = built(tokens=tokens, features=features, head_dim=head_dim, heads=heads, rows=rows, form=form, anchors=5)
+    said, found = vm.cost, vm.net.cost
+    assert (said.layers, said.heads, said.parameters) == (found.layers, found.heads, found.parameters)
+    assert said.multiply_adds == found.multiply_adds
+    assert said.prompt == (vm.net.network.tokens, len(vm.net.network.inputs))
+    assert said.width == len(vm.sizes.coordinates)
+    rows_of = (head_dim, head_dim, features)
+    assert said.anchors == heads * sum(len(t.kappa) * r for t, r in zip(vm.claim.tables, rows_of, strict=True))
+
+
+def test_what_the_papers_constructions_would_cost() -> None:
+    """Of 64 tokens and 16 features, nothing built: 9e8 heads for an error of 1e-3."""
+    sizes = Sizes(64, 16, 16, 1, False)
+    found = papers_cost(sizes, 64, 4.0, 1e-3)
+    assert found.theorem == "AE-9"
+    assert 8.9e8 < found.heads < 9.3e8
+    stacked = papers_cost(Sizes(64, 16, 16, 1, True), 64, 4.0, 1e-3)
+    assert (stacked.theorem, stacked.heads, stacked.prompt) == ("AE-10", 193, (64, 64))
+    assert stacked.anchors > 1e9

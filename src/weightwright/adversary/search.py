@@ -61,8 +61,8 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         )
     if isinstance(against, InterpreterClaim):
         raise WeightwrightError(
-            "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are claimed:"
-            " compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
+            "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
+            " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

@@ -16,6 +16,7 @@ from weightwright.claims.certificate import Certificate, round_up
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.interpreter.frozen_module import PARTS, Sizes, build_module, domain_ends
+from weightwright.interpreter.module_costs import ModuleCost, PapersCost, module_cost, papers_cost
 from weightwright.interpreter.module_tables import choose_tables
 from weightwright.interpreter.programs import Program
 from weightwright.numbers import Bools, Floats
@@ -111,6 +112,17 @@ class Interpreter:
     def fingerprint(self) -> str:
         """A hash of the weights: the same whatever was run."""
         return self.net.digest()
+
+    @property
+    def cost(self) -> ModuleCost:
+        """Sizes of the prompt and the network, by formulas of the sizes: `interpreter.module_costs`."""
+        return module_cost(self.sizes, [len(table.kappa) for table in self.claim.tables])
+
+    def papers_cost(self, tol: float | None = None) -> PapersCost:
+        """What the paper's own construction of this form asks for, for an error of tol (by default this module's
+        bound) on these bounds: numbers only, nothing is built."""
+        reach = max(self.bounds[f"{part}_max"] for part in PARTS)
+        return papers_cost(self.sizes, self.tokens, reach, self.certificate.bound if tol is None else tol)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Interpreter:

@@ -124,6 +124,11 @@ def _copies(vm: Interpreter, part: Part) -> int:
     return math.ceil(size / (_query_factor(vm, part) * room))
 
 
+def data_tokens(vm: Interpreter, tokens: int | None, rows: int = 0) -> int:
+    """How many data tokens a program is for: as asked, or as many as there is room for beside its rows."""
+    return tokens or max(1, min(vm.tokens, vm.sizes.tokens - rows))
+
+
 def unit(vm: Interpreter, feature: int) -> Floats:
     """The linear function that is one feature; -1 is the last, which is 1 on data tokens where a program says so."""
     return np.eye(vm.features)[feature]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.interpreter.library.algorithms import ROOM, Algorithm, state, unit
+from weightwright.interpreter.library.algorithms import ROOM, Algorithm, data_tokens, state, unit
 from weightwright.interpreter.library.table_programs import smooth
 from weightwright.interpreter.programs import Program
 from weightwright.interpreter.virtual_machine import Interpreter
@@ -40,7 +40,7 @@ def linear(vm: Interpreter, layer: nn.Linear, tokens: int | None = None, name: s
     if bias is not None:
         W[:out, -1] = bias
     none = np.zeros((1, vm.features))
-    program = vm.program(none, none, W, sees=np.eye(tokens or vm.tokens, dtype=bool), name=name)
+    program = vm.program(none, none, W, sees=np.eye(data_tokens(vm, tokens), dtype=bool), name=name)
     return state(vm, program, lambda x: x @ W.T, 0.0, "derived")
 
 
@@ -57,7 +57,7 @@ def gates(
     returns (x - place) sigmoid(beta (x - place)), which is off by 0.2785/beta at most, beta as large as queries and
     keys have room for.
     """
-    n, one = tokens or vm.tokens, unit(vm, -1)
+    n, one = data_tokens(vm, tokens, 1), unit(vm, -1)
     M = np.asarray(keep, dtype=np.float64)
     if len(pieces) + 1 > vm.heads:
         raise ValueError(f"{name} takes {len(pieces) + 1} heads, and the interpreter was built for heads={vm.heads}")

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.interpreter.library.algorithms import ROOM, Algorithm, Part, encode_scores, largest_beta, state, unit
+from weightwright.interpreter.library.algorithms import (
+    ROOM,
+    Algorithm,
+    Part,
+    data_tokens,
+    encode_scores,
+    largest_beta,
+    state,
+    unit,
+)
 from weightwright.interpreter.library.table_programs import rows_only
 from weightwright.interpreter.virtual_machine import Interpreter
 from weightwright.numbers import Floats
@@ -22,7 +31,7 @@ def average(vm: Interpreter, name: str = "average") -> Algorithm:
 
 def copy(vm: Interpreter, source: int | None = None, tokens: int | None = None, name: str = "copy") -> Algorithm:
     """Token `source` on every token; each token itself where it is None. It sees no other: no error but rounding."""
-    n = tokens or vm.tokens
+    n = data_tokens(vm, tokens)
     if source is not None and not 0 <= source < n:
         raise ValueError(f"source must be a token, 0 to {n - 1}, not {source}")
     sees = np.eye(n, dtype=bool) if source is None else np.broadcast_to(np.arange(n) == source, (n, n))
@@ -48,7 +57,7 @@ def previous(
     A query is the own code turned back by one place, the score beta cos(angle between): the next best token is 1 -
     cos(2 pi / n) below, so others weigh (n - 1) e^(-beta (1 - cos)) at most, times twice the largest entry.
     """
-    n = tokens or vm.tokens
+    n = data_tokens(vm, tokens)
     if vm.head_dim < 2:
         raise ValueError(f"previous takes queries of size 2, and the interpreter was built for head_dim={vm.head_dim}")
     a, b = (unit(vm, feature) for feature in code)
@@ -70,7 +79,7 @@ def select(vm: Interpreter, feature: int, gap: float, tokens: int | None = None,
     gap: by how much it exceeds the next at least; others weigh (n - 1) e^(-beta gap) at most, times twice the largest
     entry.
     """
-    n = tokens or vm.tokens
+    n = data_tokens(vm, tokens)
     query = ROOM * min(vm.bounds["w_max"], vm.bounds["q_max"])
     key = ROOM * min(vm.bounds["w_max"], vm.bounds["k_max"] / vm.bounds["x_max"])
     ask, look = np.tile(unit(vm, -1), (vm.head_dim, 1)), np.tile(unit(vm, feature), (vm.head_dim, 1))
@@ -115,7 +124,7 @@ def nearest(
     room, size = vm.bounds["x_max"], max(float(np.abs(said).max(initial=0.0)), vm.bounds["x_max"])
     rows[:, : m + 1], rows[:, m + 1 : m + 1 + o] = scores.held, said / size * room
     W_V[range(o), m + 1 + np.arange(o)] = size / room
-    n = tokens or vm.tokens
+    n = data_tokens(vm, tokens, len(at))
     program = vm.program(scores.W_Q, scores.W_K, W_V, rows=rows, sees=rows_only(n, len(at)), name=name)
 
     def plain(x: Floats) -> Floats:

@@ -18,6 +18,7 @@ from weightwright.interpreter.library.algorithms import (
     Algorithm,
     How,
     Part,
+    data_tokens,
     encode_scores,
     largest_beta,
     rounding,
@@ -128,7 +129,7 @@ def smooth(
     the data, as many as the interpreter has by default.
     """
     table = make_table(vm, f, reach, rows)
-    return _apply_tables(vm, [table], features, (), name, tokens or vm.tokens)
+    return _apply_tables(vm, [table], features, (), name, tokens)
 
 
 def route(
@@ -144,17 +145,23 @@ def route(
     if len(selectors) != len(functions):
         raise ValueError(f"selectors has {len(selectors)} features for {len(functions)} functions")
     tables = [make_table(vm, f, reach, rows) for f in functions]
-    return _apply_tables(vm, tables, (feature,), selectors, name, tokens or vm.tokens)
+    return _apply_tables(vm, tables, (feature,), selectors, name, tokens)
 
 
 def _apply_tables(
-    vm: Interpreter, tables: Sequence[RowTable], features: Sequence[int], selectors: Sequence[int], name: str, n: int
+    vm: Interpreter,
+    tables: Sequence[RowTable],
+    features: Sequence[int],
+    selectors: Sequence[int],
+    name: str,
+    tokens: int | None,
 ) -> Algorithm:
     reach, d = tables[0].reach, vm.features
     slopes, offsets = (np.concatenate([getattr(t, part) for t in tables]) for part in ("slopes", "offsets"))
     offsets = offsets - (offsets.max() + offsets.min()) / 2
     held = np.concatenate([t.values for t in tables])
     task = np.concatenate([np.full(len(t.values), k) for k, t in enumerate(tables)])
+    n = data_tokens(vm, tokens, len(held))
     lift = _lift(vm, slopes, offsets, reach, selectors)
     programs = []
     for feature in features:
