@@ -3,16 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weightwright.interpreter.from_modules import from_torch as from_torch
-from weightwright.interpreter.programs import Program as Program
-from weightwright.interpreter.virtual_machine import Interpreter as Interpreter
-
 if TYPE_CHECKING:
     from weightwright.interpreter import library as library
+    from weightwright.interpreter.from_modules import from_torch as from_torch
+    from weightwright.interpreter.programs import Program as Program
+    from weightwright.interpreter.virtual_machine import Interpreter as Interpreter
+
+_HOMES = {"from_torch": "from_modules", "Program": "programs", "Interpreter": "virtual_machine"}
 
 
 def __getattr__(name: str) -> Any:
-    """The library, where somebody asks for it."""
+    """On first use: listing the theorems waits for no torch."""
     if name == "library":
         return import_module("weightwright.interpreter.library")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"weightwright.interpreter.{_HOMES[name]}"), name)
