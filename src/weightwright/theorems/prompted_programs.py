@@ -44,8 +44,8 @@ PROGRAMS = (
         statement="One frozen module, a finite library of algorithms: gradients of any loss f(w . x - y) x, averaging,"
         " nearest neighbour, selection, copying, smooth functions; the prompt alone says which one runs, and a"
         " selector in the data picks one of several.",
-        source=f"{_PAPER}, Corollary 4.2.1 and the discussion after Theorem 4.2; routing: universal approximation paper,"
-        " appendix D.2",
+        source=f"{_PAPER}, Corollary 4.2.1 and the discussion after Theorem 4.2; routing: universal approximation"
+        " paper, appendix D.2",
         repaired="The corollary prints sum_j Attn_s(Attn_j(...)); only Attn_s(sum_j ...) of Theorem 4.2 works. The"
         " weights of Theorem 3.1's head do not depend on f, which stands in Linear(Z): a program is weights and"
         " constant rows that go into the prompt with them.",

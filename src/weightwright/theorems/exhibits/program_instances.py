@@ -15,7 +15,6 @@ from weightwright.theorems.kit.instance import Check, Count, Instance
 _N, _D, _H = 6, 4, 3
 #: Programs that a check runs.
 _PROGRAMS = 32
-_ROOM = {"w_max": 8.0, "k_max": 8.0, "q_max": 8.0, "v_max": 8.0, "x_max": 1.25}
 
 
 @functools.cache
@@ -38,7 +37,8 @@ def stacked() -> Instance:
 
 def library_of_programs() -> Instance:
     """AE-11: six algorithms in one batch, and a selector that picks one of two functions."""
-    vm, rng = Interpreter(4, 8, 8, heads=1, rows=32, **_ROOM), np.random.default_rng(0)
+    vm = Interpreter(4, 8, 8, rows=32, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
+    rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (4, 2)), rng.uniform(-0.3, 0.3, 4)
     made = [
         library.gradients(vm, X, y), library.gradients(vm, X, y, "huber"), library.average(vm), library.previous(vm),
@@ -76,7 +76,8 @@ def folded() -> Instance:
     vm, rng = module("stacked"), np.random.default_rng(1)
     A, B = rng.uniform(-0.4, 0.4, (2, _D, _D))
     x = rng.uniform(-1, 1, (_N, _D))
-    head = vm.program(*rng.uniform(-1, 1, (3, _H, _D)))
+    W_Q, W_K, W_V = rng.uniform(-1, 1, (3, _H, _D))
+    head = vm.program(W_Q, W_K, W_V)
     one = library.fold(vm, head, A, B)
     off = float(np.abs(vm(torch.tensor(x), one).numpy() - one.run(x)).max())
     same = float(np.abs(one.run(x) - head.run(x @ A.T) @ B.T).max())
@@ -92,8 +93,8 @@ def _draw(vm: Interpreter, seed: int) -> Iterator[tuple[Floats, Program]]:
     rng = np.random.default_rng(seed)
     for _ in range(_PROGRAMS):
         x = rng.uniform(-1, 1, (_N, _D))
-        W = [rng.uniform(-1, 1, (2, size, _D)) for size in (_H, _H, _D)]
-        yield x, vm.program(*W, rows=rng.uniform(-1, 1, (2, _D)))
+        W_Q, W_K, W_V = (rng.uniform(-1, 1, (2, size, _D)) for size in (_H, _H, _D))
+        yield x, vm.program(W_Q, W_K, W_V, rows=rng.uniform(-1, 1, (2, _D)))
 
 
 def _programs(vm: Interpreter, name: str) -> Check:
