@@ -130,3 +130,7 @@ def test_all_of_them_through_one_module_in_one_batch(dtype: str) -> None:
         if dtype == "float64":
             assert algorithm.error <= LARGEST.get(name, 1e-3), name
     assert vm.fingerprint == before
+
+
+def test_an_algorithm_prints_as_one_line() -> None:
+    assert repr(made("average")) == "Program(average: 1 heads of size 8, 8 features, 0 rows)"

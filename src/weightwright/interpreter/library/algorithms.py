@@ -25,7 +25,7 @@ ROUNDINGS = 8
 ROOM = 1 - 2.0**-20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Algorithm(Program):
     """A program and its plain version: `run` is within `error` of `plain` where the function that made it says, so the
     module's output is within that and the module's own bound."""
