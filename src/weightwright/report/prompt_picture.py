@@ -35,7 +35,7 @@ def _draw(vm: Interpreter, prompt: Any, r: int, n: int, name: str) -> Any:
     figure.suptitle(f"the prompt of the program {name!r}: {prompt.shape[0]} tokens of {prompt.shape[1]} numbers")
     widths = [kinds.count(kind) for kind in _WORDS]
     for i, (axes, (kind, words)) in enumerate(
-        zip(figure.subplots(1, len(_WORDS), width_ratios=np.sqrt(widths)), _WORDS.items(), strict=True)
+        zip(figure.subplots(1, len(_WORDS), width_ratios=np.sqrt(widths).tolist()), _WORDS.items(), strict=True)
     ):
         block = prompt[:, [place for place, own in enumerate(kinds) if own == kind]]
         largest = max(float(np.abs(block).max()), 1e-300)

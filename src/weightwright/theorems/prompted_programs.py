@@ -51,7 +51,7 @@ PROGRAMS = (
         " constant rows that go into the prompt with them.",
         rate="each algorithm's own: the error that it states, and the module's bound",
         expects="MEASURED",
-        home=f"{_HERE}.library",
+        home=f"{_HERE}.library.algorithms",
         small=f"{_RUN}:library_of_programs",
     ),
     Theorem(
