@@ -102,6 +102,16 @@ def test_the_order_of_tokens_is_the_order_of_outputs(form: str) -> None:
     assert not torch.allclose(vm(x, program), vm(x, program)[order], atol=1e-3)
 
 
+@pytest.mark.parametrize("form", ["embedding", "stacked"])
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), order=st.permutations(range(6)), rows=st.integers(0, 3))
+def test_any_order_of_tokens_is_the_order_of_outputs(form: str, seed: int, order: list[int], rows: int) -> None:
+    vm, rng = built(form=form), np.random.default_rng(seed)
+    x = data(vm, rng, 6)
+    program = random_program(vm, x.numpy(), rng, 2, rows=data(vm, rng, rows).numpy() if rows else None)
+    assert float((vm(x[order], program) - vm(x, program)[order]).abs().max()) <= 2 * vm.certificate.bound
+
+
 def test_attention_of_torch_is_a_program() -> None:
     """With several heads, causal and not, biases in a feature that is 1."""
     torch.manual_seed(0)

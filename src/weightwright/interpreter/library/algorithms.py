@@ -98,11 +98,16 @@ def encode_scores(vm: Interpreter, parts: Sequence[Part], what: str) -> Scores:
     return Scores(W_Q, W_K, held)
 
 
+def entries_needed(vm: Interpreter, parts: Sequence[Part]) -> int:
+    """Of queries and keys, for scores of these parts."""
+    return sum(_copies(vm, part) for part in parts)
+
+
 def largest_beta(vm: Interpreter, parts: Callable[[float], Sequence[Part]], most: float = 2.0**20) -> float:
     """The largest factor whose scores still fit, up to a millionth; 0 where none does."""
 
     def fits(beta: float) -> bool:
-        return sum(_copies(vm, part) for part in parts(beta)) <= vm.head_dim
+        return entries_needed(vm, parts(beta)) <= vm.head_dim
 
     low, high = 0.0, most
     for _ in range(60):

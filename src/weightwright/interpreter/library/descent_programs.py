@@ -11,7 +11,7 @@ import torch
 
 from weightwright.interpreter.library.algorithms import Algorithm, Part, encode_scores, state, unit
 from weightwright.interpreter.library.layer_programs import gates
-from weightwright.interpreter.library.table_programs import Function, make_table
+from weightwright.interpreter.library.row_tables import Function, make_table
 from weightwright.interpreter.virtual_machine import Interpreter
 from weightwright.numbers import Floats
 
@@ -69,17 +69,20 @@ def gradients(
     n, k = examples.X.shape
     reach = float((np.abs(examples.X).sum(axis=1) * w_reach + np.abs(examples.y)).max())
     f = SLOPES.get(loss, loss) if isinstance(loss, str) else loss
-    p = anchors or vm.rows // n
-    table = make_table(vm, f, reach, p)
+    each = examples.X
+
+    def scores_of(slopes: Floats, offsets: Floats) -> list[Part]:
+        """Row (i, j) is row j of example i; what all rows of an example share is no score."""
+        keys = np.multiply.outer(each, slopes)  # (n, k, p)
+        rest = offsets - np.outer(examples.y, slopes)
+        rest = rest - (rest.max(1, keepdims=True) + rest.min(1, keepdims=True)) / 2
+        parts = [Part(unit(vm, c), w_reach, keys[:, c].ravel()) for c in range(k)]
+        return [*parts, Part(unit(vm, -1), 1.0, rest.ravel())]
+
+    table = make_table(vm, f, reach, anchors or min(vm.rows, vm.sizes.tokens - n) // n, scores_of, vm.head_dim)
     p = len(table.slopes)
-    slopes, offsets = np.tile(table.slopes, n), np.tile(table.offsets, n)
-    each, answers = np.repeat(examples.X, p, axis=0), np.repeat(examples.y, p)
-    offsets = offsets - slopes * answers
-    per_example = offsets.reshape(n, p)
-    offsets = (per_example - (per_example.max(1, keepdims=True) + per_example.min(1, keepdims=True)) / 2).ravel()
-    parts = [Part(unit(vm, c), w_reach, slopes * each[:, c]) for c in range(k)]
-    scores = encode_scores(vm, [*parts, Part(unit(vm, -1), 1.0, offsets)], "gradients")
-    held = np.tile(table.values, n)[:, None] * each
+    scores = encode_scores(vm, scores_of(table.slopes, table.offsets), "gradients")
+    held = (np.multiply.outer(table.values, each)).transpose(1, 0, 2).reshape(n * p, k)
     room = vm.bounds["x_max"]
     size = max(float(np.abs(held).max()), room)
     rows, W_V = np.zeros((n * p, vm.features)), np.zeros((vm.features, vm.features))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import torch
 
-from weightwright.checker.one_layer.stored import read_one_layer
-from weightwright.enclosures.intervals.jets import values
-from weightwright.errors import DomainError, ToleranceError
-from weightwright.expressions import parse
 from weightwright.interpreter.library.algorithms import (
-    ROOM,
     Algorithm,
     How,
     Part,
@@ -25,96 +18,9 @@ from weightwright.interpreter.library.algorithms import (
     state,
     unit,
 )
+from weightwright.interpreter.library.row_tables import POINTS, Function, RowTable, Scores, make_table
 from weightwright.interpreter.virtual_machine import Interpreter
 from weightwright.numbers import Bools, Floats
-from weightwright.runtime import AttentionNetwork
-
-#: Anchors on each side of the interval, and beta times the square of their spacing, that are tried.
-PADS, SHARPNESS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0), (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.2)
-#: What a fit gives up for smaller values, next to the mean square of a weight.
-RIDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
-#: Points at which a fit is measured.
-POINTS = 2001
-
-Function = str | Callable[[Any], Any] | AttentionNetwork
-
-
-@dataclass(frozen=True)
-class RowTable:
-    """softmax_j(slopes_j s + offsets_j) . values_j is f(s), |s| <= reach, up to an error."""
-
-    slopes: Floats
-    offsets: Floats
-    values: Floats
-    reach: float
-    f: Callable[[Floats], Floats]
-    error: float
-    how: How
-
-    def __call__(self, s: Floats) -> Floats:
-        """What the table returns, in float64."""
-        scores = s[..., None] * self.slopes + self.offsets
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return weights / weights.sum(axis=-1, keepdims=True) @ self.values
-
-
-def make_table(vm: Interpreter, f: Function, reach: float, most: int) -> RowTable:
-    """A table for f on [-reach, reach] of at most so many rows. f: a network that `ww.approximate` made, whose
-    registers are taken as they are and whose bound was checked; or a formula of x or a function of a tensor, for which
-    anchors are fitted that stay within v_max, with an error that is measured."""
-    if isinstance(f, AttentionNetwork):
-        return _stored_table(f, reach, most)
-    return _fitted_table(vm, plain_function(f), reach, most)
-
-
-def plain_function(f: Function) -> Callable[[Floats], Floats]:
-    """A function of float64 arrays."""
-    if isinstance(f, str):
-        formula = parse(f, ("x",))
-        return lambda s: values(formula, np.asarray(s, dtype=np.float64))
-    if callable(f) and not isinstance(f, AttentionNetwork):
-        return lambda s: np.asarray(f(torch.as_tensor(s, dtype=torch.float64)))
-    raise TypeError(f"f must be a formula, a function of a tensor or a network of ww.approximate, not {f!r}")
-
-
-def _stored_table(net: AttentionNetwork, reach: float, most: int) -> RowTable:
-    said = net.certificate
-    if said is None or said.status != "PROVEN":
-        raise ValueError("f must be a network whose certificate is PROVEN; give its formula to have it fitted")
-    layer = read_one_layer(net.network)
-    if len(layer.heads) != 1 or layer.slope or layer.heads[0].own[0] != 0 or layer.heads[0].own[1] != 0:
-        raise ValueError(f"f must have one head on registers alone, and {said.formula} has another form")
-    if not (float(said.domain.lo[0]) <= -reach and reach <= float(said.domain.hi[0])):
-        raise DomainError(f"f is a network for {said.domain}, and reach={reach:g} asks for [-{reach:g}, {reach:g}]")
-    head = layer.heads[0]
-    if len(head.slopes) > most:
-        raise ValueError(f"f has {len(head.slopes)} registers, and there is room for {most} rows")
-    slopes = np.array([float(k) for k in head.slopes]) * layer.scale
-    offsets = np.array([float(c) for c in head.offsets]) - slopes * layer.centre
-    held = np.array([float(v) for v in head.values]) * float(head.weight) + layer.mean
-    return RowTable(slopes, offsets, held, reach, plain_function(said.formula), said.bound, "checked")
-
-
-def _fitted_table(vm: Interpreter, f: Callable[[Floats], Floats], reach: float, most: int) -> RowTable:
-    """The best of a few grids, by ridge least squares, among those whose values stay within v_max."""
-    s = np.linspace(-reach, reach, POINTS)
-    wanted, best = f(s), None
-    limit = ROOM * min(vm.bounds["v_max"], vm.bounds["w_max"] * vm.bounds["x_max"])
-    for pad in PADS:
-        anchors = np.linspace(-1, 1, most) * reach * (1 + 2 * pad / most)
-        for sharp in SHARPNESS:
-            beta = sharp / (anchors[1] - anchors[0]) ** 2 if most > 1 else 1.0
-            slopes, offsets = 2 * beta * anchors, -beta * anchors**2
-            weights = RowTable(slopes, offsets, np.eye(most), reach, f, 0.0, "measured")(s)
-            for ridge in RIDGES:
-                square = weights.T @ weights + ridge * np.eye(most)
-                held = np.asarray(np.linalg.solve(square, weights.T @ wanted), dtype=np.float64)
-                error = float(np.abs(weights @ held - wanted).max())
-                if np.abs(held).max() <= limit and (best is None or error < best.error):
-                    best = RowTable(slopes, offsets, held, reach, f, error, "measured")
-    if best is None:
-        raise ToleranceError(f"no table of {most} rows for this f has values within {limit:g}: a larger v_max helps")
-    return best
 
 
 def smooth(
@@ -128,7 +34,7 @@ def smooth(
     or function (fitted and measured). reach: |x| up to which it holds. rows: how many of them it may take. tokens: of
     the data, as many as the interpreter has by default.
     """
-    table = make_table(vm, f, reach, rows)
+    table = make_table(vm, f, reach, rows, _scores_of(vm, features[0], reach), vm.head_dim)
     return _apply_tables(vm, [table], features, (), name, tokens)
 
 
@@ -144,8 +50,13 @@ def route(
     """
     if len(selectors) != len(functions):
         raise ValueError(f"selectors has {len(selectors)} features for {len(functions)} functions")
-    tables = [make_table(vm, f, reach, rows) for f in functions]
+    parts = _scores_of(vm, feature, reach)
+    tables = [make_table(vm, f, reach, rows, parts, vm.head_dim // 2) for f in functions]
     return _apply_tables(vm, tables, (feature,), selectors, name, tokens)
+
+
+def _scores_of(vm: Interpreter, feature: int, reach: float) -> Scores:
+    return lambda slopes, offsets: [Part(unit(vm, feature), reach, slopes), Part(unit(vm, -1), 1.0, offsets)]
 
 
 def _apply_tables(
@@ -165,7 +76,7 @@ def _apply_tables(
     lift = _lift(vm, slopes, offsets, reach, selectors)
     programs = []
     for feature in features:
-        parts = [Part(unit(vm, feature), reach, slopes), Part(unit(vm, -1), 1.0, offsets)]
+        parts = _scores_of(vm, feature, reach)(slopes, offsets)
         parts += [Part(unit(vm, chosen), 1.0, lift * (task == k)) for k, chosen in enumerate(selectors)]
         programs.append(encode_scores(vm, parts, name))
     room, used = vm.bounds["x_max"], programs[0].held.shape[1]
@@ -200,7 +111,7 @@ def _lift(vm: Interpreter, slopes: Floats, offsets: Floats, reach: float, select
     """What a selector may add, its share of the entries that are left."""
     if not selectors:
         return 0.0
-    parts = [Part(unit(vm, 0), reach, slopes), Part(unit(vm, -1), 1.0, offsets)]
+    parts = _scores_of(vm, 0, reach)(slopes, offsets)
     return largest_beta(vm, lambda C: [*parts, *(Part(unit(vm, s), 1.0, np.array([C])) for s in selectors)])
 
 
