@@ -65,6 +65,17 @@ def test_classes_numbers_and_vectors(labels: Any) -> None:
     assert same(labels, net.predict([[7, 8], [8]]))
 
 
+def test_arrays_and_tensors_are_sequences_too() -> None:
+    tokens, labels = torch.tensor([[3, 1, 3], [1, 1, 2]]), np.array([[0, 1, 2], [2, 1, 0]])
+    net = ww.memorize(tokens, labels)
+    assert net.predict(tokens) == net.predict(tokens.numpy()) == net.predict(tokens.tolist()) == labels.tolist()
+    vectors = torch.randn(2, 3, 4, dtype=torch.float32)
+    net = ww.memorize(vectors, torch.tensor(labels), dtype=torch.float32)
+    assert net.predict(vectors) == net.predict(vectors.tolist()) == labels.tolist()
+    with pytest.raises(ValueError, match=r"must have shape \(n, 4\)"):
+        net.predict([[[1.0, 2.0]]])
+
+
 def test_vectors_nearly_coincide() -> None:
     a, b = np.array([0.3, 0.7]), np.array([0.3, 0.7 + 1e-9])
     net = ww.memorize([[a, b], [b, b, a]], [[0, 1], [1, 0, 1]])
@@ -199,6 +210,11 @@ def test_options_are_checked() -> None:
 def test_too_much_is_refused_before_memory_is_taken() -> None:
     with pytest.raises(ww.BudgetError, match="that is enough for about 1 such sequences"):
         ww.memorize([["a", "b"], ["b"]], [[0, 1], [1]], megabytes=0.007)
+
+
+def test_a_sequence_that_is_too_long_is_refused_before_memory_is_taken() -> None:
+    with pytest.raises(ww.BudgetError, match=r"a sequence of 3,000 tokens .* enough for sequences of 1,280"):
+        ww.memorize([[0] * 3000], [[0] * 3000], megabytes=100)
 
 
 def test_float32_says_what_it_can_hold() -> None:

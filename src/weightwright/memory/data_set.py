@@ -144,7 +144,8 @@ def read_labels(labels: Iterable[Any], data: Sequences) -> tuple[np.ndarray, tup
 def _answer(label: Any, i: int, k: int) -> Any:
     label = _plain(label)
     if isinstance(label, list | tuple | np.ndarray | torch.Tensor):
-        label = tuple(float(x) for x in label) if len(np.shape(label)) == 1 else None
+        entries = np.asarray(label)
+        label = tuple(entries.astype(float).tolist()) if entries.ndim == 1 and entries.dtype.kind in "biuf" else None
     numbers = label if isinstance(label, tuple) else (label,)
     if any(isinstance(x, float) and not math.isfinite(x) for x in numbers):
         raise ValueError(f"the label of token {k} of sequence {i} must be finite, not {label!r}")

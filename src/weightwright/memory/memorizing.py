@@ -13,6 +13,7 @@ feed-forward layer for m changes of label, at most 4 (s + D) + D (2 n N + D).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -46,6 +47,8 @@ from weightwright.runtime.weights import dtype_name
 
 #: Bytes that one token takes at most while a memory is built, checked and run, measured with a million different ones.
 _BYTES_PER_TOKEN = 3000
+#: The same for a score of the longest sequence: all scores of one are held at a time, in a few arrays.
+_BYTES_PER_SCORE = 64
 #: MiB that may be taken unless the caller allows more.
 _MEGABYTES = 8192.0
 
@@ -152,6 +155,13 @@ def _fits(data: Sequences, megabytes: float) -> None:
     """BudgetError before memory is taken for a network."""
     d = 1 if data.vectors is None else data.vectors.shape[1]
     each = (_BYTES_PER_TOKEN + 200 * d) / 2**20
+    longest = int(data.lengths.max())
+    if _BYTES_PER_SCORE * longest**2 / 2**20 > megabytes:
+        most = int(math.sqrt(megabytes * 2**20 / _BYTES_PER_SCORE))
+        raise BudgetError(
+            f"a sequence of {longest:,} tokens takes about {_BYTES_PER_SCORE * longest**2 / 2**20:,.0f} MiB, more than"
+            f" megabytes = {megabytes:,.0f}; that is enough for sequences of {most:,}"
+        )
     if each * len(data.tokens) > megabytes:
         most = int(megabytes / each / (len(data.tokens) / len(data.lengths)))
         raise BudgetError(
