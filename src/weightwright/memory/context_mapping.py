@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.errors import ToleranceError
-from weightwright.memory.data_set import Sequences, number_contexts, read_sequences
+from weightwright.memory.data_set import Sequences, find_repeated, number_contexts, read_sequences, refuse_repeated
 from weightwright.memory.memory_network import mapping_layers
 from weightwright.memory.projection import Found, Query, find_projection, least_gap
 from weightwright.network import Head, Network, selection
@@ -96,6 +96,7 @@ def contextual_mapping(
     check_options(mask, query, head_size)
     data, causal = read_sequences(sequences, name), mask == "causal"
     contexts = number_contexts(data, positions, causal)
+    refuse_repeated(find_repeated(data, contexts), "")
     found = search(data, contexts, positions, causal, name, query, seed)
     inputs, embed, attention = mapping_layers(found.projection, positions, causal, head_size)
     read = selection(embed.coordinates, ("id",))

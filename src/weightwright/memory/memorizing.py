@@ -32,10 +32,12 @@ from weightwright.memory.data_set import (
     Sequences,
     conflicts_in_words,
     find_conflicts,
+    find_repeated,
     leave_out,
     number_contexts,
     read_labels,
     read_sequences,
+    refuse_repeated,
 )
 from weightwright.memory.memory_network import memory_network
 from weightwright.memory.projection import Query
@@ -43,6 +45,7 @@ from weightwright.network import FeedForward, Network, cost
 from weightwright.numbers import rounded
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.data_sets.stored_contexts import NEW
 from weightwright.runtime.weights import dtype_name
 
 #: Bytes that one token takes at most while a memory is built, checked and run, measured with a million different ones.
@@ -66,6 +69,8 @@ class MemoryFacts:
     contexts: int
     labels: int
     conflicts: tuple[Conflict, ...]  # contexts that are not remembered: their labels contradict each other
+    repeated: tuple[str, ...]  # sequences of which tokens are not remembered: a token stands there twice, in words
+    remembered: int  # tokens that are returned with their label
     changes: int  # of label along the line of ids
     separation: float  # ids of different labels are farther apart than this, as computed: enclosed by the checker
     id_error: float  # what an id may be off by, at most
@@ -75,11 +80,6 @@ class MemoryFacts:
     formula: int  # 4 (s + D) + D (2 n N + D)
     stored: int  # numbers that are stored, zeros included
     kernel: str
-
-    @property
-    def remembered(self) -> int:
-        """Tokens that are returned with their label."""
-        return self.tokens - sum(len(conflict.places) for conflict in self.conflicts)
 
 
 def memorize(
@@ -103,7 +103,8 @@ def memorize(
     labels: for every sequence a list of as many classes, numbers or vectors.
     positions: False: a label is a function of the set of tokens that are seen and the token, none of them repeated.
     mask: "causal": a token sees itself and those before it.
-    on_conflict: "skip" leaves out tokens whose labels contradict each other; `net.about.conflicts` has them.
+    on_conflict: "skip" leaves out tokens whose labels contradict each other, and tokens that see one twice where there
+    are no positions; `net.about.conflicts` and `net.about.repeated` have them.
     kernel: "sorted" (binary search among the kinks) or "plain" (all units are summed, where that is exact).
     head_size: the number of columns of W_Q, W_K and W_V, which have rank 1. query: "other": a direction of its own.
     megabytes: memory that may be taken. progress: called with a line of text at every stage.
@@ -122,14 +123,18 @@ def memorize(
     numbers, answers = read_labels(labels, data)
     causal = mask == "causal"
     contexts = number_contexts(data, positions, causal)
+    repeated = find_repeated(data, contexts)
+    if on_conflict == "raise":
+        refuse_repeated(repeated, ", or on_conflict='skip'")
     conflicts = find_conflicts(data, contexts, numbers, answers)
     if conflicts and on_conflict == "raise":
         said = conflicts_in_words(conflicts, positions)
         raise WeightwrightError(f"labels are inconsistent: {said}; on_conflict='skip' leaves these out")
-    kept = leave_out(data, conflicts, numbers)
+    kept = leave_out(data, contexts, conflicts, numbers)
     if (kept == UNCLAIMED).all():
         raise WeightwrightError("no token is left whose label does not contradict another's")
-    say(f"{len(data.lengths):,} sequences, {len(data.tokens):,} tokens, {len(set(contexts.tolist())):,} contexts")
+    distinct = len(np.unique(contexts[contexts != NEW]))
+    say(f"{len(data.lengths):,} sequences, {len(data.tokens):,} tokens, {distinct:,} contexts")
     found = search(data, kept, positions, causal, name, query, seed)
     say(f"ids found: the closest of different labels are {found.gap:.2g} apart, rounding about {found.error:.2g}")
     network = memory_network(found, kept, positions, causal, head_size, name, kernel == "plain")
@@ -138,7 +143,7 @@ def memorize(
     certificate = _proven(network, claim, kernel)
     say(f"the checker agrees: {certificate.formula}")
     net = AttentionNetwork(network, certificate)
-    net.about = _facts(net, data, contexts, kept, conflicts, kernel)
+    net.about = _facts(net, data, contexts, kept, conflicts, repeated, kernel)
     return net
 
 
@@ -194,6 +199,7 @@ def _facts(
     contexts: np.ndarray,
     kept: np.ndarray,
     conflicts: list[Conflict],
+    repeated: list[str],
     kernel: str,
 ) -> MemoryFacts:
     network, claim = net.network, net.said.claim if net.said else None
@@ -206,9 +212,11 @@ def _facts(
         sequences=len(data.lengths),
         tokens=T,
         vocabulary=len(claim.vectors),
-        contexts=len(np.unique(contexts)),
+        contexts=len(np.unique(contexts[contexts != NEW])),
         labels=len(claim.answers),
         conflicts=tuple(conflicts),
+        repeated=tuple(repeated),
+        remembered=int((kept != UNCLAIMED).sum()),
         changes=changes,
         separation=known.apart,
         id_error=known.error,
