@@ -32,10 +32,14 @@ def search(
 ) -> Worst:
     """The worst input of a network that can be found in about `seconds` seconds (at least one round).
 
-    Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
-    formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
-    one pass is searched, also with states that differ from token to token. progress: whether a terminal or notebook
-    says so while it lasts.
+    Where nothing is proven the bound is infinite, and the error what was measured. Of a network that runs a rule in a
+    loop one pass is searched, also with states that differ from token to token.
+
+    net: any network with a certificate.
+    seconds: how long to look; at least one round is done.
+    seed: of the inputs that are drawn; ends, kinks and points between keys are always among them.
+    reference: the function itself, (n, inputs) float64 -> (n,), where the network's is no formula.
+    progress: whether a terminal or notebook says so while it lasts.
     """
     with show_progress(progress, "looking for the worst input"):
         return _search(net, seconds, seed, reference)

@@ -52,6 +52,7 @@ def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certi
     """Recompute every claim in the file. Returns the certificate, PROVEN, or CONDITIONAL on what the caller
     stated; raises CertificateError otherwise.
 
+    path: the file that `net.save` wrote.
     limits: what the file may cost before a BudgetError ends the check; math.inf for no limit.
     seconds: 60 by default.
     megabytes: what the process may grow by; 2,048 by default.

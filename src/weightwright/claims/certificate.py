@@ -50,7 +50,7 @@ MAX_TOKENS = 2**20
 class MeasuredClaim:
     """Nothing is claimed. A search found this error and no larger one: no bound, whatever was searched."""
 
-    error: float
+    error: float  # the largest that was found
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
     reason: str = ""  # why there is no proof
@@ -67,17 +67,17 @@ class SideNetwork:
     the coordinates, registers and heads of the others are taken away.
     """
 
-    certificate: Certificate
+    certificate: Certificate  # its own, about the network that is left without the others
     width: int  # coordinates
-    registers: int
-    heads: int
+    registers: int  # how many are its own
+    heads: int  # how many are its own
 
 
 @dataclass(frozen=True)
 class SideBySideClaim:
     """A network of one layer is several side by side, one for each output, each as its own certificate says."""
 
-    parts: tuple[SideNetwork, ...]
+    parts: tuple[SideNetwork, ...]  # the networks, in the order of the outputs
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class Certificate:
 
     claim: Claim
     formula: str  # what is computed: a formula in x, or words
-    domain: Box
-    dtype: str
-    kernel: str
-    bound: float
-    terms: Terms
+    domain: Box  # where it is claimed
+    dtype: str  # what the network runs in, and the bound covers
+    kernel: str  # "dot", ordinary attention, or "anchor", windows
+    bound: float  # an upper bound of the error
+    terms: Terms  # where the bound comes from; they add up to it
     network: str  # digest of the network that this is about
-    assumptions: tuple[str, ...]
+    assumptions: tuple[str, ...]  # what every proof leans on, in words
     status: Status = field(default="UNCHECKED", compare=False)
     why: str = field(default="", compare=False, metadata={"stored": False})
 

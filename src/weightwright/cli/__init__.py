@@ -1,4 +1,4 @@
-"""The command line: `weightwright approximate | compile | memorize | run | check | info | circuit | ...`.
+"""The command line: `weightwright approximate | compile | memorize | run | check | info | circuit`, and more.
 
 Thin: the work is elsewhere. torch and the rest are imported inside the commands, so that `--help` is quick.
 """

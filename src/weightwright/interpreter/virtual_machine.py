@@ -24,6 +24,7 @@ from weightwright.runtime.module import load
 from weightwright.runtime.weights import dtype_name
 
 Form = Literal["embedding", "stacked"]
+Method = Literal["spectral", "faithful"]
 
 
 class Interpreter:
@@ -37,6 +38,8 @@ class Interpreter:
     tol: what the error must stay below, for all programs and inputs within these bounds at once (None: the best there
     is). form: "embedding" puts all weights on the first token, "stacked" row r of every matrix on token r.
     anchors: the largest number of them that a table may have; there are at least as many tokens in a prompt.
+    method: "faithful" takes the papers' anchors, evenly from -grid to grid (features x_max w_max where it is not said),
+    just as many as `anchors`: what Theorem 4.2 prints, at the temperature of the paper's experiment.
 
     >>> import numpy as np, torch, weightwright as ww
     >>> vm = ww.Interpreter(tokens=4, features=2, head_dim=2)
@@ -63,7 +66,9 @@ class Interpreter:
         tol: float | None = None,
         dtype: torch.dtype | str = "float64",
         form: Form = "embedding",
+        method: Method = "spectral",
         anchors: int = 16,
+        grid: float | None = None,
     ) -> None:
         for name, number, least in (
             ("tokens", tokens, 1), ("features", features, 1), ("head_dim", head_dim, 1), ("heads", heads, 1),
@@ -77,6 +82,8 @@ class Interpreter:
                 raise ValueError(f"{name} must be a positive number below 2^40, not {bound!r}")
         if form not in ("embedding", "stacked"):
             raise ValueError(f"form must be 'embedding' or 'stacked', not {form!r}")
+        if method not in ("spectral", "faithful") or (grid is not None and method == "spectral"):
+            raise ValueError(f"method must be 'spectral', or 'faithful' with a grid, not {method!r} with grid={grid!r}")
         name = dtype_name(dtype)
         if name not in ("float64", "float32"):
             raise ValueError(f"dtype must be 'float64' or 'float32', not {name!r}")
@@ -85,7 +92,8 @@ class Interpreter:
         stacked = form == "stacked"
         room = max(tokens + rows, anchors, max(head_dim, features) if stacked else 1)
         self.sizes = Sizes(room, features, head_dim, heads, stacked, programs)
-        claim = choose_tables(self.sizes, self.bounds, name, anchors)
+        reach = None if method == "spectral" else float(grid or features * x_max * w_max)
+        claim = choose_tables(self.sizes, self.bounds, name, anchors, reach)
         network = build_module(self.sizes, claim, name)
         lo, hi = domain_ends(self.sizes, claim)
         self.net: AttentionNetwork = certify(network, claim, Box(lo, hi))

@@ -2,6 +2,17 @@
 every context of a data set an id, and `ww.memorize` returns its labels.
 
 Names are loaded on first use: listing the theorems loads nothing heavy.
+
+Arguments that mean the same everywhere:
+
+dim: numbers of a pattern.
+dtype: torch.float64 or torch.float32, or its name: what the memory computes in.
+patterns: (N, dim), what is compared with a query.
+values: (N, any size), what is read; None: the patterns themselves.
+query: (..., dim), what is looked for.
+steps: how often the query is replaced by what it finds; the last step reads the values.
+radius: how far a query may be from the pattern, in the Euclidean norm.
+beta: how sharply the nearest pattern is picked.
 """
 
 from __future__ import annotations
