@@ -74,6 +74,11 @@ class LookupFacts:
 def lookup_cost(tokens: int, features: int, granularity: int, positions: bool = False) -> LookupCost:
     """Sizes by formula; nothing is built.
 
+    tokens: in a sequence.
+    features: numbers of a token.
+    granularity: cells that [0, 1] falls into.
+    positions: whether sequences in another order count as others.
+
     >>> lookup_cost(3, 1, 8).sequences, lookup_cost(3, 1, 8, positions=True).sequences
     (120, 512)
     """
@@ -96,9 +101,14 @@ def equivariant(
 ) -> AttentionNetwork:
     """A network that looks f up on a grid of granularity^(tokens features) cells of [0, 1]: its L_p error is measured.
 
-    f: takes (B, tokens, features) and returns (B, tokens) or (B, tokens, outputs), permutation equivariant unless
-    `positions`. lipschitz: by how much an output changes at most for a change of 1 of every input; then `net.about`
-    states an error. The input has a position, counted from 0, as its last number if `positions`.
+    f: takes (B, tokens, features) and returns (B, tokens) or (B, tokens, outputs), in numpy.
+    tokens: in a sequence.
+    features: numbers of a token, each in [0, 1].
+    granularity: cells that [0, 1] falls into; the error is of the order of 1 over it.
+    positions: False: f must be permutation equivariant. True: any f; a token's last input is its position, from 0.
+    p: of the L_p norm that the error is measured in.
+    lipschitz: by how much an output changes at most for a change of 1 of every input; `net.about` then states an error.
+    seed: of the random inputs that the error is measured on, and of the directions that are tried.
 
     >>> net = equivariant(lambda x: x[..., 0] - x[..., 0].mean(1, keepdims=True), 3, granularity=6)
     >>> net.about.cost.sequences, net.about.error < 0.5, net.certificate.status

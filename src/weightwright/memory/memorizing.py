@@ -106,8 +106,12 @@ def memorize(
     on_conflict: "skip" leaves out tokens whose labels contradict each other, and tokens that see one twice where there
     are no positions; `net.about.conflicts` and `net.about.repeated` have them.
     kernel: "sorted" (binary search among the kinks) or "plain" (all units are summed, where that is exact).
-    head_size: the number of columns of W_Q, W_K and W_V, which have rank 1. query: "other": a direction of its own.
-    megabytes: memory that may be taken. progress: called with a line of text at every stage.
+    dtype: torch.float64 or torch.float32, or its name. float32 holds a few hundred tokens of a small vocabulary.
+    head_size: the number of columns of W_Q, W_K and W_V, which have rank 1.
+    query: "same": queries look along the direction of the keys; "other": along one of their own, for vectors.
+    seed: of the random codes and directions that are tried.
+    megabytes: memory that may be taken; BudgetError before more is.
+    progress: called with a line of text at every stage; None for nothing.
 
     >>> import weightwright as ww
     >>> net = ww.memorize([["a", "b"], ["b", "a"]], [["X", "Y"], ["Y", "Z"]])
