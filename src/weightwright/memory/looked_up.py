@@ -88,6 +88,33 @@ def lookup_cost(tokens: int, features: int, granularity: int, positions: bool = 
     return LookupCost(cells, sequences, tokens * sequences, units, 2 * tokens * sequences)
 
 
+def lookup_error(
+    tokens: int,
+    features: int,
+    granularity: int,
+    lipschitz: float,
+    largest: float,
+    outputs: int = 1,
+    p: float = 1.0,
+) -> float:
+    """The L_p error that such a network has at most, before it is built: the sum at the top of this file.
+
+    tokens: in a sequence.
+    features: numbers of a token.
+    granularity: cells that [0, 1] falls into.
+    lipschitz: by how much an output changes at most for a change of 1 of every input.
+    largest: |f| is at most this.
+    outputs: numbers that f returns for a token.
+    p: of the norm.
+
+    >>> round(lookup_error(3, 1, 8, lipschitz=4.0, largest=1.0), 3), round(lookup_error(3, 1, 16, 4.0, 1.0), 3)
+    (0.75, 0.375)
+    """
+    rare = tokens * features * granularity * RAMP
+    each = lipschitz / (2 * granularity) + 2 * largest * rare ** (1 / p)
+    return float(each * (tokens * outputs) ** (1 / p))
+
+
 def equivariant(
     f: Function,
     tokens: int,
@@ -143,12 +170,8 @@ def equivariant(
     net = AttentionNetwork(network, said)
     stated = None
     if lipschitz is not None:
-        largest, rare = (
-            float(np.abs(values).max()) + lipschitz / (2 * granularity),
-            tokens * features * granularity * RAMP,
-        )
-        each = lipschitz / (2 * granularity) + 2 * largest * rare ** (1 / p)
-        stated = each * (tokens * values.shape[1]) ** (1 / p)
+        largest, outputs = float(np.abs(values).max()) + lipschitz / (2 * granularity), values.shape[1]
+        stated = lookup_error(tokens, features, granularity, lipschitz, largest, outputs, p)
     net.about = LookupFacts(granularity, cost, error, p, float(off.max()), stated)
     return net
 
