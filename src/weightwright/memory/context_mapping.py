@@ -94,7 +94,7 @@ def contextual_mapping(
 
     >>> import weightwright as ww
     >>> mapping = ww.memory.contextual_mapping([["a", "b"], ["b", "c"], ["a", "c"]])
-    >>> mapping.contexts, mapping.separation > 1e-3, mapping.log_theorem < -1e6
+    >>> mapping.contexts, mapping.separation > 1e-3, mapping.log_theorem < -1e4
     (6, True, True)
     """
     name = dtype_name(dtype, ("float64", "float32"))
