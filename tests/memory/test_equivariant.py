@@ -58,5 +58,8 @@ def test_what_cannot_be_is_refused_before_it_is_built() -> None:
         ww.memory.equivariant(waves, 5, granularity=64)
     with pytest.raises(ValueError, match="granularity"):
         ww.memory.equivariant(waves, 3, granularity=1)
+    assert ww.memory.lookup_error(3, 1, 8, 4.0, 1.0) == pytest.approx(
+        2 * ww.memory.lookup_error(3, 1, 16, 4.0, 1.0), 1e-3
+    )
     cost = ww.memory.lookup_cost(3, 1, 8)
     assert (cost.cells, cost.sequences, cost.tokens, cost.quantising_units) == (8, 120, 360, 14)

@@ -28,7 +28,7 @@ class MemoryClaim(Frozen):
     labels: Floats  # (T,): numbers of labels
     words: tuple[str | int, ...]  # what the tokens are called; empty where they are the vectors themselves
     answers: tuple[str | int | float | tuple[float, ...], ...]  # what the labels are
-    positions: bool
+    positions: bool  # whether the network is given the position of every token
 
 
 def memory_in_words(claim: MemoryClaim, network: Network) -> str:

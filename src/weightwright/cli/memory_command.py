@@ -79,6 +79,7 @@ def _facts(net: Any, sentences: list[list[str]], right: int, took: float) -> dic
         "labels": about.labels,
         "inconsistent_items": len(about.conflicts),
         "examples_of_inconsistent_items": [str(one) for one in about.conflicts[:_SHOWN]],
+        **({"sentences_with_repeated_tokens": len(about.repeated)} if about.repeated else {}),
         "closest_ids": about.separation,
         "between": " and ".join(pair),
         "error_of_an_id": about.id_error,

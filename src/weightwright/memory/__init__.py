@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weightwright.memory.context_mapping import ContextualMapping, contextual_mapping
     from weightwright.memory.hopfield import Hopfield, HopfieldAttention
-    from weightwright.memory.looked_up import equivariant, lookup_cost
+    from weightwright.memory.looked_up import equivariant, lookup_cost, lookup_error
     from weightwright.memory.recall import Recall
     from weightwright.runtime.data_sets.remembering import INCONSISTENT, NOT_STORED
 
@@ -38,6 +38,7 @@ __all__ = [
     "contextual_mapping",
     "equivariant",
     "lookup_cost",
+    "lookup_error",
 ]
 
 #: Where each name stands, below `weightwright`.
@@ -50,6 +51,7 @@ _HOMES = {
     "HopfieldAttention": "memory.hopfield",
     "equivariant": "memory.looked_up",
     "lookup_cost": "memory.looked_up",
+    "lookup_error": "memory.looked_up",
     "Recall": "memory.recall",
 }
 

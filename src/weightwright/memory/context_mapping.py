@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.errors import ToleranceError
-from weightwright.memory.data_set import Sequences, number_contexts, read_sequences
+from weightwright.memory.data_set import Sequences, find_repeated, number_contexts, read_sequences, refuse_repeated
 from weightwright.memory.memory_network import mapping_layers
 from weightwright.memory.projection import Found, Query, find_projection, least_gap
 from weightwright.network import Head, Network, selection
@@ -50,14 +50,14 @@ class ContextualMapping:
     coordinate of what the layer returns, in the place of the whole vector. The radius is about that vector."""
 
     network: Network  # outputs the id of every token
-    data: Sequences
-    vectors: Floats
-    positions: bool
-    separation: float
-    radius: float
-    id_error: float
-    closest: tuple[Place, Place] | None
-    contexts: int
+    data: Sequences  # the sequences, as numbers of tokens
+    vectors: Floats  # (V, d): what each token is to the network
+    positions: bool  # whether the network is given positions
+    separation: float  # ids of different contexts are farther apart than this, as computed: enclosed by the checker
+    radius: float  # no token is longer than this after the layer
+    id_error: float  # what an id may be off by, at most
+    closest: tuple[Place, Place] | None  # (sequence, position) of the two tokens whose ids are closest
+    contexts: int  # that have ids of their own
     log_theorem: float  # the natural logarithm of the separation that the theorem states
 
     @property
@@ -84,18 +84,24 @@ def contextual_mapping(
 ) -> ContextualMapping:
     """A rank-1 head whose ids differ wherever the set of tokens that are seen, or the token, differs.
 
-    sequences, positions, mask, head_size, query: as for `ww.memorize`. ToleranceError where the dtype cannot hold the
-    ids apart, with the two contexts that are closest.
+    sequences: lists of words or whole numbers, or arrays (n, d) of vectors; of any lengths.
+    positions: whether ids may depend on the order; False: no token may be repeated in a sequence.
+    mask: "causal": a token sees itself and those before it.
+    dtype: torch.float64 or torch.float32, or its name. ToleranceError where it cannot hold the ids apart.
+    head_size: the number of columns of W_Q, W_K and W_V, which have rank 1.
+    query: "same": queries look along the direction of the keys; "other": along one of their own, for vectors.
+    seed: of the random codes and directions that are tried.
 
     >>> import weightwright as ww
     >>> mapping = ww.memory.contextual_mapping([["a", "b"], ["b", "c"], ["a", "c"]])
-    >>> mapping.contexts, mapping.separation > 1e-3, mapping.log_theorem < -1e6
+    >>> mapping.contexts, mapping.separation > 1e-3, mapping.log_theorem < -1e4
     (6, True, True)
     """
     name = dtype_name(dtype, ("float64", "float32"))
     check_options(mask, query, head_size)
     data, causal = read_sequences(sequences, name), mask == "causal"
     contexts = number_contexts(data, positions, causal)
+    refuse_repeated(find_repeated(data, contexts), "")
     found = search(data, contexts, positions, causal, name, query, seed)
     inputs, embed, attention = mapping_layers(found.projection, positions, causal, head_size)
     read = selection(embed.coordinates, ("id",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from weightwright.claims.memory_claim import UNCLAIMED
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats, rounded
-from weightwright.runtime.data_sets.stored_contexts import Contexts
+from weightwright.runtime.data_sets.stored_contexts import NEW, Contexts
 
 #: Examples that an error message shows.
 _SHOWN = 3
@@ -28,7 +29,7 @@ class Sequences:
     words: tuple[str | int, ...]
     vectors: Floats | None  # (V, d)
 
-    @property
+    @cached_property
     def starts(self) -> np.ndarray:
         return np.cumsum(self.lengths) - self.lengths
 
@@ -144,7 +145,8 @@ def read_labels(labels: Iterable[Any], data: Sequences) -> tuple[np.ndarray, tup
 def _answer(label: Any, i: int, k: int) -> Any:
     label = _plain(label)
     if isinstance(label, list | tuple | np.ndarray | torch.Tensor):
-        label = tuple(float(x) for x in label) if len(np.shape(label)) == 1 else None
+        entries = np.asarray(label)
+        label = tuple(entries.astype(float).tolist()) if entries.ndim == 1 and entries.dtype.kind in "biuf" else None
     numbers = label if isinstance(label, tuple) else (label,)
     if any(isinstance(x, float) and not math.isfinite(x) for x in numbers):
         raise ValueError(f"the label of token {k} of sequence {i} must be finite, not {label!r}")
@@ -154,26 +156,39 @@ def _answer(label: Any, i: int, k: int) -> Any:
 
 
 def number_contexts(data: Sequences, positions: bool, causal: bool) -> np.ndarray:
-    """(T,): the number of every token's context. WeightwrightError for a repeated token where none is allowed."""
-    contexts, found = Contexts(positions, causal), []
-    tokens = data.tokens.tolist()
-    for i, (start, n) in enumerate(zip(data.starts.tolist(), data.lengths.tolist(), strict=True)):
-        one = tokens[start : start + n]
-        if not positions and len(set(one)) < n:
-            token = next(t for k, t in enumerate(one) if t in one[:k])
-            again = [k for k, t in enumerate(one) if t == token]
-            raise WeightwrightError(
-                f"sequence {i} has the token {data.name(start + again[0])!r} at positions {again[0]} and {again[1]};"
-                " without positions no token may be repeated in a sequence: use positions=True"
-            )
-        found += contexts.learn(one)
-    return np.array(found)
+    """(T,): the number of every token's context; NEW for tokens that have none, where a token is repeated."""
+    contexts, tokens = Contexts(positions, causal), data.tokens.tolist()
+    starts = zip(data.starts.tolist(), data.lengths.tolist(), strict=True)
+    return np.array([number for start, n in starts for number in contexts.learn(tokens[start : start + n])])
+
+
+def find_repeated(data: Sequences, contexts: np.ndarray) -> list[str]:
+    """In words: for every sequence without a context somewhere the token that it has twice."""
+    said = []
+    without = np.searchsorted(data.starts, np.flatnonzero(contexts == NEW), side="right") - 1
+    for i in np.unique(without).tolist():
+        start = int(data.starts[i])
+        one = data.tokens[start : start + int(data.lengths[i])].tolist()
+        again = next(k for k, token in enumerate(one) if token in one[:k])
+        first = one.index(one[again])
+        said.append(f"sequence {i} has the token {data.name(start + first)!r} at positions {first} and {again}")
+    return said
+
+
+def refuse_repeated(repeated: Sequence[str], instead: str) -> None:
+    """WeightwrightError with examples, if there are any."""
+    if repeated:
+        more = f"; and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
+        raise WeightwrightError(
+            f"{'; '.join(repeated[:_SHOWN])}{more}; without positions no token may be repeated in a sequence: use"
+            f" positions=True{instead}"
+        )
 
 
 def find_conflicts(data: Sequences, contexts: np.ndarray, labels: np.ndarray, answers: Sequence[Any]) -> list[Conflict]:
     """Every context with more than one label."""
     order = np.lexsort((labels, contexts))
-    same = contexts[order][1:] == contexts[order][:-1]
+    same = (contexts[order][1:] == contexts[order][:-1]) & (contexts[order][1:] != NEW)
     clash = np.unique(contexts[order][1:][same & (labels[order][1:] != labels[order][:-1])])
     places = np.flatnonzero(np.isin(contexts, clash))
     by_context: dict[int, list[int]] = {}
@@ -189,9 +204,9 @@ def find_conflicts(data: Sequences, contexts: np.ndarray, labels: np.ndarray, an
     ]
 
 
-def leave_out(data: Sequences, conflicts: Sequence[Conflict], labels: np.ndarray) -> np.ndarray:
-    """The labels, UNCLAIMED where they contradict each other."""
-    kept = labels.copy()
+def leave_out(data: Sequences, contexts: np.ndarray, conflicts: Sequence[Conflict], labels: np.ndarray) -> np.ndarray:
+    """The labels, UNCLAIMED where they contradict each other or where there is no context."""
+    kept = np.where(contexts == NEW, UNCLAIMED, labels)
     for conflict in conflicts:
         for i, k in conflict.places:
             kept[int(data.starts[i]) + k] = UNCLAIMED

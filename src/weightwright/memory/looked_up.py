@@ -74,6 +74,11 @@ class LookupFacts:
 def lookup_cost(tokens: int, features: int, granularity: int, positions: bool = False) -> LookupCost:
     """Sizes by formula; nothing is built.
 
+    tokens: in a sequence.
+    features: numbers of a token.
+    granularity: cells that [0, 1] falls into.
+    positions: whether sequences in another order count as others.
+
     >>> lookup_cost(3, 1, 8).sequences, lookup_cost(3, 1, 8, positions=True).sequences
     (120, 512)
     """
@@ -81,6 +86,33 @@ def lookup_cost(tokens: int, features: int, granularity: int, positions: bool = 
     sequences = cells**tokens if positions else math.comb(cells + tokens - 1, tokens)
     units = 2 * features * (granularity - 1) + positions
     return LookupCost(cells, sequences, tokens * sequences, units, 2 * tokens * sequences)
+
+
+def lookup_error(
+    tokens: int,
+    features: int,
+    granularity: int,
+    lipschitz: float,
+    largest: float,
+    outputs: int = 1,
+    p: float = 1.0,
+) -> float:
+    """The L_p error that such a network has at most, before it is built: the sum at the top of this file.
+
+    tokens: in a sequence.
+    features: numbers of a token.
+    granularity: cells that [0, 1] falls into.
+    lipschitz: by how much an output changes at most for a change of 1 of every input.
+    largest: |f| is at most this.
+    outputs: numbers that f returns for a token.
+    p: of the norm.
+
+    >>> round(lookup_error(3, 1, 8, lipschitz=4.0, largest=1.0), 3), round(lookup_error(3, 1, 16, 4.0, 1.0), 3)
+    (0.75, 0.375)
+    """
+    rare = tokens * features * granularity * RAMP
+    each = lipschitz / (2 * granularity) + 2 * largest * rare ** (1 / p)
+    return float(each * (tokens * outputs) ** (1 / p))
 
 
 def equivariant(
@@ -96,9 +128,14 @@ def equivariant(
 ) -> AttentionNetwork:
     """A network that looks f up on a grid of granularity^(tokens features) cells of [0, 1]: its L_p error is measured.
 
-    f: takes (B, tokens, features) and returns (B, tokens) or (B, tokens, outputs), permutation equivariant unless
-    `positions`. lipschitz: by how much an output changes at most for a change of 1 of every input; then `net.about`
-    states an error. The input has a position, counted from 0, as its last number if `positions`.
+    f: takes (B, tokens, features) and returns (B, tokens) or (B, tokens, outputs), in numpy.
+    tokens: in a sequence.
+    features: numbers of a token, each in [0, 1].
+    granularity: cells that [0, 1] falls into; the error is of the order of 1 over it.
+    positions: False: f must be permutation equivariant. True: any f; a token's last input is its position, from 0.
+    p: of the L_p norm that the error is measured in.
+    lipschitz: by how much an output changes at most for a change of 1 of every input; `net.about` then states an error.
+    seed: of the random inputs that the error is measured on, and of the directions that are tried.
 
     >>> net = equivariant(lambda x: x[..., 0] - x[..., 0].mean(1, keepdims=True), 3, granularity=6)
     >>> net.about.cost.sequences, net.about.error < 0.5, net.certificate.status
@@ -133,12 +170,8 @@ def equivariant(
     net = AttentionNetwork(network, said)
     stated = None
     if lipschitz is not None:
-        largest, rare = (
-            float(np.abs(values).max()) + lipschitz / (2 * granularity),
-            tokens * features * granularity * RAMP,
-        )
-        each = lipschitz / (2 * granularity) + 2 * largest * rare ** (1 / p)
-        stated = each * (tokens * values.shape[1]) ** (1 / p)
+        largest, outputs = float(np.abs(values).max()) + lipschitz / (2 * granularity), values.shape[1]
+        stated = lookup_error(tokens, features, granularity, lipschitz, largest, outputs, p)
     net.about = LookupFacts(granularity, cost, error, p, float(off.max()), stated)
     return net
 

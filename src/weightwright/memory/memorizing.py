@@ -13,6 +13,7 @@ feed-forward layer for m changes of label, at most 4 (s + D) + D (2 n N + D).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,10 +32,12 @@ from weightwright.memory.data_set import (
     Sequences,
     conflicts_in_words,
     find_conflicts,
+    find_repeated,
     leave_out,
     number_contexts,
     read_labels,
     read_sequences,
+    refuse_repeated,
 )
 from weightwright.memory.memory_network import memory_network
 from weightwright.memory.projection import Query
@@ -42,10 +45,13 @@ from weightwright.network import FeedForward, Network, cost
 from weightwright.numbers import rounded
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.data_sets.stored_contexts import NEW
 from weightwright.runtime.weights import dtype_name
 
 #: Bytes that one token takes at most while a memory is built, checked and run, measured with a million different ones.
 _BYTES_PER_TOKEN = 3000
+#: The same for a score of the longest sequence: all scores of one are held at a time, in a few arrays.
+_BYTES_PER_SCORE = 64
 #: MiB that may be taken unless the caller allows more.
 _MEGABYTES = 8192.0
 
@@ -63,6 +69,8 @@ class MemoryFacts:
     contexts: int
     labels: int
     conflicts: tuple[Conflict, ...]  # contexts that are not remembered: their labels contradict each other
+    repeated: tuple[str, ...]  # sequences of which tokens are not remembered: a token stands there twice, in words
+    remembered: int  # tokens that are returned with their label
     changes: int  # of label along the line of ids
     separation: float  # ids of different labels are farther apart than this, as computed: enclosed by the checker
     id_error: float  # what an id may be off by, at most
@@ -72,11 +80,6 @@ class MemoryFacts:
     formula: int  # 4 (s + D) + D (2 n N + D)
     stored: int  # numbers that are stored, zeros included
     kernel: str
-
-    @property
-    def remembered(self) -> int:
-        """Tokens that are returned with their label."""
-        return self.tokens - sum(len(conflict.places) for conflict in self.conflicts)
 
 
 def memorize(
@@ -100,10 +103,15 @@ def memorize(
     labels: for every sequence a list of as many classes, numbers or vectors.
     positions: False: a label is a function of the set of tokens that are seen and the token, none of them repeated.
     mask: "causal": a token sees itself and those before it.
-    on_conflict: "skip" leaves out tokens whose labels contradict each other; `net.about.conflicts` has them.
+    on_conflict: "skip" leaves out tokens whose labels contradict each other, and tokens that see one twice where there
+    are no positions; `net.about.conflicts` and `net.about.repeated` have them.
     kernel: "sorted" (binary search among the kinks) or "plain" (all units are summed, where that is exact).
-    head_size: the number of columns of W_Q, W_K and W_V, which have rank 1. query: "other": a direction of its own.
-    megabytes: memory that may be taken. progress: called with a line of text at every stage.
+    dtype: torch.float64 or torch.float32, or its name. float32 holds a few hundred tokens of a small vocabulary.
+    head_size: the number of columns of W_Q, W_K and W_V, which have rank 1.
+    query: "same": queries look along the direction of the keys; "other": along one of their own, for vectors.
+    seed: of the random codes and directions that are tried.
+    megabytes: memory that may be taken; BudgetError before more is.
+    progress: called with a line of text at every stage; None for nothing.
 
     >>> import weightwright as ww
     >>> net = ww.memorize([["a", "b"], ["b", "a"]], [["X", "Y"], ["Y", "Z"]])
@@ -119,14 +127,18 @@ def memorize(
     numbers, answers = read_labels(labels, data)
     causal = mask == "causal"
     contexts = number_contexts(data, positions, causal)
+    repeated = find_repeated(data, contexts)
+    if on_conflict == "raise":
+        refuse_repeated(repeated, ", or on_conflict='skip'")
     conflicts = find_conflicts(data, contexts, numbers, answers)
     if conflicts and on_conflict == "raise":
         said = conflicts_in_words(conflicts, positions)
         raise WeightwrightError(f"labels are inconsistent: {said}; on_conflict='skip' leaves these out")
-    kept = leave_out(data, conflicts, numbers)
+    kept = leave_out(data, contexts, conflicts, numbers)
     if (kept == UNCLAIMED).all():
         raise WeightwrightError("no token is left whose label does not contradict another's")
-    say(f"{len(data.lengths):,} sequences, {len(data.tokens):,} tokens, {len(set(contexts.tolist())):,} contexts")
+    distinct = len(np.unique(contexts[contexts != NEW]))
+    say(f"{len(data.lengths):,} sequences, {len(data.tokens):,} tokens, {distinct:,} contexts")
     found = search(data, kept, positions, causal, name, query, seed)
     say(f"ids found: the closest of different labels are {found.gap:.2g} apart, rounding about {found.error:.2g}")
     network = memory_network(found, kept, positions, causal, head_size, name, kernel == "plain")
@@ -135,7 +147,7 @@ def memorize(
     certificate = _proven(network, claim, kernel)
     say(f"the checker agrees: {certificate.formula}")
     net = AttentionNetwork(network, certificate)
-    net.about = _facts(net, data, contexts, kept, conflicts, kernel)
+    net.about = _facts(net, data, contexts, kept, conflicts, repeated, kernel)
     return net
 
 
@@ -152,6 +164,13 @@ def _fits(data: Sequences, megabytes: float) -> None:
     """BudgetError before memory is taken for a network."""
     d = 1 if data.vectors is None else data.vectors.shape[1]
     each = (_BYTES_PER_TOKEN + 200 * d) / 2**20
+    longest = int(data.lengths.max())
+    if _BYTES_PER_SCORE * longest**2 / 2**20 > megabytes:
+        most = int(math.sqrt(megabytes * 2**20 / _BYTES_PER_SCORE))
+        raise BudgetError(
+            f"a sequence of {longest:,} tokens takes about {_BYTES_PER_SCORE * longest**2 / 2**20:,.0f} MiB, more than"
+            f" megabytes = {megabytes:,.0f}; that is enough for sequences of {most:,}"
+        )
     if each * len(data.tokens) > megabytes:
         most = int(megabytes / each / (len(data.tokens) / len(data.lengths)))
         raise BudgetError(
@@ -184,6 +203,7 @@ def _facts(
     contexts: np.ndarray,
     kept: np.ndarray,
     conflicts: list[Conflict],
+    repeated: list[str],
     kernel: str,
 ) -> MemoryFacts:
     network, claim = net.network, net.said.claim if net.said else None
@@ -196,9 +216,11 @@ def _facts(
         sequences=len(data.lengths),
         tokens=T,
         vocabulary=len(claim.vectors),
-        contexts=len(np.unique(contexts)),
+        contexts=len(np.unique(contexts[contexts != NEW])),
         labels=len(claim.answers),
         conflicts=tuple(conflicts),
+        repeated=tuple(repeated),
+        remembered=int((kept != UNCLAIMED).sum()),
         changes=changes,
         separation=known.apart,
         id_error=known.error,

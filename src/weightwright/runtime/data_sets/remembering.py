@@ -95,6 +95,7 @@ class _Memory:
 
     def numbers(self, sequence: Any) -> list[int]:
         """The numbers of tokens; NEW for those that are not in the vocabulary."""
+        sequence = sequence.detach().cpu().numpy() if isinstance(sequence, Tensor) else sequence
         if self.claim.words:
             if isinstance(sequence, str):
                 raise TypeError(f"a sequence is a list of tokens, not a text: split {sequence[:40]!r} first")

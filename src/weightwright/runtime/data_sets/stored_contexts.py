@@ -1,7 +1,7 @@
 """Which tokens a memory must tell apart: what a token's label may depend on is its context, and contexts have numbers.
 
 With positions a context is the whole sequence and the place in it, under a causal mask the sequence up to there.
-Without positions it is the set of tokens that are seen, and the token.
+Without positions it is the set of tokens that are seen, and the token; where one of them is seen twice there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Contexts:
         self.count = 0
 
     def learn(self, tokens: Sequence[int]) -> list[int]:
-        """The number of every token's context; new ones are given a number."""
+        """The number of every token's context; new ones are given a number. NEW where there is no context."""
         return self._number(tokens, True)
 
     def find(self, tokens: Sequence[int]) -> list[int]:
@@ -39,8 +39,9 @@ class Contexts:
                 before = self._one((before, token), learns, 1) if known else NEW
                 found.append(before)
             else:
-                seen = frozenset(tokens[: place + 1] if self.causal else tokens)
-                found.append(self._one((seen, token), learns, 1))
+                seen = tokens[: place + 1] if self.causal else tokens
+                once = frozenset(seen)
+                found.append(self._one((once, token), learns, 1) if len(once) == len(seen) else NEW)
         return found
 
     def _one(self, key: Hashable, learns: bool, size: int) -> int:
