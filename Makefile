@@ -48,6 +48,7 @@ bench: .venv/.ready
 docs: .venv/.ready
 	$(BIN)/python benchmarks/house.py --write docs/modules.md
 	$(BIN)/python benchmarks/trusted.py --write docs/trusted.md
+	$(BIN)/python benchmarks/reference.py --write docs/reference.md
 	$(BIN)/weightwright theorems --write docs/theorems.md
 	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
 	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md

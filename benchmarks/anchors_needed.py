@@ -1,4 +1,4 @@
-"""The README's table: anchors and proven bounds of smooth functions on [-1, 1], as Markdown."""
+"""The table of docs/approximate.md: anchors and proven bounds of smooth functions on [-1, 1], as Markdown."""
 
 from __future__ import annotations
 

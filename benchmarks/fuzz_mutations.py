@@ -29,6 +29,7 @@ from weightwright.claims.certificate import Certificate, SideBySideClaim, local_
 from weightwright.claims.files import encode_file, network_digest, read
 from weightwright.claims.format_7 import old_digest
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
 from weightwright.claims.program_claim import InterpreterClaim, interpreter_in_words
 from weightwright.claims.prompt import LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import Composite, composite_in_words
@@ -104,6 +105,12 @@ def built() -> dict[str, bytes]:
             lambda x: torch.tanh(torch.sin(x[..., :1]) * torch.sin(x[..., 1:])), ww.Box([-1] * 2, [1] * 2), 0.05,
             ablatable=True),
         "truncated": lambda: ww.constructions.truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, unit, p=8),
+        "memory": lambda: ww.memorize([["a", "b", "c"], ["b", "a"], ["c"]], [[0, 1, 2], [2, 0], [1]]),
+        "memory, plain": lambda: ww.memorize([["a", "b"], ["b", "a"]], [[0, 1], [2, 0]], kernel="plain"),
+        "memory, sets, float32": lambda: ww.memorize(
+            [[0, 1], [1, 2], [2]], [["X", "Y"], ["Z", "X"], ["Y"]], positions=False, dtype=f32),
+        "memory of vectors, causal": lambda: ww.memorize(
+            [[[0.5, 1.0], [-1.0, 2.0]], [[-1.0, 2.0]]], [[0, 1], [1]], mask="causal"),
         "measured": lambda: ww.approximate("sin(x)", unit, 1e-2, proof="measured"),
         **{f"grid, {name}": (lambda name=name: forged(name)) for name in GRIDS},
         **{f"side by side, {name}": (lambda name=name: forged(name)) for name in SIDES},
@@ -400,6 +407,8 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
         words = interpreter_in_words(claim)
     elif isinstance(claim, LoopClaim):
         words = loop_in_words(claim)
+    elif isinstance(claim, MemoryClaim):
+        words = memory_in_words(claim, network)
     elif isinstance(claim, OneLayerClaim | VectorLayerClaim) and hasattr(claim.leaf, "formula"):
         claim = dataclasses.replace(claim, leaf=dataclasses.replace(claim.leaf, formula=_local(network, certificate)))
     elif isinstance(claim, SideBySideClaim):
@@ -472,7 +481,7 @@ def rebuilt(network: Network, certificate: Certificate) -> tuple[Network, Certif
     claim = certificate.claim
     if not isinstance(claim, InterpreterClaim):
         return network, certificate
-    sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked)
+    sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked, claim.times)
     return build_module(sizes, claim, network.dtype), certificate
 
 

@@ -18,6 +18,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import OPAQUE, Certificate, SideBySideClaim
 from weightwright.claims.graph import Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
@@ -46,6 +47,8 @@ def worst_violation(network: Network, certificate: Certificate, rng: np.random.G
     try:
         if isinstance(claim, GridClaim):
             return _grid(network, certificate, claim, rng)
+        if isinstance(claim, MemoryClaim):
+            return _memory(network, certificate, claim)
         if isinstance(claim, PromptClaim):
             return _prompt(network, certificate, rng)
         if isinstance(claim, InterpreterClaim):
@@ -326,6 +329,22 @@ def _prompt(network: Network, certificate: Certificate, rng: np.random.Generator
         return None
     finally:
         prompts.N, prompts.D = before
+
+
+def _memory(network: Network, certificate: Certificate, claim: MemoryClaim) -> str | None:
+    """Every stored token, in its sequence alone and in a batch."""
+    net = AttentionNetwork(network, certificate)
+    start = 0
+    for n in claim.lengths.astype(int).tolist():
+        rows = claim.vectors[claim.tokens[start : start + n].astype(int)]
+        x = np.column_stack([rows, np.arange(float(n))]) if claim.positions else rows
+        labels, tensor = claim.labels[start : start + n], torch.tensor(x, dtype=net.dtype)
+        for out in (net(tensor), net(tensor.expand(3, *tensor.shape))[-1]):
+            wrong = (out[:, 0].double().numpy() != labels) & (labels >= 0)
+            if wrong.any():
+                return f"token {int(np.argmax(wrong))} of the sequence at {start} is returned as {out[:, 0].tolist()}"
+        start += n
+    return None
 
 
 def _grid(network: Network, certificate: Certificate, claim: GridClaim, rng: np.random.Generator) -> str | None:

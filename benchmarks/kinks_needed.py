@@ -1,4 +1,4 @@
-"""The table of the README on functions that bend or jump: keys and proven bounds, `make bench`."""
+"""The table of docs/approximate.md on functions that bend or jump: keys and proven bounds, `make bench`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,20 @@
 
 Public names are loaded on first use: loading and running a saved network needs torch, numpy and
 safetensors only; approximating also needs scipy, checking python-flint.
+
+Arguments that mean the same everywhere:
+
+path: the name of a file. What is written is there whole or not at all, and a folder that is missing is told at once.
+x: the input, (..., tokens, features), in the network's dtype or one that it holds exactly.
+tol: the largest error of any output that is allowed; a float above 0.
+dtype: torch.float64, torch.float32 or torch.bfloat16, or its name: what the network is designed for and runs in, and
+whose rounding the bound covers.
+on_domain: what happens to inputs outside the domain: "raise" (DomainError), "clamp" (the nearest point of the domain)
+or "ignore" (the bound says nothing there).
+progress: True says in a terminal or notebook what is being done, once it takes two seconds; False says nothing; a
+function is told.
+network: a network as data, `net.network`.
+certificate: what is known of that network; one that is about another is refused.
 """
 
 from __future__ import annotations
@@ -29,6 +43,7 @@ if TYPE_CHECKING:
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
+    from weightwright.memory.memorizing import memorize
     from weightwright.runtime import AttentionNetwork, load
     from weightwright.runtime.selftest import selftest
 
@@ -55,6 +70,7 @@ __all__ = [
     "incontext",
     "interpreter",
     "load",
+    "memorize",
     "memory",
     "search",
     "selftest",
@@ -68,6 +84,7 @@ _HOMES = {
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
     "load": "weightwright.runtime.module",
+    "memorize": "weightwright.memory.memorizing",
     "search": "weightwright.adversary.search",
     "selftest": "weightwright.runtime.selftest",
 }

@@ -32,6 +32,9 @@ _CONSTANTS = {
 class Box:
     """All inputs with lo <= x <= hi, feature by feature.
 
+    lo: the lower ends, one for each feature, or (tokens, features).
+    hi: the upper ends, of the same shape, each above its lower one.
+
     Ends may be numbers, exact fractions, or texts: decimals, fractions, and multiples of pi and e, as in "0.1", "1/3",
     "-pi/2" or "2*e". An end that is no float is rounded outward, so that the box contains everything that was asked
     for.
@@ -58,7 +61,10 @@ class Box:
 
     @classmethod
     def of(cls, domain: Box | tuple[End, End]) -> Box:
-        """A box, or a pair (lo, hi) that makes one."""
+        """A box from what arguments called domain take.
+
+        domain: a box, or a pair (lo, hi) that makes one.
+        """
         if isinstance(domain, Box):
             return domain
         try:

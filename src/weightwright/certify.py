@@ -17,7 +17,7 @@ from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
-from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim, interpreter_in_words
+from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim, interpreter_in_words
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
@@ -117,7 +117,8 @@ def _about(network: Network, claim: Composed, domain: Box, terms: Terms) -> Cert
     if isinstance(claim, PromptClaim):
         words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, MASKED)
     elif isinstance(claim, InterpreterClaim):
-        words, leans_on = interpreter_in_words(claim), (PRODUCTS, CODES, MASKED)
+        more = (ENTRIES,) if claim.times else ()
+        words, leans_on = interpreter_in_words(claim), (PRODUCTS, CODES, MASKED, *more)
     elif isinstance(claim, LoopClaim):
         words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), STATES)
     else:

@@ -1,7 +1,33 @@
 """The papers' constructions, one file each, and a registry by id (`registry.THEOREMS`, `weightwright theorems`).
 
 Every function returns a network with its certificate, and says more about itself in `net.about`. Names are loaded on
-first use.
+first use. Arguments that mean the same in all of them:
+
+n: tokens of the input, or examples in the prompt.
+d: features of a token, or of an example.
+domain: a Box with an interval for each feature, or for each token and feature; a pair of numbers stands for all.
+tol: the largest error that is allowed, from which the paper's parameters follow; give it, or those.
+p: anchors of a head; None: from tol.
+P: P + 1 anchors; None: from tol.
+H: heads; None: from tol.
+beta: inverse temperature of the softmax; None: as large as the error asks for.
+w: weights of the linear models, (n, d); a model for each token.
+t: their shifts, (n,).
+a: the lower end of Range[a, b], below which results are cut.
+b: its upper end.
+f: what is computed: a formula, or a function that can be traced.
+loss: a formula in x, the residual w . x - y.
+ranges: how large the entries of x, y and w may be (`ww.incontext.Ranges`); 1 each unless given.
+reach: how large |w . x_i - y_i| may be; None: all that the ranges allow.
+method: "faithful", the paper's construction, or "spectral", ours.
+dtype: "float64" or "float32": what the network runs in, and the bound covers.
+B: inputs lie in [-B, B].
+g: cells of the grid along each number; None: from tol.
+delta: the share of a cell that its shell takes; None: g^-2.
+norm: p of the L_p norm that the error is measured in.
+lipschitz: of an f that cannot be traced, in the infinity norm; without it the error is measured, not proven.
+max_cells, max_heads, max_anchors: more than these raise BudgetError before anything is built.
+parameters: tol, p, beta, method, dtype and the others of `truncated_linear`.
 """
 
 from __future__ import annotations

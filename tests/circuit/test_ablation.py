@@ -14,6 +14,8 @@ from support.torch_zoo.moons import trained_moons, two_moons
 from torch import Tensor, nn
 
 import weightwright as ww
+from weightwright.circuit.circuit import Circuit, CircuitEdge, CircuitNode, Slot
+from weightwright.circuit.effects import predict_effect
 from weightwright.circuit.running_circuit import run_circuit
 from weightwright.runtime import AttentionNetwork
 
@@ -158,6 +160,12 @@ def test_what_cannot_be_ablated_is_refused(head: str, ablation: object, message:
         moons()[1].predicted_effect(head, points(), ablation=ablation)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("shape", [(2,), (3, 1), (3, 3)])
+def test_an_effect_is_of_inputs_that_the_network_takes(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"x must have shape \(..., tokens, 2\)"):
+        moons()[1].predicted_effect("L0H0", torch.zeros(shape))
+
+
 def test_heads_in_a_loop_are_ablated_in_every_pass() -> None:
     from support.zoo import ZOO
 
@@ -212,3 +220,44 @@ def test_ablatable_comes_back_from_a_file(tmp_path) -> None:  # type: ignore[no-
 def test_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ww.compile(torch.sin, (-1, 1), 1e-3, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", ["formula", "compiled"])
+def test_a_dead_zone_is_no_proven_range(made: str) -> None:
+    """What a head of a jump adds is its function outside the intervals that the circuit leaves open, and only there."""
+    if made == "formula":
+        net = ww.approximate("sign(x - 0.25)", (-1, 1), 1e-6, dead_zone=0.125)
+    else:
+        net = ww.compile(lambda x: torch.sign(x - 0.25), (-1, 1), 1e-6, dead_zone=0.125)
+    x = torch.linspace(-1, 1, 400, dtype=torch.float64)[:, None]
+    head = net.circuit()["L0H0"]
+    ((start, end),) = head.left_open
+    assert head.proven[0][0] < start < end < head.proven[0][1]
+    off = (net(x) - torch.sign(x - 0.25)).abs().numpy()[:, 0] > net.certificate.bound
+    assert off.any()
+    effect = net.predicted_effect("L0H0", x)
+    zone = ((x - 0.25).abs() < 0.125).numpy()[:, 0]
+    assert not effect.inside[zone].any()
+    assert effect.inside[~zone].all()
+    assert (off <= zone).all()
+
+
+def test_a_pass_that_leaves_a_range_is_seen() -> None:
+    """A loop that adds 1 three times to what its head reads: the first pass is below the range, the last is in it."""
+    head = CircuitNode(
+        "L0H0", "head", slots=(Slot("query[0]"),), results=("result[0]",), keys=((0.0,),), values=((1.0,),),
+        proven=((0.5, 10.0),),
+    )  # fmt: skip
+    nodes = (
+        CircuitNode("s", "input", results=("s",)), head, CircuitNode("t", "output", slots=(Slot("t"),), results=("t",))
+    )  # fmt: skip
+    edges = tuple(CircuitEdge(a, 0, b, 0, "s", 1.0) for a, b in (("s", "L0H0"), ("s", "t"), ("L0H0", "t")))
+    body = Circuit("a pass", "float64", None, nodes, edges)
+    loop = CircuitNode("L0", "loop", slots=(Slot("s"),), results=("t",), times=3, body=body)
+    outer = (nodes[0], loop, nodes[2])
+    edges = tuple(CircuitEdge(a, 0, b, 0, "s", 1.0) for a, b in (("s", "L0"), ("L0", "t")))
+    circuit = Circuit("three passes", "float64", None, outer, edges)
+    effect = predict_effect(circuit, "L0/L0H0", np.array([[0.25], [0.75]]), ablation=1.0)
+    assert np.array_equal(effect.change, np.zeros((2, 1)))
+    assert effect.inside.tolist() == [False, True]
+    assert effect.left == ("L0/L0H0",)

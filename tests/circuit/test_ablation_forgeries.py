@@ -62,3 +62,38 @@ def test_ranges_must_hold_whatever_is_zeroed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_ridge_is_never_ablatable(tmp_path: Path) -> None:
     net = ww.constructions.relu_network(["max(x0, x1)", "min(x0, x1)"], 2, (-1, 1), tol=1e-3)
     refused(net.network, flagged(net), tmp_path, "ablatable: only graphs of columns have a rule")
+
+
+def attention(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ x.mT, -1) @ x
+
+
+SHARED = {
+    "a function": lambda: ww.compile(torch.tanh, (-1, 1), 1e-6, ablatable=True),
+    "a softmax": lambda: ww.compile(lambda x: torch.softmax(x, -1), (-1, 1), 1e-6, features=2, ablatable=True),
+    "attention": lambda: ww.compile(attention, (-1, 1), 1e-6, features=2, tokens=3, ablatable=True),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_no_two_heads_compute_the_same(name: str, tmp_path: Path) -> None:
+    """Two heads, each half of what one was: without one of them half of the function is left."""
+    net = SHARED[name]()
+    network, layer, claim = net.network, net.network.layers[0], net.said.claim
+    half = replace(layer.heads[0], W_O=layer.heads[0].W_O / 2)
+    heads = (half, *layer.heads[1:], replace(half, role="the other half"))
+    forged = replace(network, layers=(replace(layer, heads=heads), *network.layers[1:]))
+    twice = {
+        kind: (*getattr(claim, kind), replace(getattr(claim, kind)[0], **{field: place}))
+        for kind, field, place in (
+            ("parts", "heads", (len(heads) - 1,)),
+            ("softmaxes", "head", len(heads) - 1),
+            ("attentions", "head", len(heads) - 1),
+        )
+        if getattr(claim, kind)
+    }
+    terms = net.said.terms
+    wider = replace(terms, leakage=4 * terms.leakage, rounding=4 * terms.rounding)
+    said = replace(net.said, claim=replace(claim, **twice), terms=wider, bound=1e-5)
+    proven(forged, replace(said, claim=replace(said.claim, ablatable=False)), tmp_path)
+    refused(forged, said, tmp_path, "compute what another head computes too")

@@ -152,6 +152,13 @@ def test_a_dead_zone_that_is_no_number_is_refused(zone: float) -> None:
         ww.compile(torch.sign, (-1, 1), 1e-3, dead_zone=zone)
 
 
+def test_a_dead_zone_must_leave_something() -> None:
+    with pytest.raises(ww.ToleranceError, match=r"dead_zone=5 leaves nothing of what is compared.*in \[-1, 1\]"):
+        ww.compile(torch.sign, (-1, 1), 1e-3, dead_zone=5.0)
+    with pytest.raises(ww.ToleranceError, match=r"sign\(x\) on \[-1, 1\]: dead_zone=5 leaves nothing of the domain"):
+        ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=5.0)
+
+
 @pytest.mark.parametrize("text", ["(1 - cos(x))/x**2", "1/x - 1/sin(x)"])
 def test_formulas_are_proven_through_their_limit_and_forgeries_are_not(text: str, tmp_path: Path) -> None:
     net = ww.approximate(text, (-0.75, 0.5), 1e-6)

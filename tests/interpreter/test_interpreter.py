@@ -256,3 +256,18 @@ def test_what_the_papers_constructions_would_cost() -> None:
     stacked = papers_cost(Sizes(64, 16, 16, 1, True), 64, 4.0, 1e-3)
     assert (stacked.theorem, stacked.heads, stacked.prompt) == ("AE-10", 193, (64, 64))
     assert stacked.anchors > 1e9
+
+
+def test_the_papers_anchors_are_proven_too_and_far_worse() -> None:
+    """Evenly spaced anchors at the paper's temperature, beside ours with fewer."""
+    bounds = {"x_max": 1.0, "w_max": 2.0, "k_max": 2.0, "q_max": 2.0, "v_max": 2.0}
+    faithful = Interpreter(4, 2, 2, method="faithful", anchors=13, grid=4.0, **bounds)
+    ours = Interpreter(4, 2, 2, anchors=12, **bounds)
+    assert faithful.certificate.status == ours.certificate.status == "PROVEN"
+    assert faithful.certificate.bound > 1e6 * ours.certificate.bound
+    rng = np.random.default_rng(0)
+    x = data(faithful, rng, 4)
+    program = random_program(faithful, x.numpy(), rng, 1)
+    assert np.abs(faithful(x, program).numpy() - program.run(x.numpy())).max() <= faithful.certificate.bound
+    with pytest.raises(ValueError, match="method must be 'spectral', or 'faithful' with a grid"):
+        Interpreter(4, 2, 2, grid=4.0)

@@ -52,6 +52,7 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "ablatable": lambda: ww.compile(torch.exp, (-1, 1), 1e-3, ablatable=True),
     "a kink": lambda: ww.approximate("relu(x)", (-1, 1), 1e-2),
     "compiled": mlp,
+    "a memory": lambda: ww.memorize([[-1.0, 1.0, 0.5], [1.0, -1.0]], [[0, 1, 2], [2, 0]], positions=False),
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),
     "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=3, tol=1.0).net,
 }

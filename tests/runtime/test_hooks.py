@@ -100,4 +100,6 @@ def test_what_cannot_be_put_there_is_named(net: ww.AttentionNetwork) -> None:
         net.run_with_hooks(draw(1, 2), {"L1H9": 0.0})
     with pytest.raises(ValueError, match=r"'L0' returns \(1, \d+\), which \(7, 3\) does not fit"):
         net.run_with_hooks(draw(1, 2), {"L0": draw(7, 3)})
+    with pytest.raises(ValueError, match=r"the function for 'L0H0' returns None"):
+        net.run_with_hooks(draw(1, 2), {"L0H0": lambda output: None})  # type: ignore[arg-type,return-value]
     assert not any(module._forward_hooks for module in net.modules())

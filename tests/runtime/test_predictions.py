@@ -51,6 +51,22 @@ def test_nothing_is_certified_where_nothing_is_claimed() -> None:
     assert not net.certifies(x).any()
 
 
+def test_what_nobody_has_checked_certifies_nothing(tmp_path: Path) -> None:
+    x, path = torch.ones(3, 1, dtype=torch.float64), tmp_path / "net.safetensors"
+    ww.approximate("2 + sin(x)", (-1, 1), 1e-2).save(path)
+    assert ww.load(path).certifies(x).all()
+    unchecked = ww.load(path, verify=False)
+    assert unchecked.certificate.status == "UNCHECKED"
+    assert not unchecked.certifies(x).any()
+
+
+def test_no_inputs_no_predictions() -> None:
+    net, free = ww.compile(classifier(), (-1, 1), 1e-2, features=2), ww.approximate("sin(x)", (-1, 1), 1e-2)
+    for shape in ((0,), (0, 3), (4, 0)):
+        assert net.certifies(torch.zeros(*shape, 2)).shape == shape
+        assert free.certifies(torch.zeros(*shape, 1)).shape == shape
+
+
 def test_pictures_by_one_call(tmp_path: Path) -> None:
     net = ww.approximate("sin(5*x)", (-1, 1), 1e-2)
     net.draw(tmp_path / "net.svg")

@@ -114,11 +114,13 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Theorem]]:
 
 def test_every_id_has_its_row_in_order() -> None:
     universal, emulation = [f"UA-{i}" for i in range(1, 15)], [f"AE-{i}" for i in range(1, 16)]
-    assert list(THEOREMS) == [*universal, "SU-1", "SU-2", "SU-3", *emulation]
+    low_rank, programs = [f"LR-{i}" for i in range(1, 8)], [f"AE-{i}" for i in (9, 10, 11, 12, 15)]
+    assert list(THEOREMS) == [*universal, "SU-1", "SU-2", "SU-3", *emulation, *low_rank]
     for id, row in THEOREMS.items():
         assert row.id == id
         assert min(len(row.statement), len(row.repaired), len(row.rate), len(row.title)) > 5
-        assert row.file.startswith(("src/weightwright/theorems/", "src/weightwright/interpreter/"))
+        home = "memory" if id in low_rank else "interpreter" if id in programs else "theorems"
+        assert row.file.startswith(f"src/weightwright/{home}/")
         assert find(id.lower()) is row
 
 
@@ -503,6 +505,13 @@ def test_the_page_has_figures_tables_and_code(rows: dict[str, Theorem], tmp_path
     assert files == {"X-1.png", "X-1-rates.png", "X-2.png"}
 
 
+def test_deviations_come_first(rows: dict[str, Theorem]) -> None:
+    shown = show(rows["X-1"])
+    page, table = section(shown, (), ()), weightwright("theorems", "X-1").stdout
+    assert page.index("**Deviations.**") < page.index(shown.theorem.statement)
+    assert table.index("\ndeviations") < table.index("\nstatement")
+
+
 def test_bars_in_cells_do_not_break_the_tables() -> None:
     shown = show(ROWS["X-1"])
     counts = (Count("heads", "|a|", 1, 1),)
@@ -516,6 +525,7 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
     for row, part in zip(THEOREMS.values(), text.split("\n## ")[1:], strict=True):
         for words in (row.statement, row.source, row.repaired, row.rate, row.file):
             assert words in part, f"{row.id}: run make docs"
+        assert part.startswith(f"{row.id}: {row.title}\n\n**Deviations.** {row.repaired}\n"), f"{row.id}: run make docs"
         for figure in part.split("](")[1:]:
             assert (PAGE.parent / figure.partition(")")[0]).is_file()
         assert ("Not built" in part) == (not row.built), f"{row.id}: run make docs"

@@ -10,6 +10,7 @@ from torch import Tensor
 from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.runtime import AttentionNetwork
 
@@ -32,9 +33,9 @@ def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
 
 def _bound_of_one_input(said: Certificate | None) -> float:
     """Infinite where nothing is said of every single input."""
-    if said is None or said.measured is not None or said.norm != math.inf:
+    if said is None or said.status not in ("PROVEN", "CONDITIONAL") or said.norm != math.inf:
         return math.inf
-    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim) else said.bound
+    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim | MemoryClaim) else said.bound
 
 
 def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
@@ -50,6 +51,6 @@ def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
         inside = inside.all(-1, keepdim=True)
     target = None if said.composite is None else said.composite.target
     alone = isinstance(target, Graph) and target.tokens is None
-    tokens = 1 if alone else x.shape[-2]  # of which one in a dead zone spoils all
-    out = torch.tensor(excepted(net, x.reshape(-1, tokens, x.shape[-1])), device=x.device)
-    return (inside & ~out.reshape(*x.shape[:-2], -1)).expand(shape)
+    tokens = 1 if alone else max(x.shape[-2], 1)  # of which one in a dead zone spoils all
+    out = torch.tensor(excepted(net, x.reshape(-1, tokens, x.shape[-1])), dtype=torch.bool, device=x.device)
+    return (inside & ~out.reshape(*x.shape[:-2], x.shape[-2] // tokens)).expand(shape)

@@ -13,6 +13,7 @@ from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import SideBySideClaim
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
@@ -32,10 +33,14 @@ def search(
 ) -> Worst:
     """The worst input of a network that can be found in about `seconds` seconds (at least one round).
 
-    Where nothing is proven the bound is infinite, and the error what was measured. A network of a function that is no
-    formula needs that function as the reference: (n, inputs) float64 -> (n,). Of a network that runs a rule in a loop
-    one pass is searched, also with states that differ from token to token. progress: whether a terminal or notebook
-    says so while it lasts.
+    Where nothing is proven the bound is infinite, and the error what was measured. Of a network that runs a rule in a
+    loop one pass is searched, also with states that differ from token to token.
+
+    net: any network with a certificate.
+    seconds: how long to look; at least one round is done.
+    seed: of the inputs that are drawn; ends, kinks and points between keys are always among them.
+    reference: the function itself, (n, inputs) float64 -> (n,), where the network's is no formula.
+    progress: whether a terminal or notebook says so while it lasts.
     """
     with show_progress(progress, "looking for the worst input"):
         return _search(net, seconds, seed, reference)
@@ -63,6 +68,11 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         raise WeightwrightError(
             "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
             " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
+        )
+    if isinstance(against, MemoryClaim):
+        raise WeightwrightError(
+            "search looks for inputs in the domain, and this network's bound is about the tokens that it stores:"
+            " net.predict(sequences) runs it on them"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

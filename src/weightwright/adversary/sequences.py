@@ -78,7 +78,7 @@ def search_sequences(
 def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
     composite = None if net.certificate is None else net.certificate.composite
-    flat = x.double().reshape(len(x), -1).cpu().numpy()
+    flat = x.double().flatten(1).cpu().numpy()
     if composite is None:
         return [False] * len(flat)
     found: list[bool] = _target(composite, x.shape[1], x.shape[2], False).in_zones(flat).tolist()

@@ -14,10 +14,10 @@ class Worst:
     """The worst input that was found, its error rounded up, and how much was tried."""
 
     x: float | tuple[float, ...]  # a number for networks of one input; else all inputs, token by token
-    error: float
-    bound: float
-    inputs: int
-    seconds: float
+    error: float  # at that input, rounded up
+    bound: float  # the certificate's; infinite where nothing is proven
+    inputs: int  # how many were tried
+    seconds: float  # that it took
 
     def __repr__(self) -> str:
         """One line; of many inputs how many there are."""

@@ -48,25 +48,31 @@ def approximate(
     """A network of one attention layer that returns f(x) within tol for every x of the domain, in its dtype.
 
     f: a formula in x, or a torch function of one tensor; on a Box of two or three features a formula in x, y (and z)
-    or a function of as many tensors. method: "spectral" (fewest anchors) or "faithful" (the papers' construction, UA-2,
-    errors of order 1/p). dtype: torch.float64, float32 or bfloat16: the head is designed for it, runs in it, and the
-    bound covers its rounding. It is proven and checked before it is returned: `net.certificate.status` is "PROVEN" and
-    `net.certificate.bound` at most tol. proof="measured" proves nothing: the status is "MEASURED" and the largest error
-    that a search found, `net.certificate.measured.error`, is at most tol. A function that is no formula (scipy's, your
-    own loop) can be measured so, or proven from samples if
-    derivative_bound=(order, bound) states how large a derivative of it can be; certificate.assumptions repeats it.
-
+    or a function of as many tensors. A function that is no formula (scipy's, your own loop) can be measured, or
+    proven from samples with a derivative_bound.
+    domain: (lo, hi), numbers or texts such as "-pi/2"; a Box for several variables.
+    tol: the largest error that is allowed; a float above 0.
+    method: "spectral" takes the fewest anchors; "faithful" is the papers' construction, UA-2, with errors of order 1/p.
+    dtype: torch.float64, float32 or bfloat16, or its name: the head is designed for it, runs in it, and the bound
+    covers its rounding.
     kernel: "dot" is ordinary attention over all keys; "anchor" sees a window of nearby anchors with one exponential per
     token, whatever their number. The bound is about that kernel; no export runs it.
+    sees: for an f that bends (relu, abs, max, min, clip) and is split at its kinks. "registers": every kink takes a
+    head of one-sided keys on registers, which any Transformer can load. "self": a gate, two keys of which the token
+    itself is one.
+    dead_zone: where f jumps (sign, step), nothing is claimed within this distance of a jump; 0 refuses such an f.
+    proof: "proven": the certificate is checked before the network is returned, its status is "PROVEN" and its bound at
+    most tol. "measured" proves nothing: the status is "MEASURED", and the largest error that a search found,
+    `net.certificate.measured.error`, is at most tol.
+    derivative_bound: (order, bound) states how large a derivative of an f that is no formula can be; the status is
+    then "CONDITIONAL" on it, and `certificate.assumptions` repeats it.
+    max_anchors: a faithful head that needs more raises BudgetError.
+    on_domain: what happens to inputs outside the domain: "raise" (DomainError), "clamp" or "ignore".
+    progress: True says in a terminal or notebook what is being tried, once it takes over two seconds; False says
+    nothing; a function is told.
 
-    A smooth f takes one head. One that bends (relu, abs, max, min, clip) is split at its kinks: with sees="registers"
-    every kink takes a head of one-sided keys on registers, which any Transformer can load; with sees="self" a gate, two
-    keys of which the token itself is one. Where f jumps (sign, step), nothing is claimed within dead_zone of a jump.
-
-    Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError if the faithful
-    head would need more than max_anchors or a proof in several variables would take too long, FormulaError where f
-    is undefined. progress: True says in a terminal or notebook what is being tried, once it takes over two seconds;
-    False says nothing; a function is told.
+    Raises ToleranceError with the best bound found if tol cannot be proven, BudgetError also if a proof in several
+    variables would take too long, FormulaError where f is undefined.
 
     >>> net = approximate("sin(5*x)", domain=(-1, 1), tol=1e-8)
     >>> net.certificate.status, net.certificate.bound <= 1e-8

@@ -129,4 +129,6 @@ def find_kinks(task: Task) -> Kinked | None:
         )
     if (found.zones[:-1, 1] >= found.zones[1:, 0]).any():
         raise ToleranceError(f"{task.where}: dead_zone={task.dead_zone:g} leaves nothing between two jumps")
+    if ((found.zones[:, 0] < task.box.lo[0]) & (task.box.hi[0] < found.zones[:, 1])).any():
+        raise ToleranceError(f"{task.where}: dead_zone={task.dead_zone:g} leaves nothing of the domain")
     return found if found.kinks else None

@@ -12,6 +12,7 @@ from weightwright.checker.composite.loop import agree_loop
 from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
 from weightwright.checker.grid.grid import agree_grid
+from weightwright.checker.memory.remembered import agree_memory
 from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.checker.prompt.interpreting import agree_interpreter
@@ -21,6 +22,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
 from weightwright.claims.files import read
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
@@ -41,6 +43,7 @@ RULES: dict[type, Rule] = {
     LoopClaim: agree_loop,
     GridClaim: agree_grid,
     PromptClaim: agree_prompt,
+    MemoryClaim: agree_memory,
     InterpreterClaim: agree_interpreter,
 }
 
@@ -49,6 +52,7 @@ def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certi
     """Recompute every claim in the file. Returns the certificate, PROVEN, or CONDITIONAL on what the caller
     stated; raises CertificateError otherwise.
 
+    path: the file that `net.save` wrote.
     limits: what the file may cost before a BudgetError ends the check; math.inf for no limit.
     seconds: 60 by default.
     megabytes: what the process may grow by; 2,048 by default.

@@ -47,7 +47,8 @@ class CircuitNode:
 
     kind: of a head what it serves as: "table", "gate", "softmax", "attention", "mix", "prompt", "product" or "head".
     function: what the results of the heads named in `together`, times the `weight` of each, add up to: a formula of the
-    number in the coordinate `argument`. It holds within `error` while the first query entries stay inside `proven`.
+    number in the coordinate `argument`. It holds within `error` while the first query entries stay inside `proven`,
+    and the first of all outside the intervals `left_open`, the dead zones of a jump.
     """
 
     name: str
@@ -73,6 +74,7 @@ class CircuitNode:
     argument: str = ""
     together: tuple[str, ...] = ()
     proven: tuple[tuple[float, float], ...] = ()
+    left_open: tuple[tuple[float, float], ...] = ()
     error: float | None = None
     weight: float = 1.0
     # of other types
@@ -111,11 +113,11 @@ class Circuit:
     [('x[0]', 'L0H0', 1.0), ('L0H0', 'sin(5*x)', 1.0)]
     """
 
-    name: str
-    dtype: str
-    tokens: int | None
-    nodes: tuple[CircuitNode, ...]
-    edges: tuple[CircuitEdge, ...]
+    name: str  # of the network
+    dtype: str  # what the network runs in
+    tokens: int | None  # how many there are; None: any number
+    nodes: tuple[CircuitNode, ...]  # all that computes, in order
+    edges: tuple[CircuitEdge, ...]  # what flows between them
 
     def __repr__(self) -> str:
         return f"Circuit({self.name}: {len(self.nodes)} nodes, {len(self.edges)} edges)"
@@ -148,16 +150,25 @@ class Circuit:
         return found
 
     def into(self, name: str) -> list[CircuitEdge]:
-        """The edges that end in a node."""
+        """The edges that end in a node.
+
+        name: of the node.
+        """
         return self._edges_into[self[name].name]
 
     def to_json(self, indent: int | None = None) -> str:
-        """The whole circuit; numbers with all their digits. Fields that say nothing are left out."""
+        """The whole circuit; numbers with all their digits. Fields that say nothing are left out.
+
+        indent: spaces for each level; None: all in one line.
+        """
         return json.dumps({"format": FORMAT, **_plain(self)}, indent=indent, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Circuit:
-        """What `to_json` wrote."""
+        """The circuit again.
+
+        text: what `to_json` wrote.
+        """
         data = json.loads(text)
         if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
             raise ValueError(f"text is no circuit: it does not say format {FORMAT!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, RidgeFunctions, TableClaim
 from weightwright.expressions import to_text
-from weightwright.network import Attention, Network
+from weightwright.network import Attention, Head, Network
 
 Place = tuple[int, int]  # layer and head
 
@@ -29,6 +29,7 @@ class Contribution:
     argument: str = ""
     together: tuple[Place, ...] = ()
     proven: tuple[tuple[float, float], ...] = ()
+    left_open: tuple[tuple[float, float], ...] = ()
     error: float | None = None
     weight: float = 1.0
 
@@ -72,14 +73,14 @@ def contributions(network: Network, said: Certificate | None) -> dict[Place, Con
         return _of_one_layer(network, said.formula, claim)
     if isinstance(claim, PromptClaim):
         return {place: Contribution("prompt") for place in _places(network)}
-    if isinstance(claim, InterpreterClaim):
+    if isinstance(claim, InterpreterClaim) and not claim.times:
         return dict(_of_interpreter(claim))
     return {}
 
 
 def _unproven(one: Contribution) -> Contribution:
     """What a table was made for; of a network whose error was only measured nothing is known to hold."""
-    return replace(one, proven=(), error=None)
+    return replace(one, proven=(), left_open=(), error=None)
 
 
 def _of_composite(network: Network, composite: Composite) -> Iterator[tuple[Place, Contribution]]:
@@ -111,10 +112,9 @@ def _of_interpreter(claim: InterpreterClaim) -> Iterator[tuple[Place, Contributi
 def _table(
     network: Network, place: Place, function: str, part: TableClaim, together: tuple[Place, ...]
 ) -> Contribution:
-    argument = _argument(network, place)
-    return Contribution(
-        "table", function, argument, together, ((part.claim.lo, part.claim.hi),), total(part.claim.terms)
-    )
+    ends, zones = ((part.claim.lo, part.claim.hi),), [(lo, hi) for lo, hi in part.zones.tolist()]
+    open = _as_queries(_head(network, place)[1], zones)
+    return Contribution("table", function, _argument(network, place), together, ends, open, total(part.claim.terms))
 
 
 def total(terms: Terms) -> float:
@@ -123,12 +123,24 @@ def total(terms: Terms) -> float:
 
 def _argument(network: Network, place: Place) -> str:
     """The coordinate that a table reads: in its first query entry, behind the one that is 1 on every token."""
-    layers = list(network.flat_layers)
-    layer = layers[place[0]]
-    assert isinstance(layer, Attention)
-    head = layer.heads[place[1]]
+    layer, head = _head(network, place)
     rows = np.flatnonzero(head.W_Q[:, 0]).tolist()
     return layer.coordinates[rows[-1]] if rows else ""
+
+
+def _head(network: Network, place: Place) -> tuple[Attention, Head]:
+    layer = list(network.flat_layers)[place[0]]
+    assert isinstance(layer, Attention)
+    return layer, layer.heads[place[1]]
+
+
+def _as_queries(head: Head, zones: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Intervals of the number that a table reads, as those of its first query entry, scale times it and a shift."""
+    if not zones:
+        return ()
+    one = head.W_Q[:, 1] != 0  # the coordinate that is 1 on every token
+    shift, scale = float(head.W_Q[one, 0].sum()), float(head.W_Q[~one, 0].sum())
+    return tuple((scale * lo + shift, scale * hi + shift) for lo, hi in zones)
 
 
 def _profile(composite: Composite, part: TableClaim) -> str:
@@ -163,9 +175,11 @@ def _of_one_layer(
     function = bare(function, constant, 0.0)
     layer = network.layers[0]
     assert isinstance(layer, Attention)
+    argument, error = ", ".join(network.inputs), total(leaf.terms)
+    zones = claim.dead_zones if isinstance(claim, OneLayerClaim) else ()
     return {
         place: Contribution(
-            "table", function, ", ".join(network.inputs), places, ends, total(leaf.terms), float(head.W_O[0, out])
+            "table", function, argument, places, ends, _as_queries(head, zones), error, float(head.W_O[0, out])
         )
         for place, head in zip(places, layer.heads, strict=True)
     }

@@ -19,8 +19,11 @@ Ablation = Literal["zero", "mean"] | float | Sequence[float]
 
 @dataclass(frozen=True)
 class PredictedEffect:
-    """change: what is added to every output, (..., tokens, outputs). inside: whether all that reads the ablated heads
-    stays in the ranges that its tables are proven on, (..., tokens). left: the heads that leave theirs somewhere.
+    """What ablating heads does.
+
+    change: what is added to every output, (..., tokens, outputs).
+    inside: whether all that reads the ablated heads stays in the ranges that its tables are proven on, (..., tokens).
+    left: the heads that leave theirs somewhere.
 
     Outside these ranges a table does not compute the function it is named after; the change is that of the table.
     """
@@ -44,7 +47,7 @@ def predict_effect(
     names = [find_head(circuit, head) for head in _several(heads)]
     before = run_circuit(circuit, X)
     after = run_circuit(circuit, X, {name: _instead(before.results[name], name, ablation) for name in names})
-    inside, left = _inside(circuit, after)
+    inside, left = _inside(after)
     return PredictedEffect(after.outputs - before.outputs, inside, left)
 
 
@@ -91,15 +94,10 @@ def _instead(results: Floats, name: str, ablation: Ablation) -> Floats:
     return np.broadcast_to(value, (size,))
 
 
-def _inside(circuit: Circuit, run: CircuitRun) -> tuple[Bools, tuple[str, ...]]:
+def _inside(run: CircuitRun) -> tuple[Bools, tuple[str, ...]]:
     inside = np.ones(run.outputs.shape[:-1], dtype=bool)
     left = []
-    for name, node in _heads(circuit):
-        if not node.proven:
-            continue
-        lo, hi = np.array(node.proven).T
-        query = run.slots[name][..., : len(lo)]
-        stays = ((query >= lo) & (query <= hi)).all(axis=-1)
+    for name, stays in run.stays.items():
         if not stays.all():
             left.append(name)
         inside = inside & (stays if stays.shape == inside.shape else stays.all(axis=-1, keepdims=True))

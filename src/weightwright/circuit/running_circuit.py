@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.circuit.circuit import Circuit, CircuitNode
 from weightwright.network import Block, Gather, Head, Mixed, Sees, TokenMap, Total
 from weightwright.network.interpreter import move_tokens, run_head, softmax
-from weightwright.numbers import Floats
+from weightwright.numbers import Bools, Floats
 
 #: Between the name of a loop and that of a node in its body.
 INSIDE = "/"
@@ -19,11 +19,13 @@ INSIDE = "/"
 
 @dataclass
 class CircuitRun:
-    """What every node read and returned, each (..., tokens, slots or results). Of nodes in the body of a loop, whose
-    names begin with the loop's and a slash, those of the last pass, and the extremes of what they read."""
+    """What every node returned, (..., tokens, results). Of nodes in the body of a loop, whose names begin with the
+    loop's and a slash, that of the last pass.
 
-    slots: dict[str, Floats] = field(default_factory=dict)
+    stays: (..., tokens), of every head whether its query is where it is proven, in a loop at every pass."""
+
     results: dict[str, Floats] = field(default_factory=dict)
+    stays: dict[str, Bools] = field(default_factory=dict)
     outputs: Floats = field(default_factory=lambda: np.zeros(0))
 
 
@@ -43,7 +45,9 @@ def run_circuit(circuit: Circuit, X: Floats, instead: Mapping[str, Floats] | Non
         before = result.shape[:-1]
         if instead is not None and node.name in instead:
             result = np.broadcast_to(instead[node.name], result.shape)
-        run.slots[node.name], run.results[node.name] = slots, result
+        run.results[node.name] = result
+        if node.proven:
+            run.stays[node.name] = _stays(node, slots)
         if node.type == "output":
             outputs.append(result)
     run.outputs = np.concatenate(outputs, axis=-1)
@@ -84,15 +88,20 @@ def _repeat(node: CircuitNode, state: Floats, run: CircuitRun, instead: Mapping[
     for _ in range(node.times):
         once = run_circuit(node.body, state, own)
         state = once.outputs
-        for name, read in once.slots.items():
-            run.slots[inner + name] = read if inner + name not in run.slots else _both(run.slots[inner + name], read)
+        for name, stays in once.stays.items():
+            run.stays[inner + name] = stays & run.stays.get(inner + name, stays)
         run.results.update({inner + name: result for name, result in once.results.items()})
     return state
 
 
-def _both(before: Floats, now: Floats) -> Floats:
-    """Whichever is larger in size: what left a range once stays in sight."""
-    return np.where(np.abs(now) > np.abs(before), now, before)
+def _stays(node: CircuitNode, slots: Floats) -> Bools:
+    """Whether the query is in the range that the head is proven on, and in none of the intervals left open."""
+    lo, hi = np.array(node.proven).T
+    query = slots[..., : len(lo)]
+    stays: Bools = ((query >= lo) & (query <= hi)).all(axis=-1)
+    for start, end in node.left_open:
+        stays = stays & ~((query[..., 0] > start) & (query[..., 0] < end))
+    return stays
 
 
 def _attend(node: CircuitNode, slots: Floats) -> Floats:

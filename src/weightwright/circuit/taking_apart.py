@@ -223,9 +223,8 @@ def _said(known: Contribution | None) -> dict[str, Any]:
     if known is None:
         return {}
     together = tuple(_head_name(place) for place in known.together)
-    return {name: getattr(known, name) for name in ("function", "argument", "proven", "error", "weight")} | {
-        "together": together
-    }
+    fields = ("function", "argument", "proven", "left_open", "error", "weight")
+    return {name: getattr(known, name) for name in fields} | {"together": together}
 
 
 def _written(name: str, W: Floats) -> list[dict[Source, float]]:

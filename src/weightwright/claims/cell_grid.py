@@ -31,16 +31,16 @@ class GridClaim(Frozen):
     """
 
     kind: Kind
-    tokens: int
-    features: int
-    g: int
-    delta: float
-    B: float
+    tokens: int  # of an input
+    features: int  # of a token
+    g: int  # cells along each number
+    delta: float  # share of a cell's half width that its shell takes
+    B: float  # the domain is [-B, B] in every number
     formulas: tuple[str, ...]  # in x0, x1, ..., token by token; one for every output
     core: Floats  # (outputs, g^N)
     shell: Floats  # (outputs, g^N)
-    leakage: float
-    rounding: float
+    leakage: float  # weight on other cells, times the spread of the values
+    rounding: float  # what the dtype makes of it
     exceptional: float  # the volume of all shells together, at most
     norm: float  # p of the L_p norm that the certificate's bound is in
     head: Leaf | None = None  # what a bump head computes of its query: clip(s, 0, 1); none for "bumps"

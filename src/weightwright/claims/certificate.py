@@ -22,6 +22,7 @@ from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerCla
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite, composite_in_words
@@ -49,7 +50,7 @@ MAX_TOKENS = 2**20
 class MeasuredClaim:
     """Nothing is claimed. A search found this error and no larger one: no bound, whatever was searched."""
 
-    error: float
+    error: float  # the largest that was found
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
     reason: str = ""  # why there is no proof
@@ -66,23 +67,24 @@ class SideNetwork:
     the coordinates, registers and heads of the others are taken away.
     """
 
-    certificate: Certificate
+    certificate: Certificate  # its own, about the network that is left without the others
     width: int  # coordinates
-    registers: int
-    heads: int
+    registers: int  # how many are its own
+    heads: int  # how many are its own
 
 
 @dataclass(frozen=True)
 class SideBySideClaim:
     """A network of one layer is several side by side, one for each output, each as its own certificate says."""
 
-    parts: tuple[SideNetwork, ...]
+    parts: tuple[SideNetwork, ...]  # the networks, in the order of the outputs
 
 
 @dataclass(frozen=True)
 class Certificate:
     """What is claimed, and about which network: `bound` is an upper bound on |network(x) - formula(x)| for every x of
-    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`).
+    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`,
+    `MemoryClaim`).
 
     claim: one of the kinds of `Claim`; what the proof stands on. The checker has one rule for each kind.
     status: PROVEN only where the independent checker agreed in the same call, CONDITIONAL where that leans on something
@@ -93,13 +95,13 @@ class Certificate:
 
     claim: Claim
     formula: str  # what is computed: a formula in x, or words
-    domain: Box
-    dtype: str
-    kernel: str
-    bound: float
-    terms: Terms
+    domain: Box  # where it is claimed
+    dtype: str  # what the network runs in, and the bound covers
+    kernel: str  # "dot", ordinary attention, or "anchor", windows
+    bound: float  # an upper bound of the error
+    terms: Terms  # where the bound comes from; they add up to it
     network: str  # digest of the network that this is about
-    assumptions: tuple[str, ...]
+    assumptions: tuple[str, ...]  # what every proof leans on, in words
     status: Status = field(default="UNCHECKED", compare=False)
     why: str = field(default="", compare=False, metadata={"stored": False})
 
@@ -153,6 +155,7 @@ Claim = (
     | LoopClaim
     | GridClaim
     | PromptClaim
+    | MemoryClaim
     | InterpreterClaim
     | SideBySideClaim
     | MeasuredClaim
@@ -278,6 +281,8 @@ def bound_in_words(certificate: Certificate) -> str:
         return f"{round_up(certificate.bound)} on every state after one pass, against the exact pass"
     if isinstance(claim, LoopClaim):
         return f"{round_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
+    if isinstance(claim, MemoryClaim):
+        return f"{round_up(certificate.bound)} on every stored label, against its number"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
     return f"{round_up(certificate.bound)} on {what}"
 

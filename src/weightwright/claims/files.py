@@ -22,6 +22,7 @@ from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, S
 from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
@@ -45,7 +46,7 @@ _ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClai
 _COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim)
 _PROMPTS = (AnchorTable, InterpreterClaim, LoopClaim, Pass, PromptClaim, Summand)
-_WHOLE = (Box, Certificate, MeasuredClaim, SideBySideClaim, SideNetwork)
+_WHOLE = (Box, Certificate, MeasuredClaim, MemoryClaim, SideBySideClaim, SideNetwork)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)}
 
 

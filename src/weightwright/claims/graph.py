@@ -36,11 +36,11 @@ class Node(Frozen):
     Any other op is a formula in x: the function of column of_0, token by token.
     """
 
-    op: str
-    of: tuple[int, ...] = ()
-    weights: Floats = field(default_factory=lambda: np.zeros(0))
-    constants: Floats = field(default_factory=lambda: np.zeros(1))
-    index: int = 0
+    op: str  # the kind of column, or a formula in x
+    of: tuple[int, ...] = ()  # columns that it takes
+    weights: Floats = field(default_factory=lambda: np.zeros(0))  # of an affine column
+    constants: Floats = field(default_factory=lambda: np.zeros(1))  # of an affine column: one, or one for each token
+    index: int = 0  # of a feature, an entry or a matrix
     label: str = ""  # for people: what the column is, in words
 
 
@@ -48,9 +48,9 @@ class Node(Frozen):
 class Graph(Frozen):
     """The target: a column takes earlier columns only. Output feature m is column outputs_m."""
 
-    name: str
-    nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
+    name: str  # free text, shown as a name
+    nodes: tuple[Node, ...]  # all columns, each after those that it takes
+    outputs: tuple[int, ...]  # the column of every output
     matrices: tuple[Floats, ...] = ()  # (tokens, tokens) each
     tokens: int | None = None  # None: any number, each token by itself
 
@@ -63,8 +63,8 @@ class Fused:
     """Column `node` is computed as a function of the single earlier column `base`, all between them being done at
     once."""
 
-    node: int
-    base: int
+    node: int  # the column that is computed
+    base: int  # the column that it is a function of
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class ProductClaim:
     sup sqrt((V - e) / c) |g'(V)|, and not with the largest |f| times the largest |g'|.
     """
 
-    node: int
-    balance: float
-    scale: float
-    x: float
-    y: float
-    lemma: int = -1
+    node: int  # the product
+    balance: float  # a power of two that makes both factors alike
+    scale: float  # a power of two that brings the squares into [-1, 1]
+    x: float  # middle of a's range
+    y: float  # middle of b's range
+    lemma: int = -1  # which factor, 0 or 1, the lemma on sums of squares is for; -1: none
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class SoftmaxClaim:
     """A head whose scores are numbers of the stream and whose values are one-hot: its weights are the result. nodes:
     the columns in the order of the values."""
 
-    layer: int
-    head: int
-    nodes: tuple[int, ...]
+    layer: int  # number of the layer
+    head: int  # its number in it
+    nodes: tuple[int, ...]  # the columns in the order of the values
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class AttentionClaim:
     """A head between data tokens that computes these columns, one for each of its values: all are "attention" with the
     same queries, keys and tokens that are seen. What it does not see is hidden by its scores."""
 
-    layer: int
-    head: int
-    nodes: tuple[int, ...]
+    layer: int  # number of the layer
+    head: int  # its number in it
+    nodes: tuple[int, ...]  # the columns that its values hold
 
 
 def attended(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], int]:

@@ -16,9 +16,9 @@ from weightwright.numbers import Floats
 class Terms:
     """Where an error comes from. Every number is an upper bound, in the units of the output."""
 
-    approximation: float
-    leakage: float
-    rounding: float
+    approximation: float  # the formula against the heads in exact arithmetic
+    leakage: float  # weight on keys that should have none
+    rounding: float  # what the dtype makes of it, in any order of summation
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,14 @@ class Leaf(Frozen):
     lipschitz bounds the formula's slope on [lo, hi], for errors in s itself.
     """
 
-    layer: int
+    layer: int  # number of the layer
     formula: str  # in s
-    lo: float
-    hi: float
+    lo: float  # the least s that it is about
+    hi: float  # the largest
     rule: Literal["taylor", "nearest"]
     boxes: Floats  # (number of boxes, 2): lo and hi of each; together they cover [lo, hi]
-    terms: Terms
-    lipschitz: float
+    terms: Terms  # what an error is made of
+    lipschitz: float  # a bound of the formula's slope on [lo, hi]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class Samples(Frozen):
     """
 
     x: Floats  # increasing
-    y: Floats
-    accuracy: float
-    order: int
-    derivative: float
+    y: Floats  # values at x
+    accuracy: float  # how far each y may be off
+    order: int  # of the derivative that is bounded
+    derivative: float  # its bound
 
     def assumptions(self) -> tuple[str, str]:
         """Both, in words: what a proof about such a function leans on."""
@@ -70,13 +70,13 @@ class VectorLeaf(Frozen):
     lipschitz bounds the formula's slope along each axis on the box from lo to hi, for errors in the query itself.
     """
 
-    layer: int
+    layer: int  # number of the layer
     formula: str  # in s0, s1, ...
     lo: Floats  # (d,)
     hi: Floats  # (d,)
-    rule: Literal["taylor"]
+    rule: Literal["taylor"]  # Taylor models on boxes
     boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
-    terms: Terms
+    terms: Terms  # what an error is made of
     lipschitz: Floats  # (d,)
 
 
@@ -84,7 +84,7 @@ class VectorLeaf(Frozen):
 class OneLayerClaim:
     """A network of one layer computes the certificate's formula of one number x."""
 
-    leaf: Leaf
+    leaf: Leaf  # what the heads compute of their query
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
 
 
@@ -95,12 +95,12 @@ class SampledClaim:
     The certificate's formula is only its name.
     """
 
-    leaf: Leaf
-    samples: Samples
+    leaf: Leaf  # what the heads compute of their query
+    samples: Samples  # what is known of the function
 
 
 @dataclass(frozen=True)
 class VectorLayerClaim:
     """A network of one layer computes the certificate's formula of two or three numbers x, y, z."""
 
-    leaf: VectorLeaf
+    leaf: VectorLeaf  # what the head computes of its query

@@ -16,6 +16,7 @@ from weightwright.numbers import Floats
 
 #: What a bound takes for granted about a prompt.
 PRODUCTS = "for every row w of W_K, W_Q and W_V and every token x, w.x lies between lo and hi of its claim"
+ENTRIES = "every entry of x is at most x_max in size when a pass begins"
 CODES = (
     "the codes of two tokens have no product but 0, or exactly one that is -hidden: then the first does not see the"
     " second; every token sees some token"
@@ -39,6 +40,8 @@ class InterpreterClaim:
 
     the sum over the tokens j that i sees of softmax_j(q_i . k_j) v_j[c], with k = W_K x, q = W_Q x, v = W_V x.
 
+    times: 0, or how many programs a prompt holds. They run one after the other in a loop, each adds its output to x,
+    and a map moves the next one to where the last one stood; the bound is about one pass, whatever it began with.
     tables: for keys, queries and values, in this order; values have as many entries as x.
     stacked: row r of every matrix stands on token r; otherwise token 0 holds all weights.
     away: the offset of tokens that are no anchors. hidden: by how much a code lowers a score.
@@ -55,11 +58,12 @@ class InterpreterClaim:
     hidden: float
     away: float
     tables: tuple[AnchorTable, AnchorTable, AnchorTable]
+    times: int = 0
 
 
 def interpreter_in_words(claim: InterpreterClaim) -> str:
     """What the network computes, in one line."""
     heads = "the attention head" if claim.heads == 1 else f"the sum of the {claim.heads} attention heads"
-    return (
-        f"{heads} whose weights stand in the prompt: {claim.tokens} tokens of {claim.features}, size {claim.head_dim}"
-    )
+    what = f"x and {heads}, one pass of {claim.times}," if claim.times else heads
+    sizes = f"{claim.tokens} tokens of {claim.features}, size {claim.head_dim}"
+    return f"{what} whose weights stand in the prompt: {sizes}"

@@ -26,9 +26,9 @@ class LoopClaim:
     a copy. A pass turns the state into the graph's outputs on the first token; the examples stay as they are.
     """
 
-    features: int
-    states: int
-    composite: Composite
+    features: int  # numbers of an example
+    states: int  # numbers of the state
+    composite: Composite  # the rule, and which heads compute what of it
 
 
 def loop_in_words(claim: LoopClaim) -> str:
@@ -55,7 +55,7 @@ class Pass(Frozen):
     alpha: Floats  # () or (features,)
     method: Floats  # (number of states, 4)
     middle: Literal["none", "threshold", "clock"] = "none"
-    tick: float = 0.0
+    tick: float = 0.0  # what the clock moves on by
 
     def __post_init__(self) -> None:
         if isinstance(self.alpha, float):
@@ -76,21 +76,22 @@ class Summand(Frozen):
     formula: str  # in x; without `along` in x = w.x and y
     along: tuple[float, float] | None  # entries -1, 0 or 1
     scale: float  # a power of two
-    tables: int
-    claim: Leaf | VectorLeaf
+    tables: int  # how many, in a row
+    claim: Leaf | VectorLeaf  # what they compute of their query
 
 
 @dataclass(frozen=True)
 class PromptClaim:
     """Every pass is within the bound of the exact one; without passes the answer f u of every token is.
 
-    passes: as they stand in the layers, those of a loop once. clock: what it starts with.
+    passes: as they stand in the layers, those of a loop once.
+    clock: what it starts with.
     """
 
-    features: int
-    own_values: bool
-    answer: Literal["gradients", "w", "p"]
-    summands: tuple[Summand, ...]
+    features: int  # numbers of an example
+    own_values: bool  # whether u is given beside x
+    answer: Literal["gradients", "w", "p"]  # what is returned: gradients, or a state
+    summands: tuple[Summand, ...]  # of the loss's slope
     passes: tuple[Pass, ...] = ()
     clock: float = 0.0
 

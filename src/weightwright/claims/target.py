@@ -58,12 +58,12 @@ class TableClaim(Frozen):
     spread: the result, times the weights of one row of W_O that all the heads share, goes to several coordinates.
     """
 
-    layer: int
-    heads: tuple[int, ...]
+    layer: int  # number of the layer
+    heads: tuple[int, ...]  # their numbers in it
     column: int  # of the heads' values
     units: tuple[int, ...]
-    mean: float
-    slope: float
+    mean: float  # what is left out of the table: it stands in the stream
+    slope: float  # of the line that is left out too
     claim: Leaf
     zones: Floats = field(default_factory=lambda: NO_ZONES)  # (number of zones, 2)
     spread: bool = False
@@ -74,9 +74,9 @@ class GateClaim:
     """A head that sees every token and one register of value 0, and computes relu(s) of a coordinate s that all tokens
     hold alike: unit `unit`."""
 
-    layer: int
-    head: int
-    unit: int
+    layer: int  # number of the layer
+    head: int  # its number in it
+    unit: int  # the unit that it computes
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +91,10 @@ class FormulasClaim(Frozen):
     part of the output that is affine in x add up to nearly the formula, on each of the boxes.
     """
 
-    formulas: tuple[str, ...]
-    rule: Literal["exact", "taylor"]
+    formulas: tuple[str, ...]  # in x0, x1, ..., one for each output
+    rule: Literal["exact", "taylor"]  # how the error is shown
     boxes: Floats  # (number of boxes, 2, N): together they cover the domain; none for "exact"
-    error: float
+    error: float  # at most, of every output
     waves: Floats = field(default_factory=lambda: NO_WAVES)  # (number of waves, N + 1)
     polynomials: Floats = field(default_factory=lambda: NO_POLYNOMIALS)  # (outputs, number of waves, degree + 1)
 
@@ -113,11 +113,11 @@ class Composite:
     compute is 0. Each head is then what it is claimed to compute, with nothing beside it.
     """
 
-    target: RidgeFunctions | TokenModels | Graph
+    target: RidgeFunctions | TokenModels | Graph  # what is computed, as data
     parts: tuple[TableClaim, ...]
     gates: tuple[GateClaim, ...] = ()
-    formulas: FormulasClaim | None = None
-    fused: tuple[Fused, ...] = ()
+    formulas: FormulasClaim | None = None  # formulas that the target is near to
+    fused: tuple[Fused, ...] = ()  # chains of columns that one head computes
     products: tuple[ProductClaim, ...] = ()
     softmaxes: tuple[SoftmaxClaim, ...] = ()
     attentions: tuple[AttentionClaim, ...] = ()

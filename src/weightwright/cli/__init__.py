@@ -1,5 +1,4 @@
-"""The command line: `weightwright approximate | compile | run | check | info | circuit | interpreter |
-program | interpret | selftest | theorems`.
+"""The command line: `weightwright approximate | compile | memorize | run | check | info | circuit`, and more.
 
 Thin: the work is elsewhere. torch and the rest are imported inside the commands, so that `--help` is quick.
 """
@@ -10,12 +9,26 @@ from weightwright.cli.circuit_command import circuit
 from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run
 from weightwright.cli.machine_command import selftest
+from weightwright.cli.memory_command import memorize
 from weightwright.cli.program_commands import interpret, interpreter, program
 from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
-COMMANDS = (approximate, compile, run, check, info, circuit, interpreter, program, interpret, selftest, theorems)
+COMMANDS = (
+    approximate,
+    compile,
+    run,
+    check,
+    info,
+    circuit,
+    memorize,
+    interpreter,
+    program,
+    interpret,
+    selftest,
+    theorems,
+)
 for command in COMMANDS:
     app.command(cls=Command)(command)
 

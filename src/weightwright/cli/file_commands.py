@@ -12,8 +12,10 @@ import typer
 
 import weightwright as ww
 from weightwright.claims.certificate import status_in_words
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.cli.application import Draw, Json, Net, Plot, check_outputs, progress_shown, saved_file, show
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
+from weightwright.cli.memory_command import label_file
 from weightwright.limits import LimitOptions
 
 
@@ -35,7 +37,8 @@ def run(
 
     A network of several inputs takes as many values at a time; one of sequences all numbers of a sequence, token by
     token, and prints a line for each token. The bound is - where nothing is proven: outside the domain, in a dead zone,
-    and where it was only measured or bounds a norm.
+    and where it was only measured or bounds a norm. A network that remembers a corpus takes a file, a token a line, and
+    prints every token with its label.
     """
     with progress_shown("checking the certificate"):
         import torch
@@ -46,6 +49,9 @@ def run(
         net = ww.load(
             saved_file(path), on_domain=on_domain, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes
         )
+    if net.said is not None and isinstance(net.said.claim, MemoryClaim):
+        label_file(net, values, json)
+        return
     rows_of, features = net.network.tokens, len(net.network.inputs)
     sequences = rows_of not in (None, 1) or len(net.network.outputs) > 1
     count = (rows_of or 1) * features

@@ -60,7 +60,10 @@ def compile(
     function: takes one tensor of shape (tokens, features) and returns (tokens, outputs), or what every token is to
     hold; a module in eval mode, or any Python function of torch operations. Loops are unrolled.
     domain: a Box with an interval for each feature, or for each token and feature; a pair of numbers stands for all
-    `features` (read off a module's first layer where it is not said).
+    `features`.
+    tol: the largest error of any output that is allowed; a float above 0.
+    dtype: torch.float64, float32 or bfloat16, or its name: what the network runs in, and whose rounding is covered.
+    features: how many a token has, where the domain is a pair; read off a module's first layer where it is not said.
     tokens: how many there are; None if every token is treated by itself, and there may be any number.
     proof: "proven" returns nothing that the checker has not agreed with: the status is "PROVEN" and the bound at most
     tol, or ToleranceError names the columns that cost most. "measured" proves nothing: the certificate says the largest
@@ -71,9 +74,12 @@ def compile(
     dead_zone: where the function jumps (torch.sign, torch.where with a comparison whose sides do not meet), nothing is
     claimed of inputs that bring what is compared within dead_zone of the jump; 0 refuses such functions.
     kernel: "anchor" is for what one head computes of one number; see `approximate`.
+    derivative_bound: (order, bound) of a function of one feature that cannot be traced: it is proven from samples.
+    on_domain: what happens to inputs outside the domain: "raise" (DomainError), "clamp" or "ignore".
+    progress: True says in a terminal or notebook what is being done, once it takes two seconds; a function is told.
+
     A function that cannot be traced raises UnsupportedOperation. One of up to three features with one output is then
     built from its values (vector anchors) with proof="measured", or in one feature with a derivative_bound.
-    progress: True says in a terminal or notebook what is being done, once it takes two seconds; a function is told.
 
     >>> import torch, weightwright as ww
     >>> net = ww.compile(lambda x: torch.softmax(x, dim=-1), ww.Box([-4] * 3, [4] * 3), tol=1e-9)

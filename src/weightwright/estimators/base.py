@@ -52,7 +52,19 @@ class ReadData:
 
 
 class InContextModel(BaseEstimator):
-    """A linear model whose coefficients a network finds in its prompt."""
+    """A linear model whose coefficients a network finds in its prompt.
+
+    alpha: how strong the penalty is, as in scikit-learn.
+    fit_intercept: whether there is an intercept, without a penalty; False takes 0.
+    tol: stop when the optimum is about that near, relative to the coefficients: an estimate; `bound_` is the proof.
+    max_steps: the most passes, in all; ConvergenceWarning where they are not enough.
+    head_tol: what a table may be off by, relative to the loss's largest slope; None: 1e-12, in float32 4e-6.
+    dtype: "float64" or "float32", or the torch dtype: what the network runs in.
+    sample_weight: how much each example counts, (samples,); None: all alike.
+    Xs: examples of each data set.
+    ys: targets of each.
+    sample_weights: weights of each; None: all alike.
+    """
 
     _loss: ClassVar[str]
     _relative: ClassVar[bool] = False  # the penalties are beside the mean of the losses, not beside their sum

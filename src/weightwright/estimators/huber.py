@@ -27,6 +27,8 @@ class HuberRegressor(RegressorMixin, InContextModel):
     """As scikit-learn's HuberRegressor: sum_i s_i (sigma + H(r_i / sigma) sigma) + alpha |w|^2 with r_i = w.x_i + c -
     y_i, where H is quadratic up to epsilon and goes on as a straight line. The scale sigma is part of the state.
 
+    epsilon: from how many times sigma on a residual counts as an outlier's.
+
     It runs in stages, since steps must be short where sigma is small; `network_` is that of the last one.
     `bound_` is about coef_ and intercept_, `scale_bound_` about scale_. Where all samples can be fitted exactly the
     best scale is 0, and scale_ is a small number. It may be 0 too where most can be; no bound is known then.

@@ -119,7 +119,10 @@ class Lasso(_LeastSquares):
 
 
 class ElasticNet(_LeastSquares):
-    """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2."""
+    """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2.
+
+    l1_ratio: the share of the l1 penalty; 1 is Lasso.
+    """
 
     _relative = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

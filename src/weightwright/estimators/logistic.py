@@ -29,11 +29,13 @@ from weightwright.numbers import Floats
 class LogisticRegression(ClassifierMixin, InContextModel):
     """As scikit-learn's LogisticRegression: C times the sum of the logistic losses, and |w|^2/2.
 
-    A softmax over two keys is the slope of the logistic loss, so the tables are exact. For more than two classes:
+    A softmax over two keys is the slope of the logistic loss, so the tables are exact.
 
-    multi_class: "multinomial", as scikit-learn: one model softmax(W x + c), a softmax over one key for each class; its
-    intercepts add up to 0 but for rounding, as scikit-learn's do. "ovr": each class has a problem of its own, against
-    all others; all of them run in one call.
+    C: the inverse of the penalty's strength, as in scikit-learn.
+    class_weight: how much each class counts: None, "balanced" or a dict, as in scikit-learn.
+    multi_class: for more than two classes. "multinomial", as scikit-learn: one model softmax(W x + c), a softmax over
+    one key for each class; its intercepts add up to 0 but for rounding, as scikit-learn's do. "ovr": each class has a
+    problem of its own, against all others; all of them run in one call.
 
     >>> from weightwright.incontext import LogisticRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], ["a", "a", "b", "b", "c", "c"]
@@ -90,6 +92,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / positive.shape[1])
 
     def predict_log_proba(self, X: Any) -> Floats:
+        """The logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> Any:

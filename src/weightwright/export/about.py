@@ -10,12 +10,15 @@ from importlib.metadata import version
 
 from weightwright.box import Box
 from weightwright.claims.certificate import bound_in_words, computed_in_words, conditional, status_in_words
-from weightwright.network import Head
+from weightwright.network import Head, Ramps
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.standing import passes_assume
 
 #: What the bound of kernel "anchor" leans on in a file that has no such kernel.
 WINDOWS = "weights of a window that are computed by squares are as good as those of the module's kernel"
+
+#: What the bound of a sorted feed-forward layer leans on in a file that sums all of its units.
+RAMPS = "sums over all units of the feed-forward layer find the plateau that the module's binary search finds"
 
 PRODUCER = ("weightwright", version("weightwright"))
 
@@ -51,11 +54,13 @@ def sees(head: Head) -> str:
 
 
 def unwatched(net: AttentionNetwork) -> tuple[str, ...]:
-    """What the bound of an export leans on because it does less than the module: it watches no states, and computes
-    windows by squares."""
+    """What the bound of an export leans on because it does less than the module: it watches no states, computes
+    windows by squares, and sums all units of a feed-forward layer."""
     said = net.said
     windows = any(head.window is not None for head in net.network.heads)
-    return (*(() if said is None else passes_assume(said)), *((WINDOWS,) if windows else ()))
+    ramps = any(isinstance(layer, Ramps) for layer in net.network.flat_layers)
+    kernels = ((WINDOWS,) if windows else ()) + ((RAMPS,) if ramps else ())
+    return (*(() if said is None else passes_assume(said)), *kernels)
 
 
 def about(net: AttentionNetwork, elsewhere: Sequence[str] = ()) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import comb, isqrt
 
 from weightwright.expressions.nodes import Apply, Expression, Number, Variable, fold
@@ -19,6 +19,8 @@ from weightwright.expressions.nodes import Apply, Expression, Number, Variable, 
 ORDER = 8
 #: Points that are tried for one denominator; a formula with more is taken as it is.
 MOST_POINTS = 16
+#: Bits of a numerator or denominator; a fraction with more is not known. Powers of powers would take gigabytes.
+MOST_BITS = 4096
 #: Expressions whose quotients are remembered, each by its identity.
 KEPT = 1024
 
@@ -110,7 +112,7 @@ def zeros_of_quotient(numerator: Expression, denominator: Expression) -> tuple[Z
     if polynomial(numerator) == [Fraction(0)]:  # 0 / x is no limit that anybody meant
         return ()
     zeros = _zeros(denominator)
-    return tuple(z for z in zeros if all(c == 0 for c in exact_series(numerator, z.at)[: z.order]))
+    return tuple(z for z in zeros if _may_vanish(numerator, z.at) and _order(numerator, z.at) >= z.order)
 
 
 def has_zero(expression: Expression) -> bool:
@@ -124,10 +126,20 @@ def _zeros(expression: Expression) -> list[Zero]:
     points = _points(expression)
     found = []
     for at in sorted(points) if len(points) <= MOST_POINTS else ():
-        order = next((k for k, c in enumerate(exact_series(expression, at)) if c != 0), ORDER)
+        order = _order(expression, at) if _may_vanish(expression, at) else 0
         if 0 < order < ORDER:
             found.append(Zero(at, order))
     return found
+
+
+def _may_vanish(expression: Expression, at: Fraction) -> bool:
+    """Whether it is 0 there, or that is not known yet: one coefficient costs little, and most points are no zeros."""
+    return not exact_series(expression, at, 1)[0]
+
+
+def _order(expression: Expression, at: Fraction) -> int:
+    """The number of the first coefficient that is not 0, or not known."""
+    return next((k for k, c in enumerate(exact_series(expression, at)) if c != 0), ORDER)
 
 
 def _points(denominator: Expression) -> set[Fraction]:
@@ -163,9 +175,9 @@ def polynomial(expression: Expression) -> list[Fraction] | None:
 
 
 def _polynomial(op: str, args: Sequence[list[Fraction] | None]) -> list[Fraction] | None:
-    """Coefficients of a polynomial of degree below ORDER; None for what is none."""
+    """Coefficients of a polynomial of degree below ORDER; None for what is none, or takes too many bits."""
     known = [arg for arg in args if arg is not None]
-    if len(known) < len(args) or not known:
+    if len(known) < len(args) or not known or any(_within(x) is None for arg in known for x in arg):
         return None
     a, b = known[0], known[-1]
     if op == "neg":
@@ -209,18 +221,19 @@ def _exact_root(square: Fraction) -> Fraction | None:
     return root if root**2 == square else None
 
 
-def exact_series(expression: Expression, at: Fraction) -> Exact:
-    """Coefficients 0 to ORDER - 1 at the point, each exact or not known. Where the expression is undefined, or bends,
-    none is known."""
+def exact_series(expression: Expression, at: Fraction, length: int = ORDER) -> Exact:
+    """The first coefficients at the point, at most ORDER, each exact or not known. Where the expression is undefined,
+    or bends, none is known."""
 
     def leaf(node: Number | Variable) -> Exact:
         start = node.value if isinstance(node, Number) else at
-        return [start, Fraction(int(isinstance(node, Variable))), *[Fraction(0)] * (ORDER - 2)]
+        line: Exact = [start, Fraction(int(isinstance(node, Variable))), *[Fraction(0)] * (ORDER - 2)]
+        return line[:length]
 
-    return fold(expression, leaf, _exact)
+    return fold(expression, leaf, lambda op, args: _exact(op, args, length))
 
 
-def _exact(op: str, args: Sequence[Exact]) -> Exact:
+def _exact(op: str, args: Sequence[Exact], length: int) -> Exact:
     if op == "neg":
         return [None if x is None else -x for x in args[0]]
     if op in ("add", "sub"):
@@ -230,12 +243,14 @@ def _exact(op: str, args: Sequence[Exact]) -> Exact:
         return _product(*args)
     if op == "div":
         above, below = _without_common_zero(*args)
+        if not below[0]:
+            return [None] * length
         return _product(above, _composed(_reciprocal(below[0]), below))
     if op == "pow":
         return _power(*args)
     if len(args) == 1 and args[0][0] is not None:
         return _composed(_outer(op, args[0][0]), args[0])
-    return [None] * ORDER
+    return [None] * length
 
 
 def _without_common_zero(above: Exact, below: Exact) -> tuple[Exact, Exact]:
@@ -247,32 +262,30 @@ def _without_common_zero(above: Exact, below: Exact) -> tuple[Exact, Exact]:
     return above[order:] + lost, below[order:] + lost
 
 
+def _within(x: Fraction) -> Fraction | None:
+    """What has too many bits is not known."""
+    return x if max(x.numerator.bit_length(), x.denominator.bit_length()) <= MOST_BITS else None
+
+
 def _plus(x: Fraction | None, y: Fraction | None, sign: int = 1) -> Fraction | None:
-    return None if x is None or y is None else x + sign * y
-
-
-def _times(x: Fraction | None, y: Fraction | None) -> Fraction | None:
-    """0 times what is not known is 0."""
-    if x == 0 or y == 0:
-        return Fraction(0)
-    return None if x is None or y is None else x * y
+    return None if x is None or y is None else _within(x + sign * y)
 
 
 def _product(a: Exact, b: Exact) -> Exact:
-    out: Exact = []
-    for k in range(ORDER):
-        total: Fraction | None = Fraction(0)
-        for i in range(k + 1):
-            total = _plus(total, _times(a[i], b[k - i]))
-        out.append(total)
+    """0 times what is not known is 0."""
+    out: Exact = [Fraction(0)] * len(a)
+    for i, j in product(*([k for k, c in enumerate(side) if c != 0] for side in (a, b))):
+        if i + j < len(a):
+            x, y = a[i], b[j]
+            out[i + j] = _plus(out[i + j], None if x is None or y is None else x * y)
     return out
 
 
 def _composed(outer: Exact, inner: Exact) -> Exact:
     """outer_0 + outer_1 t + ..., t the inner series without its constant."""
     rest: Exact = [Fraction(0), *inner[1:]]
-    total: Exact = [outer[-1], *[Fraction(0)] * (ORDER - 1)]
-    for coefficient in reversed(outer[:-1]):
+    total: Exact = [outer[len(inner) - 1], *[Fraction(0)] * (len(inner) - 1)]
+    for coefficient in reversed(outer[: len(inner) - 1]):
         total = _product(total, rest)
         total[0] = coefficient
     return total
@@ -285,8 +298,8 @@ def _reciprocal(at: Fraction | None) -> Exact:
 def _power(base: Exact, exponent: Exact) -> Exact:
     n = exponent[0]
     if n is None or n.denominator != 1 or abs(n) > 64 or any(c != 0 for c in exponent[1:]):
-        return [None] * ORDER
-    power: Exact = [Fraction(1), *[Fraction(0)] * (ORDER - 1)]
+        return [None] * len(base)
+    power: Exact = [Fraction(1), *[Fraction(0)] * (len(base) - 1)]
     for _ in range(abs(int(n))):
         power = _product(power, base)
     return power if n >= 0 else _composed(_reciprocal(power[0]), power)

@@ -1,4 +1,30 @@
-"""Algorithms that run in context: frozen networks, the exact iterates beside them, and the way to the optimum."""
+"""Algorithms that run in context: frozen networks, the exact iterates beside them, and the way to the optimum.
+
+Arguments that mean the same everywhere:
+
+X: the examples, (samples, features).
+y: their targets, (samples,).
+weights: how much each example counts, (samples,); None: all alike.
+start: the state before the first step; None: zeros.
+loss: a name of the catalogue ("squared", "huber", "logistic", "poisson", ...), or what `loss` returns.
+problem: what is minimised, a `Problem`.
+method: an algorithm on a problem, a `Method`.
+algorithm: passes as data, an `Algorithm`; `fitting` takes names too.
+samples: the most examples that a prompt can have; None: as many as there are.
+features: numbers of an example.
+steps: how many steps one call of the network takes.
+step: the size of a step, for the mean of the losses.
+momentum: the share of the last step that is taken again.
+ridge: the penalty ridge/2 |w|^2; a number, or one for each feature.
+l1: the penalty l1 |w|_1; a number, or one for each feature.
+tol: what a table of the loss's slope, or one pass of a rule, may be off by; None: what suits the dtype.
+dtype: torch.float64 or torch.float32, or its name.
+looped: whether all steps share one set of layers; else the steps are stacked.
+radius: how far weights may be from 0, in the Euclidean norm.
+progress: True says in a terminal or notebook what is being done, once it takes two seconds; False says nothing; a
+function is told.
+path: a .png, .svg or .pdf.
+"""
 
 import sys
 from importlib import import_module

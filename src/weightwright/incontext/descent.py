@@ -42,9 +42,12 @@ IN_CONTEXT = ("float64", "float32")
 class Descent:
     """`steps` steps of an algorithm as one network, for at most `samples` examples of `features` numbers.
 
-    step: its size, for the mean of the losses. ridge, l1: penalties, a number or an array with one for each
-    feature. algorithm: built by `constructions.passes`. reach: how large the arguments of the loss's slope
-    may get. ranges: how large everything else may.
+    samples: the most examples that a prompt can have.
+    step: its size, for the mean of the losses.
+    ridge, l1: penalties, a number or an array with one for each feature.
+    algorithm: passes as data; None: gradient descent.
+    reach: how large the arguments of the loss's slope may get.
+    ranges: how large everything else may; None: 4 for x, 16 for y and w.
     looped: the same weights at every step; else the steps are stacked.
 
     >>> gd = Descent("squared", samples=4, features=1, steps=50, step=0.5)

@@ -35,14 +35,13 @@ from weightwright.tracing.repeated import graphs_differ
 
 @dataclass(frozen=True, eq=False)
 class AlgorithmRun:
-    """states, plain: (steps + 1, s), the network's and those of the rule in float64, from the same first
-    state. stepped: (steps, s), what the plain rule makes of each of the network's own states."""
+    """How a rule ran as a network, beside the rule as it was written."""
 
-    name: str
-    states: Floats
-    plain: Floats
-    stepped: Floats
-    net: AttentionNetwork
+    name: str  # of the rule
+    states: Floats  # (steps + 1, s), the network's
+    plain: Floats  # (steps + 1, s), the rule's in float64, from the same first state
+    stepped: Floats  # (steps, s), what the plain rule makes of each of the network's own states
+    net: AttentionNetwork  # the network that ran
 
     def __repr__(self) -> str:
         far = f"{self.deviation[-1]:.3g} from plain PyTorch"
@@ -75,7 +74,9 @@ class AlgorithmRun:
 
 
 def algorithm(*, steps: int) -> Callable[[Callable[..., Any]], Rule]:
-    """A decorator: rule(examples (n, e), state (s,)) -> the new state (s,), to be run `steps` times.
+    """A decorator: rule(examples (n, e), state (s,)) -> the new state (s,).
+
+    steps: how often one call of the network runs it.
 
     >>> import torch, weightwright as ww
     >>> @ww.incontext.algorithm(steps=20)
@@ -91,7 +92,11 @@ def algorithm(*, steps: int) -> Callable[[Callable[..., Any]], Rule]:
 
 
 class Rule:
-    """A rule that can be called as it was written, compiled, and run as a network. See `algorithm`."""
+    """A rule that can be called as it was written, compiled, and run as a network. See `algorithm`.
+
+    rule: rule(examples (n, e), state (s,)) -> the new state (s,), in torch operations.
+    steps: how often one call of the network runs it.
+    """
 
     def __init__(self, rule: Callable[..., Any], steps: int) -> None:
         if not callable(rule):
@@ -124,10 +129,14 @@ class Rule:
     ) -> AttentionNetwork:
         """A network whose loop runs the rule `steps` times, on (samples, e + s): every token an example and the state.
 
-        examples: an interval for each feature, or for each example and feature; state: one for each of its numbers.
-        From anything inside, one pass is within the certificate's bound, at most tol, of the rule. Every token returns
-        the last state. A state that leaves its box on the way raises DomainError. proof="measured" needs examples:
-        that is for `run`.
+        examples: an interval for each feature, or for each example and feature.
+        state: an interval for each of its numbers; one that leaves it on the way raises DomainError.
+        samples: how many examples there are.
+        tol: what one pass may be off by, from anything inside the boxes.
+        proof: "proven"; "measured" needs examples, and is for `run`.
+        on_domain: "raise" or "ignore", for states that leave their box.
+
+        Every token returns the last state.
         """
         well_formed(self.rule, tol)
         if _known_proof(proof) == "measured":
@@ -159,7 +168,11 @@ class Rule:
         return None if graphs_differ(graph, made.about.graph) else made
 
     def plain(self, examples: Any, first: Any) -> Floats:
-        """(steps + 1, s): the states of the rule as it was written, run by PyTorch in float64."""
+        """(steps + 1, s): the states of the rule as it was written, run by PyTorch in float64.
+
+        examples: (n, e).
+        first: the state before the first step, (s,).
+        """
         x, state = _tensor("examples", examples, 2), _tensor("first", first, 1)
         found = [state]
         for step in range(self.steps):
@@ -180,13 +193,20 @@ class Rule:
     ) -> AlgorithmRun:
         """Run the network on these examples, beside the plain rule.
 
-        Boxes that are not given are found by a rehearsal of the plain rule: all that it meets, and `room`
-        times the width on either side. Networks are kept, so that the same boxes are compiled once.
+        examples: (n, e).
+        first: the state before the first step, (s,).
+        examples_box: what examples may be; None: all that these are, and room.
+        state_box: what states may be; None: all that a rehearsal of the plain rule meets, and room.
+        room: this times the width, on either side of what a rehearsal meets.
+        tol: what one pass may be off by.
+        proof: "proven" or "measured".
 
-        proof="measured" is for rules that ranges over whole boxes cannot show to be defined, such as u /
-        u.norm(): the rehearsal also finds where all columns lie, and the network is made for these examples
-        and for states near those that were met. Its status is MEASURED, `bound` is infinite; a pass that is
-        off by more than tol is a ToleranceError.
+        Networks are kept, so that the same boxes are compiled once.
+
+        proof="measured" is for rules that ranges over whole boxes cannot show to be defined, such as u / u.norm(): the
+        rehearsal also finds where all columns lie, and the network is made for these examples and for states near those
+        that were met. Its status is MEASURED, `bound` is infinite; a pass that is off by more than tol is a
+        ToleranceError.
         """
         _known_proof(proof)
         if not (isinstance(room, int | float) and np.isfinite(room) and room > 0):

@@ -39,15 +39,14 @@ _FURTHER = 20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """states: (steps + 1, 1 or 2, d), w and p before the first step and after each, as the network's first
-    token had them. apart: how far those of any other token were from them, at most."""
+    """One forward pass on a prompt, with every state on its way."""
 
-    problem: Problem
-    method: Method
-    step: float
-    states: Floats
-    net: AttentionNetwork
-    apart: float = 0.0
+    problem: Problem  # the examples, rounded to the dtype
+    method: Method  # the algorithm on them
+    step: float  # its size
+    states: Floats  # (steps + 1, 1 or 2, d): w and p before the first step and after each, as the first token had them
+    net: AttentionNetwork  # the network that ran
+    apart: float = 0.0  # how far the states of any other token were from those, at most
 
     def __repr__(self) -> str:
         where = f"distance to the optimum at most {self.to_optimum.bound:.3g}"
@@ -56,6 +55,7 @@ class Run:
 
     @property
     def steps(self) -> int:
+        """How many were taken."""
         return len(self.states) - 1
 
     @property
@@ -99,7 +99,10 @@ class Run:
         return to_optimum(self.problem, self.w)
 
     def optimum_bounds(self, every: int = 1) -> Floats:
-        """The same after steps 0, every, 2 every, ...: (steps // every + 1,)."""
+        """The same after steps 0, every, 2 every, ...: (steps // every + 1,).
+
+        every: how many steps lie between two bounds.
+        """
         return np.array([to_optimum(self.problem, w).bound for w in self.path[::every]])
 
     def plot(self, path: str | os.PathLike[str]) -> None:

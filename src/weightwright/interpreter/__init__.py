@@ -6,10 +6,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weightwright.interpreter import library as library
     from weightwright.interpreter.from_modules import from_torch as from_torch
+    from weightwright.interpreter.from_networks import emulate as emulate
     from weightwright.interpreter.programs import Program as Program
+    from weightwright.interpreter.programs import run_in_turn as run_in_turn
     from weightwright.interpreter.virtual_machine import Interpreter as Interpreter
 
-_HOMES = {"from_torch": "from_modules", "Program": "programs", "Interpreter": "virtual_machine"}
+#: What the reference lists; the library has its page, docs/interpreter.md.
+__all__ = ["Interpreter", "Program", "emulate", "from_torch", "run_in_turn"]
+
+_HOMES = {
+    "from_torch": "from_modules",
+    "emulate": "from_networks",
+    "Program": "programs",
+    "run_in_turn": "programs",
+    "Interpreter": "virtual_machine",
+}
 
 
 def __getattr__(name: str) -> Any:

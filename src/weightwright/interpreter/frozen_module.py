@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, token_map
+from weightwright.network import (
+    Attention,
+    Head,
+    Layer,
+    Linear,
+    Loop,
+    Network,
+    Sees,
+    Term,
+    selection,
+    token_map,
+    token_wise,
+)
 from weightwright.numbers import Floats
 
 #: The matrices that a program gives, in the order in which they stand everywhere.
@@ -28,6 +41,7 @@ class Sizes:
     head_dim: int
     heads: int
     stacked: bool
+    times: int = 0  # programs of a prompt that run in a loop; 0: a single one, without a loop
 
     @property
     def codes(self) -> int:
@@ -45,14 +59,26 @@ class Sizes:
                 yield part, *place
 
     @property
+    def given(self) -> tuple[str, ...]:
+        """The weights of a program, as a token of a prompt holds them."""
+        if not self.stacked:
+            return tuple(_weight(*place) for place in self.weights())
+        return tuple(f"w_{part}[{m}, {c}]" for part in PARTS for m in range(self.heads) for c in range(self.features))
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """What a token of a prompt holds."""
-        x = [f"x[{c}]" for c in range(self.features)]
-        if self.stacked:
-            w = [f"w_{part}[{m}, {c}]" for part in PARTS for m in range(self.heads) for c in range(self.features)]
-        else:
-            w = [_weight(*place) for place in self.weights()]
-        return (*x, *w, *(f"code[{g}]" for g in range(self.codes)), *(f"hides[{g}]" for g in range(self.codes)))
+        x, hides = [f"x[{c}]" for c in range(self.features)], [f"hides[{g}]" for g in range(self.codes)]
+        weights, hidden = list(self.given), hides.copy()
+        for number in range(1, self.times):
+            weights += [_later(name, number) for name in self.given]
+            hidden += [_later(name, number) for name in hides]
+        return (*x, *weights, *(f"code[{g}]" for g in range(self.codes)), *hidden)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """What waits while a pass runs."""
+        return tuple(name for name in self.inputs if name.startswith("later "))
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -61,7 +87,12 @@ class Sizes:
         names += [f"{what} of {part}" for what in ("offset", "value") for part in PARTS]
         names += [_weight(*place) for place in self.weights()]
         names += [f"{part}[{m}, {r}]" for part in PARTS for m in range(self.heads) for r in range(self.rows(part))]
-        return (*names, *(f"out[{c}]" for c in range(self.features)))
+        return (*names, *(f"out[{c}]" for c in range(self.features)), *self.carried)
+
+
+def _later(name: str, number: int) -> str:
+    """What program `number` holds until it is its turn."""
+    return f"later {number}: {name}"
 
 
 def _weight(part: str, head: int, row: int, column: int) -> str:
@@ -71,22 +102,30 @@ def _weight(part: str, head: int, row: int, column: int) -> str:
 def build_module(sizes: Sizes, claim: InterpreterClaim, dtype: str) -> Network:
     """The network that the claim is about."""
     places = {name: i for i, name in enumerate(sizes.coordinates)}
-    width, tables = len(places), dict(zip(PARTS, claim.tables, strict=True))
+    tables = dict(zip(PARTS, claim.tables, strict=True))
     first = tuple(_product_head(sizes, places, tables[part], part, m, r) for part, m, r in _rows(sizes))
     second = tuple(_attention_head(sizes, places, m) for m in range(sizes.heads))
-    read = np.zeros((width, sizes.features))
-    for c in range(sizes.features):
-        read[places[f"out[{c}]"], c] = 1.0
-    outputs = tuple(f"out[{c}]" for c in range(sizes.features))
-    return Network(
-        sizes.inputs,
-        _embed(sizes, places, tables, claim.away),
-        np.zeros((0, width)),
-        (Attention(sizes.coordinates, first), Attention(sizes.coordinates, second)),
-        Linear(outputs, (Term(read),), np.zeros((1, sizes.features))),
-        tokens=sizes.tokens,
-        dtype=dtype,
-    )
+    embed = _embed(sizes, places, tables, claim.away)
+    layers: tuple[Layer, ...] = (Attention(sizes.coordinates, first), Attention(sizes.coordinates, second))
+    stream, outputs = sizes.coordinates, tuple(f"out[{c}]" for c in range(sizes.features))
+    if sizes.times:
+        layers = (Loop((embed, *layers, _move_on(sizes)), sizes.times),)
+        stream, outputs = sizes.inputs, tuple(f"x[{c}]" for c in range(sizes.features))
+        embed = selection(sizes.inputs, sizes.inputs)
+    read = selection(stream, outputs)
+    registers = np.zeros((0, len(embed.coordinates)))
+    return Network(sizes.inputs, embed, registers, layers, read, tokens=sizes.tokens, dtype=dtype)
+
+
+def _move_on(sizes: Sizes) -> Linear:
+    """The end of a pass: the heads' sum is added to x, and the next program takes the place of the one that ran."""
+    weights = {(f"x[{c}]", f"x[{c}]"): 1.0 for c in range(sizes.features)}
+    weights |= {(f"out[{c}]", f"x[{c}]"): 1.0 for c in range(sizes.features)}
+    weights |= {(f"code[{g}]", f"code[{g}]"): 1.0 for g in range(sizes.codes)}
+    for name in (*sizes.given, *(f"hides[{g}]" for g in range(sizes.codes))):
+        turns = [name, *(_later(name, number) for number in range(1, sizes.times))]
+        weights |= {(after, before): 1.0 for before, after in pairwise(turns)}
+    return token_wise(sizes.coordinates, sizes.inputs, weights)
 
 
 def _rows(sizes: Sizes) -> Iterator[tuple[str, int, int]]:
@@ -100,7 +139,7 @@ def _embed(sizes: Sizes, places: dict[str, int], tables: dict[str, AnchorTable],
     shape = len(inputs), len(places)
     A = np.zeros(shape)
     for name, place in inputs.items():
-        if name.split("[")[0] in ("x", "code", "hides"):
+        if name.split("[")[0] in ("x", "code", "hides") or name.startswith("later "):
             A[place, places[name]] = 1.0
     terms = [Term(A)]
     for part, table in tables.items():
@@ -155,6 +194,7 @@ def _attention_head(sizes: Sizes, places: dict[str, int], m: int) -> Head:
 def domain_ends(sizes: Sizes, claim: InterpreterClaim) -> tuple[Floats, Floats]:
     """What the numbers of a token may be."""
     ends = {"x": (-claim.x_max, claim.x_max), "code": (0.0, 1.0), "hides": (-claim.hidden, 0.0)}
-    pairs = [ends.get(name.split("[")[0], (-claim.w_max, claim.w_max)) for name in sizes.inputs]
+    kinds = (name.partition(": ")[2] or name for name in sizes.inputs)
+    pairs = [ends.get(kind.split("[")[0], (-claim.w_max, claim.w_max)) for kind in kinds]
     lo, hi = np.array(pairs).T
     return lo, hi

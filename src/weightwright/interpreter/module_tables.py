@@ -10,17 +10,24 @@ from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.heads.registers import HIDDEN
-from weightwright.interpreter.anchors import identity_tables
+from weightwright.interpreter.anchors import faithful_table, identity_tables
 from weightwright.interpreter.frozen_module import Sizes
 
 #: How far below every score that is seen a hidden one lies at least.
 FAR = 750.0
 
 
-def choose_tables(sizes: Sizes, bounds: dict[str, float], dtype: str, anchors: int) -> InterpreterClaim:
-    """The claim with the smallest error of the whole; whether it holds is for the checker to say."""
-    names = ("k_max", "q_max", "v_max")
-    candidates = [identity_tables(bounds[name], dtype, anchors) for name in names]
+def choose_tables(
+    sizes: Sizes, bounds: dict[str, float], dtype: str, anchors: int, grid: float | None = None
+) -> InterpreterClaim:
+    """The claim with the smallest error of the whole; whether it holds is for the checker to say. grid: how far the
+    papers' own anchors reach, where they are asked for."""
+    reaches = [bounds[name] for name in ("k_max", "q_max", "v_max")]
+    if grid is None:
+        candidates = [identity_tables(reach, dtype, anchors) for reach in reaches]
+    else:
+        found = (faithful_table(reach, grid, anchors, dtype) for reach in reaches)
+        candidates = [[table] if table is not None else [] for table in found]
     if not all(candidates):
         raise ToleranceError(f"no table of the identity with anchors={anchors} could be proven in {dtype}")
     best: tuple[float, InterpreterClaim] | None = None
@@ -47,7 +54,7 @@ def _claim(
     away = min(HIDDEN / table.beta for table in tables)
     return InterpreterClaim(
         sizes.tokens, sizes.features, sizes.head_dim, sizes.heads, sizes.codes, sizes.stacked, bounds["x_max"],
-        bounds["w_max"], hidden, away, tables,
+        bounds["w_max"], hidden, away, tables, sizes.times,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ class Program:
     W_K: Floats  # (m, h, d)
     W_V: Floats  # (m, d, d)
     rows: Floats  # (r, d)
-    sees: Bools | None = None  # (n, r + n): None where data tokens see all rows and data tokens
+    sees: Bools | None = None  # (n, r + n), or (r + n, r + n); None where data tokens see all rows and data tokens
     name: str = "program"
 
     def __repr__(self) -> str:
@@ -34,17 +35,31 @@ class Program:
         found = np.ones((r + n, r + n), dtype=bool)
         found[:r, r:] = r == 0
         if self.sees is not None:
-            found[r:] = self.sees
+            found[r + n - len(self.sees) :] = self.sees
         return found
 
     def run(self, x: Floats) -> Floats:
         """The plain heads in float64, (..., n, d): what the interpreter is compared with."""
+        return self.on_all(self.with_rows(x))[..., len(self.rows) :, :]
+
+    def with_rows(self, x: Floats) -> Floats:
+        """(..., r + n, d): rows before the data."""
         x = np.asarray(x, dtype=np.float64)
-        rows = np.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape))
-        X = np.concatenate([rows, x], axis=-2)
-        total, seen = np.zeros(x.shape), self.visible(x.shape[-2])[len(self.rows) :]
+        return np.concatenate([np.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape)), x], axis=-2)
+
+    def on_all(self, X: Floats) -> Floats:
+        """The plain heads on rows and data, (..., r + n, d)."""
+        total, seen = np.zeros(X.shape), self.visible(X.shape[-2] - len(self.rows))
         for W_Q, W_K, W_V in zip(self.W_Q, self.W_K, self.W_V, strict=True):
-            scores = np.where(seen, (x @ W_Q.T) @ np.swapaxes(X @ W_K.T, -1, -2), -np.inf)
+            scores = np.where(seen, (X @ W_Q.T) @ np.swapaxes(X @ W_K.T, -1, -2), -np.inf)
             weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
             total = total + weights / weights.sum(axis=-1, keepdims=True) @ (X @ W_V.T)
         return total
+
+
+def run_in_turn(programs: Sequence[Program], x: Floats) -> Floats:
+    """The plain heads of one program after the other, each added to what it was given, rows too."""
+    X = programs[0].with_rows(x)
+    for program in programs:
+        X = X + program.on_all(X)
+    return X[..., len(programs[0].rows) :, :]

@@ -25,6 +25,7 @@ from weightwright.runtime.module import load
 from weightwright.runtime.weights import dtype_name
 
 Form = Literal["embedding", "stacked"]
+Method = Literal["spectral", "faithful"]
 
 
 class Interpreter:
@@ -32,10 +33,14 @@ class Interpreter:
 
     tokens: data tokens; rows: constant tokens that a program may bring along. features: numbers of a token.
     head_dim: the largest size of queries and keys. heads: how many a program may have.
+    programs: 0, or how many programs a prompt holds: then the module is a loop that runs them all, each adding its
+    output to x (`loop`), and the bound is about one pass.
     x_max, w_max: the largest entries of data, rows and weights; k_max, q_max, v_max: of W_K x, W_Q x and W_V x.
     tol: what the error must stay below, for all programs and inputs within these bounds at once (None: the best there
     is). form: "embedding" puts all weights on the first token, "stacked" row r of every matrix on token r.
     anchors: the largest number of them that a table may have; there are at least as many tokens in a prompt.
+    method: "faithful" takes the papers' anchors, evenly from -grid to grid (features x_max w_max where it is not said),
+    just as many as `anchors`: what Theorem 4.2 prints, at the temperature of the paper's experiment.
 
     >>> import numpy as np, torch, weightwright as ww
     >>> vm = ww.Interpreter(tokens=4, features=2, head_dim=2)
@@ -53,6 +58,7 @@ class Interpreter:
         *,
         heads: int = 1,
         rows: int = 0,
+        programs: int = 0,
         x_max: float = 1.0,
         w_max: float = 2.0,
         k_max: float = 4.0,
@@ -61,11 +67,13 @@ class Interpreter:
         tol: float | None = None,
         dtype: torch.dtype | str = "float64",
         form: Form = "embedding",
+        method: Method = "spectral",
         anchors: int = 16,
+        grid: float | None = None,
     ) -> None:
         for name, number, least in (
             ("tokens", tokens, 1), ("features", features, 1), ("head_dim", head_dim, 1), ("heads", heads, 1),
-            ("rows", rows, 0), ("anchors", anchors, 2),
+            ("rows", rows, 0), ("programs", programs, 0), ("anchors", anchors, 2),
         ):  # fmt: skip
             if not isinstance(number, int) or isinstance(number, bool) or number < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, not {number!r}")
@@ -75,6 +83,8 @@ class Interpreter:
                 raise ValueError(f"{name} must be a positive number below 2^40, not {bound!r}")
         if form not in ("embedding", "stacked"):
             raise ValueError(f"form must be 'embedding' or 'stacked', not {form!r}")
+        if method not in ("spectral", "faithful") or (grid is not None and method == "spectral"):
+            raise ValueError(f"method must be 'spectral', or 'faithful' with a grid, not {method!r} with grid={grid!r}")
         name = dtype_name(dtype)
         if name not in ("float64", "float32"):
             raise ValueError(f"dtype must be 'float64' or 'float32', not {name!r}")
@@ -82,8 +92,9 @@ class Interpreter:
         self.bounds = {bound: float(number) for bound, number in bounds.items()}
         stacked = form == "stacked"
         room = max(tokens + rows, anchors, max(head_dim, features) if stacked else 1)
-        self.sizes = Sizes(room, features, head_dim, heads, stacked)
-        claim = choose_tables(self.sizes, self.bounds, name, anchors)
+        self.sizes = Sizes(room, features, head_dim, heads, stacked, programs)
+        reach = None if method == "spectral" else float(grid or features * x_max * w_max)
+        claim = choose_tables(self.sizes, self.bounds, name, anchors, reach)
         network = build_module(self.sizes, claim, name)
         lo, hi = domain_ends(self.sizes, claim)
         self.net: AttentionNetwork = certify(network, claim, Box(lo, hi))
@@ -115,7 +126,9 @@ class Interpreter:
 
     @property
     def cost(self) -> ModuleCost:
-        """Sizes of the prompt and the network, by formulas of the sizes: `interpreter.module_costs`."""
+        """Sizes of the prompt and the network, by formulas of the sizes (`interpreter.module_costs`); not of loops."""
+        if self.sizes.times:
+            raise ValueError(f"cost has formulas for programs=0; of a loop of {self.sizes.times}, vm.net.cost counts")
         return module_cost(self.sizes, [len(table.kappa) for table in self.claim.tables])
 
     def papers_cost(self, tol: float | None = None) -> PapersCost:
@@ -133,7 +146,7 @@ class Interpreter:
             raise ValueError(f"{os.fspath(path)} holds no interpreter")
         vm = cls.__new__(cls)
         vm.net, vm.claim = net, claim
-        vm.sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked)
+        vm.sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked, claim.times)
         vm.tokens, vm.rows = claim.tokens, claim.tokens - 1
         vm.features, vm.head_dim, vm.heads = claim.features, claim.head_dim, claim.heads
         vm.bounds = {"x_max": claim.x_max, "w_max": claim.w_max}
@@ -174,30 +187,58 @@ class Interpreter:
         return Program(Q, K, V, held, self._sees(sees, len(held)), name)
 
     def prompt(self, x: Tensor, program: Program | Sequence[Program]) -> Tensor:
-        """What goes into the network: (..., tokens of a prompt, numbers of a token). A list of programs has one for
-        each item of a batch."""
-        if not isinstance(program, Program):
-            if x.ndim != 3 or len(program) != len(x):
-                raise ValueError(f"{len(program)} programs go with a batch of as many, not with x of {tuple(x.shape)}")
-            return torch.stack([self.prompt(item, one) for item, one in zip(x, program, strict=True)])
-        x = self._data(x, program)
-        n, r = x.shape[-2], len(program.rows)
-        tokens = x.new_zeros(*x.shape[:-2], self.sizes.tokens, len(self.sizes.inputs))
-        tokens[..., :r, : self.features] = torch.as_tensor(program.rows, dtype=x.dtype)
-        tokens[..., r : r + n, : self.features] = x
-        weights = self._weights(program)
-        tokens[..., : len(weights), self.features : self.features + weights.shape[1]] = torch.as_tensor(weights).to(x)
-        g = self.sizes.codes
-        tokens[..., -2 * g :] = torch.as_tensor(self._codes(program, n)).to(x)
-        return tokens
+        """What goes into the network: (..., tokens of a prompt, numbers of a token). Of a single pass a list of
+        programs has one for each item of a batch; of a loop it is what runs, one after the other."""
+        if self.sizes.times:
+            return self._prompt(x, [program] if isinstance(program, Program) else list(program))
+        if isinstance(program, Program):
+            return self._prompt(x, [program])
+        if x.ndim != 3 or len(program) != len(x):
+            raise ValueError(f"{len(program)} programs go with a batch of as many, not with x of {tuple(x.shape)}")
+        return torch.stack([self._prompt(item, [one]) for item, one in zip(x, program, strict=True)])
+
+    def _prompt(self, x: Tensor, programs: list[Program]) -> Tensor:
+        """Rows, data, then padding; the weights of all programs; who sees whom in each."""
+        rows = programs[0].rows
+        if any(not np.array_equal(one.rows, rows) for one in programs):
+            raise ValueError("programs of one prompt share their rows, which are tokens as the data are")
+        x = self._data(x, programs)
+        n, r, d = x.shape[-2], len(rows), self.features
+        prompt = x.new_zeros(*x.shape[:-2], self.sizes.tokens, len(self.sizes.inputs))
+        prompt[..., :r, :d] = torch.as_tensor(rows).to(x)
+        prompt[..., r : r + n, :d] = x
+        size = len(self.sizes.given)
+        for number, one in enumerate(programs):
+            weights = torch.as_tensor(self._weights(one)).to(x)
+            prompt[..., : len(weights), d + number * size : d + (number + 1) * size] = weights
+        first, g = d + max(self.sizes.times, 1) * size, self.sizes.codes
+        prompt[..., first : first + g] = torch.eye(g).to(x)  # token i asks with code i
+        for number in range(max(self.sizes.times, 1)):  # after the last program nothing is added
+            one = programs[min(number, len(programs) - 1)]
+            prompt[..., first + (1 + number) * g : first + (2 + number) * g] = torch.as_tensor(self._hides(one, n)).to(
+                x
+            )
+        return prompt
 
     def __call__(self, x: Tensor, program: Program | Sequence[Program]) -> Tensor:
         """Run a program on data (..., tokens, features), or one on each item of a batch. DomainError with the numbers
         where W_K x, W_Q x or W_V x leaves its bound on this data: the module looks before it runs."""
+        if self.sizes.times:
+            raise ValueError(f"this module runs programs={self.sizes.times} in a loop: use vm.loop(programs, x)")
         out, n = self.net(self.prompt(x, program)), x.shape[-2]
         if isinstance(program, Program):
             return out[..., len(program.rows) : len(program.rows) + n, :]
         return torch.stack([y[len(one.rows) : len(one.rows) + n] for y, one in zip(out, program, strict=True)])
+
+    def loop(self, programs: Sequence[Program], x: Tensor) -> Tensor:
+        """Run programs one after the other inside the network: x becomes x plus what a program returns, again and
+        again. All of it stands in one prompt; what is left of the loop when they have run adds 0, within the bound."""
+        if not self.sizes.times:
+            raise ValueError("this module was built for single programs: build it with programs=, or use vm.run")
+        if not 1 <= len(programs) <= self.sizes.times:
+            raise ValueError(f"{len(programs)} programs, and the interpreter was built for programs={self.sizes.times}")
+        r = len(programs[0].rows)
+        return self.net(self._prompt(x, list(programs)))[..., r : r + x.shape[-2], :]
 
     def run(self, programs: Sequence[Program], x: Tensor, residual: bool = False) -> Tensor:
         """One program after the other, each on what the last returned, added to its input if residual. The loop is
@@ -289,7 +330,7 @@ class Interpreter:
                 raise ValueError(f"sees must be 'causal' or truth values, not {sees!r}")
             return np.concatenate([np.ones((self.tokens, r), dtype=bool), np.tri(self.tokens, dtype=bool)], axis=1)
         seen = np.asarray(sees)
-        if seen.dtype != np.bool_ or seen.ndim != 2 or seen.shape[1] != r + seen.shape[0]:
+        if seen.dtype != np.bool_ or seen.ndim != 2 or seen.shape[1] not in (seen.shape[0], r + seen.shape[0]):
             raise ValueError(
                 f"sees must be truth values of shape (tokens, {r} + tokens), not {seen.dtype} {seen.shape}"
             )
@@ -299,17 +340,19 @@ class Interpreter:
             )
         return seen
 
-    def _data(self, x: Tensor, program: Program) -> Tensor:
+    def _data(self, x: Tensor, programs: list[Program]) -> Tensor:
         if not isinstance(x, Tensor):
             raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
         if x.ndim < 2 or x.shape[-1] != self.features:
             raise ValueError(f"x must have shape (..., tokens, {self.features}), not {tuple(x.shape)}")
         if not 1 <= x.shape[-2] <= self.tokens:
             raise ValueError(f"x has {x.shape[-2]} tokens, and the interpreter was built for tokens={self.tokens}")
-        if program.sees is not None and len(program.sees) != x.shape[-2]:
-            raise ValueError(f"x has {x.shape[-2]} tokens, and the program's sees is for {len(program.sees)}")
-        if x.shape[-2] + len(program.rows) > self.sizes.tokens:
-            raise ValueError(f"{x.shape[-2]} tokens and {len(program.rows)} rows are more than {self.sizes.tokens}")
+        r = len(programs[0].rows)
+        for sees in (one.sees for one in programs if one.sees is not None):
+            if sees.shape[1] != r + x.shape[-2]:
+                raise ValueError(f"x has {x.shape[-2]} tokens, and the program's sees is for {sees.shape[1] - r}")
+        if x.shape[-2] + r > self.sizes.tokens:
+            raise ValueError(f"{x.shape[-2]} tokens and {r} rows are more than {self.sizes.tokens}")
         x = x.to(self.net.dtype)
         if not bool((x.abs() <= self.bounds["x_max"]).all()):  # NaN neither
             worst = x.abs().max() if bool(x.isfinite().all()) else x[~x.isfinite()][0]
@@ -331,10 +374,10 @@ class Interpreter:
         ]
         return np.concatenate(rows, axis=1)
 
-    def _codes(self, program: Program, n: int) -> Floats:
-        """(tokens of a prompt, 2 codes): token i asks with code i; what it does not see is hidden from that code."""
+    def _hides(self, program: Program, n: int) -> Floats:
+        """(tokens of a prompt, codes): what is hidden from the token that asks with a code."""
         T, used = self.sizes.tokens, len(program.rows) + n
         visible = np.zeros((T, T), dtype=bool)
         visible[:used, :used] = program.visible(n)
         visible[used:, :used] = True  # nobody reads what padding makes of it
-        return np.concatenate([np.eye(T), -self.claim.hidden * ~visible.T], axis=1)
+        return -self.claim.hidden * ~visible.T

@@ -42,12 +42,12 @@ class Recall:
     multiplies in the memory's dtype.
     """
 
-    bound: float
-    softmax: float
-    rounding: float
+    bound: float  # the distance at most; softmax and rounding together
+    softmax: float  # what the other patterns weigh in exact arithmetic at the last step
+    rounding: float  # what the dtype makes of it
     pattern: int
-    radius: float
-    steps: int
+    radius: float  # of the queries that it is about
+    steps: int  # of the retrieval
 
     def __repr__(self) -> str:
         parts = f"softmax {round_up(self.softmax)}, rounding {round_up(self.rounding)}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Network, Softmax, TokenMap
+from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Network, Ramps, Softmax, TokenMap
+from weightwright.network.ramps import climb, ramps_of
 from weightwright.numbers import Bools, Floats
 
 
@@ -42,6 +43,9 @@ def _layer(layer: Layer, X: Floats, registers: Floats) -> Floats:
         nothing = np.zeros((*X.shape[:-1], len(layer.coordinates)))
         mixed = sum((run_head(head, X, registers) for head in layer.heads), nothing)
         return X + mixed if layer.residual else mixed
+    if isinstance(layer, Ramps):
+        out = climb(ramps_of(layer), X)
+        return X + out if layer.residual else out
     if isinstance(layer, FeedForward):
         out = np.maximum(X @ layer.W_1 + layer.b_1, 0) @ layer.W_2 + layer.b_2
         return X + out if layer.residual else out

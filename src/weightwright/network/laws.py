@@ -12,7 +12,8 @@ import numpy as np
 
 from weightwright.errors import LawError
 from weightwright.limits import count_tokens, hold, tick
-from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Names, Softmax, Stack
+from weightwright.network.layers import Attention, FeedForward, Head, Layer, Linear, Loop, Names, Ramps, Softmax, Stack
+from weightwright.network.ramps import ramps_of
 from weightwright.network.token_maps import Block, Gather, Mixed, TokenMap, Total
 from weightwright.numbers import FORMATS, Floats, rounded
 
@@ -214,6 +215,8 @@ class _LawWalk:
         if layer.residual and layer.coordinates != names:
             raise LawError(f"{where}: a residual layer keeps its coordinates {names}")
         _distinct(layer.coordinates, where)
+        if isinstance(layer, Ramps):
+            ramps_of(layer, where)
         return layer.coordinates
 
     def matrix(

@@ -108,6 +108,16 @@ class FeedForward(Frozen):
     residual: bool = True
 
 
+@dataclass(frozen=True, eq=False)
+class Ramps(FeedForward):
+    """A feed-forward layer whose hidden units are ramps of one coordinate s, side by side on its line: units 2 j and
+    2 j + 1 bend where ramp j starts and ends, and the second takes back what the first adds. Laws check it.
+
+    In exact arithmetic it is the feed-forward layer that it is. It is run by a binary search among the kinks: the ramps
+    before s add their heights, which are summed once, and at most one ramp is computed (`network.ramps`).
+    """
+
+
 @dataclass(frozen=True)
 class Softmax:
     """softmax(beta X) over the features of each token, or over the tokens of each feature."""
@@ -124,7 +134,7 @@ class Loop:
     times: int
 
 
-Layer = Linear | Attention | FeedForward | Softmax | Loop
+Layer = Linear | Attention | FeedForward | Ramps | Softmax | Loop
 
 
 @dataclass(frozen=True, eq=False)

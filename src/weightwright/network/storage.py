@@ -20,7 +20,7 @@ from weightwright.errors import FileFormatError, MalformedCertificateError
 from weightwright.limits import hold, tick
 from weightwright.network.field_types import MistypedError, agree_types
 from weightwright.network.frozen import Sparse, freeze, sparse
-from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Sees, Softmax, Term
+from weightwright.network.layers import Attention, FeedForward, Head, Linear, Loop, Ramps, Sees, Softmax, Term
 from weightwright.network.network import Network
 from weightwright.network.token_maps import Block, Gather, Mixed, Total
 
@@ -30,7 +30,7 @@ Pools = dict[str, Array]
 NETWORK_TYPES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        Attention, Block, FeedForward, Gather, Head, Linear, Loop, Mixed, Network, Sees, Softmax, Term, Total,
+        Attention, Block, FeedForward, Gather, Head, Linear, Loop, Mixed, Network, Ramps, Sees, Softmax, Term, Total,
     )
 }  # fmt: skip
 #: Numbers that the contents of a small file may come to when nothing is shared and every zero is written: 2 GiB of

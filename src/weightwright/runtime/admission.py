@@ -24,6 +24,16 @@ _AUTOCAST = "autocast is on: the network would not run in the dtype that its cer
 _LOOKED = threading.local()
 
 
+def refuse_misfit(x: Tensor, features: int, tokens: int | None) -> None:
+    """TypeError or ValueError for what is no tensor of so many tokens and features."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
+    if x.ndim < 2 or x.shape[-1] != features:
+        raise misshapen(x, tokens, features)
+    if tokens is not None and x.shape[-2] != tokens:
+        raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
+
+
 def admit(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], on_domain: str, clamps: bool) -> Tensor:
     """The input inside the domain, or an error that names what is outside. clamps: whether 'clamp' would be allowed.
 

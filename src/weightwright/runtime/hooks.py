@@ -60,7 +60,10 @@ def run_with_hooks(net: nn.Module, x: Tensor, hooks: Mapping[str, Replacement]) 
 
 def _put(name: str, instead: Replacement) -> Callable[..., Tensor]:
     def put(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        new = torch.as_tensor(instead(output) if callable(instead) else instead).to(output)
+        found = instead(output) if callable(instead) else instead
+        if found is None:
+            raise ValueError(f"hooks: the function for {name!r} returns None; what it returns takes the part's place")
+        new = torch.as_tensor(found).to(output)
         try:
             return new.expand_as(output)
         except RuntimeError:

@@ -26,10 +26,11 @@ from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
-from weightwright.runtime.admission import admit, misshapen
+from weightwright.runtime.admission import admit, refuse_misfit
 from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
-from weightwright.runtime.layer_modules import LoopLayer, build_layer, read_layers
+from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer, build_layer, read_layers
 from weightwright.runtime.program_watch import is_watched, watch_claim
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
@@ -47,10 +48,10 @@ OnDomain = Literal["raise", "clamp", "ignore"]
 _NUMBERS_AT_ONCE = 2**20
 
 
-class AttentionNetwork(Weights):
+class AttentionNetwork(Remembers, Weights):
     """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
 
-    on_domain says what happens to inputs outside the certificate's domain: "raise" (DomainError),
+    on_domain: what happens to inputs outside the certificate's domain: "raise" (DomainError),
     "clamp" (to the nearest point of the domain) or "ignore" (the bound does not hold there).
 
     The weights are buffers named as in the network (`net.registers`, `net.layers[0].heads[1].W_V`), and they alone are
@@ -89,6 +90,7 @@ class AttentionNetwork(Weights):
 
     @property
     def handed_registers(self) -> bool:
+        """Whether somebody holds the registers and may write to them."""
         return self.handed
 
     @property
@@ -120,6 +122,7 @@ class AttentionNetwork(Weights):
                 module.belong_to(self)
 
     def parts(self) -> dict[str, Any]:
+        """What the network is made of, as it is now."""
         self._own_parts()
         embed, read = (part_of(getattr(self, name), (LinearMap,), name) for name in ("embed", "read"))
         return {"embed": embed, "registers": self.array("registers"), "layers": read_layers(self.layers), "read": read}
@@ -201,13 +204,8 @@ class AttentionNetwork(Weights):
 
     def _admitted(self, x: Tensor) -> Tensor:
         """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
-        features, dtype, tokens = len(self.was.inputs), self.dtype, self.was.tokens
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a torch tensor, not {type(x).__name__}; torch.tensor(x) makes one")
-        if x.ndim < 2 or x.shape[-1] != features:
-            raise misshapen(x, tokens, features)
-        if tokens is not None and x.shape[-2] != tokens:
-            raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
+        refuse_misfit(x, len(self.was.inputs), self.was.tokens)
+        dtype = self.dtype
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
             raise TypeError(f"x is {x.dtype}, which {dtype} does not hold exactly; cast it yourself")
         given, x = x, x.to(dtype)
@@ -289,6 +287,7 @@ class AttentionNetwork(Weights):
         >>> effect, round(float(effect.change[0, 0]), 3)  # minus sin(1.5)
         (PredictedEffect(change up to 0.9975, inside all proven ranges), -0.997)
         """
+        refuse_misfit(x, len(self.was.inputs), self.was.tokens)
         return predict_effect(self.circuit(), head, x.detach().double().cpu().numpy(), ablation)
 
     def draw(self, path: str | os.PathLike[str]) -> None:
@@ -308,8 +307,8 @@ class AttentionNetwork(Weights):
 
         With several outputs a prediction is the largest of them, and it is proven if it leads all others by more than
         twice the bound; with one output it is the sign, proven if the output is farther from 0 than the bound. False
-        where nothing is claimed of an input: outside the domain, in dead zones, after an edit, where errors were only
-        measured or bounded in an L_p norm, and of algorithms that run several passes.
+        where nothing is proven of an input: outside the domain, in dead zones, after an edit, where nobody has checked
+        the claim, where errors were only measured or bounded in an L_p norm, and of algorithms that run several passes.
 
         >>> import torch, weightwright as ww
         >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)
@@ -327,7 +326,8 @@ class AttentionNetwork(Weights):
         return to_onnx(self, path)
 
     def to_transformer_lens(self, tokens: int = 1024) -> Export:
-        """A TransformerLens model with room for `tokens` data tokens, for native networks."""
+        """A TransformerLens model, for native networks.
+        tokens: data tokens that there is room for."""
         from weightwright.export.lens import to_transformer_lens  # needs weightwright[lens]
 
         return to_transformer_lens(self, tokens)
@@ -356,6 +356,8 @@ def _widths(layers: Sequence[nn.Module], tokens: int) -> Iterator[int]:
     for layer in layers:
         if isinstance(layer, AttentionLayer):
             yield layer.scores + tokens
+        elif isinstance(layer, FeedForwardLayer):
+            yield layer.units
         elif isinstance(layer, LoopLayer):
             yield from _widths(list(layer.layers), tokens)
 
@@ -377,10 +379,10 @@ def _runs_passes(certificate: Certificate) -> bool:
 def load(
     path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
 ) -> AttentionNetwork:
-    """Load a saved network. verify runs the independent checker (CertificateError if it disagrees);
-    verify=False needs no python-flint and leaves the certificate's status UNCHECKED. A network whose error was only
-    measured has nothing to check: its status is MEASURED.
+    """Load a saved network. One whose error was only measured has nothing to check: its status is MEASURED.
 
+    verify: True runs the independent checker (CertificateError if it disagrees); False needs no python-flint and leaves
+    the certificate's status UNCHECKED.
     limits: seconds, megabytes, tokens and boxes that the file may cost, as for `ww.check`; BudgetError beyond them.
     """
     with limited(path, Limits(**limits)):

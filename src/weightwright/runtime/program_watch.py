@@ -4,15 +4,16 @@ claim, and the one for interpreters, whose bound is about programs whose product
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from weightwright.claims.certificate import Claim
-from weightwright.claims.program_claim import CODES, PRODUCTS, InterpreterClaim
+from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
 from weightwright.errors import DomainError
+from weightwright.runtime.layer_modules import LoopLayer
 from weightwright.runtime.watch import Running, is_ours, watch, watch_passes
 
 _PARTS = ("K", "Q", "V")
@@ -31,7 +32,7 @@ def watched_for(claim: Claim | None) -> tuple[str, ...]:
         case LoopClaim():
             return (STATES,)
         case InterpreterClaim():
-            return PRODUCTS, CODES
+            return (PRODUCTS, CODES, ENTRIES) if claim.times else (PRODUCTS, CODES)
         case _:
             return ()
 
@@ -44,7 +45,10 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
         case LoopClaim():
             watch_passes(net, claim)
         case InterpreterClaim():
-            net.embed.register_forward_pre_hook(ProgramLook(net, claim))
+            # in a loop every pass is looked at, where it begins
+            looped = claim.times and isinstance(net.layers[0], LoopLayer)
+            place = cast(nn.ModuleList, net.layers[0].layers)[0] if looped else net.embed
+            place.register_forward_pre_hook(ProgramLook(net, claim))
 
 
 def is_watch(hook: object) -> bool:
@@ -62,6 +66,12 @@ class ProgramLook:
         if self.net.on_domain == "ignore":
             return
         prompt: Tensor = arguments[0].detach()
+        x = prompt[..., : self.claim.features]
+        if not bool((x.abs() <= self.claim.x_max).all()):
+            raise DomainError(
+                f"an entry of x became {float(x.abs().max()):.6g} in size, above x_max={self.claim.x_max:g}, which the"
+                " interpreter was built for"
+            )
         for part, W in zip(_PARTS, weights_of(prompt, self.claim), strict=True):
             self._products(prompt[..., : self.claim.features], W, part)
         self._codes(prompt)
@@ -80,7 +90,8 @@ class ProgramLook:
 
     def _codes(self, prompt: Tensor) -> None:
         g = self.claim.codes
-        asks, hides = prompt[..., -2 * g : -g], prompt[..., -g:]
+        first = prompt.shape[-1] - (1 + max(self.claim.times, 1)) * g
+        asks, hides = prompt[..., first : first + g], prompt[..., first + g : first + 2 * g]
         proper = ((asks == 0) | (asks == 1)).all() and ((hides == 0) | (hides == -self.claim.hidden)).all()
         hidden = asks.double() @ (hides != 0).double().mT  # how often one token is hidden from another
         if not bool(proper and (hidden <= 1).all() and (hidden == 0).any(-1).all()):

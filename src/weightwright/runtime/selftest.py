@@ -37,16 +37,15 @@ Exact = Callable[[Fraction, Fraction], Fraction]
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of the table with what was found: the largest relative error, in unit roundoffs; the largest error of
-    results below the smallest normal number, in units of it; whether a subnormal input was taken for 0."""
+    """One row of the rounding model with what was found."""
 
-    operation: str
-    dtype: str
-    kernel: str
-    allowed: Rounding
-    units: float
-    lost: float
-    flushes: bool
+    operation: str  # what was computed
+    dtype: str  # in which numbers
+    kernel: str  # by which code
+    allowed: Rounding  # what proofs take for granted
+    units: float  # the largest relative error, in unit roundoffs
+    lost: float  # the largest error of results below the smallest normal number, in units of it
+    flushes: bool  # whether a subnormal input was taken for 0
     results: int  # how many were compared
 
     @property

@@ -7,8 +7,20 @@ import math
 import numpy as np
 
 from weightwright.checker.core.complaints import parse_or_refuse, require
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph, Node
-from weightwright.claims.target import IDENTITY, Composite
+from weightwright.claims.graph import (
+    AFFINE,
+    ATTENTION,
+    INPUT,
+    KINDS,
+    MIX,
+    PRODUCT,
+    SOFTMAX,
+    AttentionClaim,
+    Graph,
+    Node,
+    SoftmaxClaim,
+)
+from weightwright.claims.target import IDENTITY, UNREAD, Composite
 from weightwright.enclosures.balls.midrad import power_of_two
 from weightwright.expressions import to_text
 
@@ -103,6 +115,19 @@ def _nothing_beside_heads(composite: Composite) -> None:
         alone = product.x == 0 and product.y == 0 and product.lemma == -1
         require(alone, f"ablatable: something stands beside the product {product.node}, or the lemma is used")
     require(not composite.fused and not composite.gates, "ablatable: chains and gates have no rule")
+    _one_head_for_each(composite)
+
+
+def _one_head_for_each(composite: Composite) -> None:
+    """A unit that two heads compute would be there in part when one of them returns 0."""
+    computed = [(unit, part.layer, part.heads) for part in composite.parts for unit in part.units if unit != UNREAD]
+    entire: tuple[SoftmaxClaim | AttentionClaim, ...] = (*composite.softmaxes, *composite.attentions)
+    named = [(node, claim.layer, (claim.head,)) for claim in entire for node in claim.nodes if node != -1]
+    for claims in (computed, named):
+        makers = dict[int, tuple[int, tuple[int, ...]]]()
+        for what, layer, heads in claims:
+            alone = makers.setdefault(what, (layer, heads)) == (layer, heads)
+            require(alone, f"ablatable: the heads {heads} of layer {layer} compute what another head computes too")
 
 
 def _attention(graph: Graph, node: Node, what: str) -> None:

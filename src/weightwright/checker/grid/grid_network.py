@@ -80,7 +80,7 @@ def _bumps(network: Network, claim: GridClaim) -> StoredGrid:
     must(len(network.layers) == 2 and len(claim.formulas) == 1, "two feed-forward layers and one output were expected")
     first, second = network.layers
     must(
-        isinstance(first, FeedForward) and isinstance(second, FeedForward) and not (first.residual or second.residual),
+        type(first) is FeedForward and type(second) is FeedForward and not (first.residual or second.residual),
         "two feed-forward layers without residuals were expected",
     )
     assert isinstance(first, FeedForward)

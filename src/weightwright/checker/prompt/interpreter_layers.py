@@ -10,7 +10,7 @@ import numpy as np
 
 from weightwright.checker.core.complaints import must, require
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, TokenMap, token_map
+from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term, TokenMap, token_map
 from weightwright.numbers import Floats
 
 
@@ -37,14 +37,27 @@ class ExpectedLayers:
             start += m * rows
         self.out = start + np.arange(d)
         self.width = start + d
-        weights = 3 * m * d if claim.stacked else m * (2 * h + d) * d
-        self.inputs = d + weights + 2 * g
+        self.weights = 3 * m * d if claim.stacked else m * (2 * h + d) * d
         self.T = T
+        waiting = max(claim.times - 1, 0)  # programs behind the first, carried through a pass
+        self.waiting_w = self.width + np.arange(waiting * self.weights)
+        self.waiting_hides = self.width + waiting * self.weights + np.arange(waiting * g)
+        self.width += waiting * (self.weights + g)
+
+    @property
+    def prompt(self) -> int:
+        """The numbers of a token: x, the weights of every program, codes, what hides it in every program."""
+        times = max(self.claim.times, 1)
+        return len(self.x) + times * self.weights + (1 + times) * len(self.codes)
 
     def agree(self, network: Network) -> None:
         """Refuse (CertificateError) a network that is not this one."""
-        must(network.tokens == self.T and len(network.inputs) == self.inputs, "the prompt is of another size")
-        must(len(network.registers) == 0 and len(network.layers) == 2, "the interpreter has two layers, no registers")
+        must(network.tokens == self.T and len(network.inputs) == self.prompt, "the prompt is of another size")
+        must(len(network.registers) == 0, "the interpreter has no registers")
+        if self.claim.times:
+            self._agree_loop(network)
+            return
+        must(len(network.layers) == 2, "the interpreter has two layers")
         _same_map(network.embed, self._embed(), self.width, "embed")
         first, second = network.layers
         _same_heads(first, self._products(), self.width, "layer 0")
@@ -53,12 +66,45 @@ class ExpectedLayers:
         read[self.out, range(len(self.out))] = 1.0
         _same_map(network.read, ([Term(read)], np.zeros((1, len(self.out)))), len(self.out), "read")
 
+    def _agree_loop(self, network: Network) -> None:
+        """The state is the prompt: embedded as in a single pass, updated and moved on at its end."""
+        d, P = len(self.x), self.prompt
+        _same_map(network.embed, ([Term(np.eye(P))], np.zeros((1, P))), P, "embed")
+        loop = network.layers[0] if len(network.layers) == 1 else None
+        must(isinstance(loop, Loop) and len(loop.layers) == 4 and loop.times == self.claim.times, "no loop of programs")
+        assert isinstance(loop, Loop)
+        start, first, second, end = loop.layers
+        must(isinstance(start, Linear) and isinstance(end, Linear), "a pass begins and ends with a map")
+        assert isinstance(start, Linear)
+        assert isinstance(end, Linear)
+        _same_map(start, self._embed(), self.width, "the start of a pass")
+        _same_heads(first, self._products(), self.width, "layer 0")
+        _same_heads(second, self._attention(), self.width, "layer 1")
+        _same_map(end, ([Term(self._moved_on())], np.zeros((1, P))), P, "the end of a pass")
+        read = np.zeros((P, d))
+        read[range(d), range(d)] = 1.0
+        _same_map(network.read, ([Term(read)], np.zeros((1, d))), d, "read")
+
+    def _moved_on(self) -> Floats:
+        """x and what the heads add to it; every program one place further; codes stay."""
+        d, g, times = len(self.x), len(self.codes), self.claim.times
+        A = np.zeros((self.width, self.prompt))
+        A[self.x, range(d)] = A[self.out, range(d)] = 1.0
+        A[self.waiting_w, d + np.arange(len(self.waiting_w))] = 1.0
+        first = d + times * self.weights
+        A[self.codes, first + np.arange(g)] = 1.0
+        A[self.waiting_hides, first + g + np.arange(len(self.waiting_hides))] = 1.0
+        return A
+
     def _embed(self) -> tuple[list[Term], Floats]:
         d, g, claim = len(self.x), len(self.codes), self.claim
-        A = np.zeros((self.inputs, self.width))
+        A, behind = np.zeros((self.prompt, self.width)), len(self.waiting_w)
+        codes = d + self.weights + behind
         A[range(d), self.x] = 1.0
-        A[self.inputs - 2 * g + np.arange(g), self.codes] = 1.0
-        A[self.inputs - g + np.arange(g), self.hides] = 1.0
+        A[d + self.weights + np.arange(behind), self.waiting_w] = 1.0
+        A[codes + np.arange(g), self.codes] = 1.0
+        A[codes + g + np.arange(g), self.hides] = 1.0
+        A[codes + 2 * g + np.arange(len(self.waiting_hides)), self.waiting_hides] = 1.0
         terms, first = [Term(A)], d
         for part, table in enumerate(claim.tables):
             w, size = self.w[part], self.w[part].size
@@ -80,7 +126,7 @@ class ExpectedLayers:
 
     def _copies(self, inputs: np.ndarray, coordinates: np.ndarray, source: int, kappa: Floats) -> Term:
         """Numbers of one token, kappa_j times, on the first tokens."""
-        A, R = np.zeros((self.inputs, self.width)), np.zeros((self.T, self.T))
+        A, R = np.zeros((self.prompt, self.width)), np.zeros((self.T, self.T))
         A[inputs, coordinates], R[: len(kappa), source] = 1.0, kappa
         return Term(A, token_map(R))
 

@@ -21,7 +21,14 @@ from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.checker.prompt.prompt_tables import float_above, worst_rounding
 from weightwright.claims.certificate import Certificate, Leaf, Terms
-from weightwright.claims.program_claim import CODES, PRODUCTS, AnchorTable, InterpreterClaim, interpreter_in_words
+from weightwright.claims.program_claim import (
+    CODES,
+    ENTRIES,
+    PRODUCTS,
+    AnchorTable,
+    InterpreterClaim,
+    interpreter_in_words,
+)
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, above, gamma
 from weightwright.network import Network
@@ -36,11 +43,11 @@ def agree_interpreter(network: Network, certificate: Certificate, claim: Interpr
     _well_formed(claim, network.dtype)
     said = interpreter_in_words(claim)
     require(certificate.formula == said, f"the network computes {said!r}")
-    hidden = {PRODUCTS, CODES, MASKED} - set(certificate.assumptions)
+    hidden = {PRODUCTS, CODES, MASKED, *((ENTRIES,) if claim.times else ())} - set(certificate.assumptions)
     require(not hidden, f"the certificate hides that {min(hidden, default='')}")
     layers = ExpectedLayers(claim)
     layers.agree(network)
-    _agree_domain(certificate, claim, layers.inputs)
+    _agree_domain(certificate, claim, layers)
     for table in claim.tables:
         covers(table.claim, _layer(claim, table, network.dtype), table.claim.lo, table.claim.hi, (), network.dtype)
         target = Target(parse_or_refuse(table.claim.formula, ("s",), "a claim's formula"))
@@ -63,7 +70,9 @@ def interpreter_errors(claim: InterpreterClaim, dtype: str) -> Terms:
     size = float(found.sizes.max())
     require(claim.heads * size < LARGE, "a number may overflow")
     total = claim.heads * ROOM * found.err.max(axis=(1, 2))
-    adding = float(gamma(claim.heads, m.unit)) * ROOM * claim.heads * size + claim.heads * m.smallest
+    # all heads add to 0, and in a loop the sum to x
+    summed = claim.heads * size + (claim.x_max if claim.times else 0.0)
+    adding = float(gamma(claim.heads + 1, m.unit)) * ROOM * summed + (claim.heads + 1) * m.smallest
     approximation, leakage, rounding = (math.nextafter(float(x), math.inf) for x in above(total, 4))
     return Terms(approximation, leakage, float(above(np.array(rounding + adding), 2)))
 
@@ -123,12 +132,13 @@ def _score_errors(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> li
     return out
 
 
-def _agree_domain(certificate: Certificate, claim: InterpreterClaim, inputs: int) -> None:
-    d, g = claim.features, claim.codes
-    hi = np.concatenate([np.full(d, claim.x_max), np.full(inputs - d - 2 * g, claim.w_max), np.ones(g), np.zeros(g)])
-    lo = np.concatenate([-hi[: inputs - 2 * g], np.zeros(g), np.full(g, -claim.hidden)])
+def _agree_domain(certificate: Certificate, claim: InterpreterClaim, layers: ExpectedLayers) -> None:
+    g, times = claim.codes, max(claim.times, 1)
+    ends = np.concatenate([np.full(claim.features, claim.x_max), np.full(times * layers.weights, claim.w_max)])
+    hi = np.concatenate([ends, np.ones(g), np.zeros(times * g)])
+    lo = np.concatenate([-ends, np.zeros(g), np.full(times * g, -claim.hidden)])
     box = certificate.domain
-    same = box.lo.shape == (inputs,) and bool((box.lo == lo).all() and (box.hi == hi).all())
+    same = box.lo.shape == (layers.prompt,) and bool((box.lo == lo).all() and (box.hi == hi).all())
     require(same, "the domain is not that of the claim")
 
 
@@ -136,6 +146,8 @@ def _well_formed(claim: InterpreterClaim, dtype: str) -> None:
     sizes = (claim.tokens, claim.features, claim.head_dim, claim.heads, claim.codes)
     whole = all(isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 2**20 for n in sizes)
     require(whole and isinstance(claim.stacked, bool), f"an interpreter of the sizes {sizes}")
+    times = isinstance(claim.times, int) and not isinstance(claim.times, bool) and 0 <= claim.times <= 2**10
+    require(times, f"an interpreter that runs {claim.times!r} programs")
     must(dtype in ("float64", "float32"), f"an interpreter in {dtype}")
     numbers = (claim.x_max, claim.w_max, claim.hidden, -claim.away)
     require(all(isinstance(x, float) and 0 < x < LARGE for x in numbers), f"an interpreter with the bounds {numbers}")

@@ -176,8 +176,11 @@ class _Attempt:
         lo, hi = self.ranges.of(function.base)
         off = self.room * float(self.errors.of(function.base).max()) if self.provable else 0.0
         needed = not self._fused(unit)
-        zone = self.dead_zone if function.formula in JUMPS else 0.0
-        return Wish(function.formula, float(lo.min()), float(hi.max()), off, self.asked[unit], needed, zone)
+        zone, ends = self.dead_zone if function.formula in JUMPS else 0.0, (float(lo.min()), float(hi.max()))
+        if zone and max(map(abs, ends)) < zone:
+            said = f"dead_zone={zone:g} leaves nothing of what is compared, which lies in [{ends[0]:g}, {ends[1]:g}]"
+            raise ToleranceError(f"{self._label(unit)}: {said}")
+        return Wish(function.formula, *ends, off, self.asked[unit], needed, zone)
 
     def _small_squares(
         self, wishes: list[Wish], found: dict[int, ProposedTable | ToleranceError]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache, reduce
 from math import comb
 from threading import RLock
+from typing import Any
 
 from flint import arb, arb_series, ctx, fmpq, fmpq_series
 
@@ -19,6 +20,8 @@ ORDER = 12  # the highest Taylor coefficient used
 #: Orders beyond those asked for, near a zero of both parts of a quotient: 2^-26 from it, where a third of the bits are
 #: lost in the quotient itself, the remainder is some 2^-100.
 MORE_ORDERS = 4
+#: Bits of a coefficient of a rational series; those with more are taken as balls, so that powers of powers cost little.
+MOST_BITS = 4096
 
 
 #: flint's precision and series length belong to the whole process, so one thread at a time may set them.
@@ -147,10 +150,29 @@ def _vanishes(expression: Expression, zero: Zero) -> bool:
 
 
 def _exactly(op: str, args: Sequence[fmpq_series | arb_series]) -> fmpq_series | arb_series:
-    """Rational where it can be."""
-    if op in ("add", "sub", "mul") and all(isinstance(arg, fmpq_series) for arg in args):
-        return _RULES[op](*args)
+    """Rational where it can be, with few bits."""
+    if op in _RATIONAL and all(isinstance(arg, fmpq_series) for arg in args):
+        try:
+            result = _RATIONAL[op](*args)
+            if all(x.height_bits() <= MOST_BITS for x in result.coeffs()):
+                return result
+        except (ValueError, ZeroDivisionError):  # flint: exp(1 + x) is no rational series
+            pass
     return apply(op, [arb_series(_coefficients(arg)) for arg in args])
+
+
+def _rational_quotient(a: fmpq_series, b: fmpq_series) -> fmpq_series:
+    """Not where the denominator is 0: flint would take the limit by itself."""
+    if b[0] == 0:
+        raise ZeroDivisionError
+    return a / b
+
+
+def _rational_power(base: fmpq_series, exponent: fmpq_series) -> fmpq_series:
+    n = exponent[0]
+    if exponent.length() > 1 or n.q != 1 or not 0 <= n <= 64:
+        raise ValueError
+    return base ** int(n.p)
 
 
 def apply(op: str, args: Sequence[arb_series]) -> arb_series:
@@ -243,7 +265,7 @@ def _gelu(a: arb_series) -> arb_series:
     return a * (1 + (a / arb(2).sqrt()).erf()) / 2
 
 
-_RULES: dict[str, Callable[..., arb_series]] = {
+_RULES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -272,4 +294,12 @@ _RULES: dict[str, Callable[..., arb_series]] = {
     "max": _maximum,
     "min": lambda a, b: -_maximum(-a, -b),
     "clip": lambda a, lo, hi: -_maximum(-_maximum(a, lo), -hi),
+}
+
+#: Those of the rules that flint has for rational series, each where the result is one.
+_RATIONAL: dict[str, Callable[..., fmpq_series]] = {
+    **{op: _RULES[op] for op in ("add", "sub", "mul", "neg", "exp", "log", "sqrt", "sin", "cos", "tan", "atan")},
+    "tanh": lambda a: a.tanh(),
+    "div": _rational_quotient,
+    "pow": _rational_power,
 }

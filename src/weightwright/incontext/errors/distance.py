@@ -125,23 +125,25 @@ _LOCAL = "; the loss is not known to be convex: this is about the local minimum 
 
 @dataclass(frozen=True)
 class Distance:
-    """bound: |w - w*|_2 is not above it; w* is a local minimum where the loss is not known to be convex. mu: the proven
-    strong convexity, on the ball of this radius around the point where it was used. gradient: the length of the
-    subgradient there. gap: F(w) - min F is not above it, where a dual point says so. why: in words, for people."""
+    """How far weights are from the optimum w*; a local minimum where the loss is not known to be convex."""
 
-    bound: float
-    mu: float
-    radius: float
-    gradient: float
-    gap: float
-    why: str
+    bound: float  # |w - w*|_2 is not above it
+    mu: float  # the proven strong convexity, on the ball of this radius
+    radius: float  # of that ball, around the point where mu was used
+    gradient: float  # the length of the subgradient there
+    gap: float  # F(w) - min F is not above it, where a dual point says so
+    why: str  # in words, for people
 
     def __repr__(self) -> str:
         return f"Distance(at most {self.bound:.3g}: {self.why[:60]})"
 
 
 def to_iterates(states: Floats, exact: Sequence[Balls]) -> tuple[Floats, Floats]:
-    """Upper bounds of the largest and of the Euclidean distance, step by step. states: (steps, d) of floats."""
+    """Upper bounds of the largest and of the Euclidean distance, step by step.
+
+    states: (steps, d) of floats.
+    exact: balls that hold the exact states.
+    """
     states = np.asarray(states, dtype=np.float64)
     if states.ndim != 2 or len(states) != len(exact) or states.shape[1] != len(exact[0]):
         raise ValueError(
@@ -157,6 +159,8 @@ def to_iterates(states: Floats, exact: Sequence[Balls]) -> tuple[Floats, Floats]
 
 def to_optimum(problem: Problem, w: Floats) -> Distance:
     """An upper bound of |w - w*|_2, where w* minimises the problem; infinite, and why, where none can be proven.
+
+    w: any weights, (size,).
 
     Where the loss is not known to be convex (`Loss.convex`), w* is the local minimum near w; `why` says so.
     """

@@ -33,11 +33,12 @@ HUGE = 1e150
 class Iterates:
     """w and p (None if the method has none) before the first pass and after every pass: (steps + 1) lists of balls."""
 
-    w: list[Balls]
-    p: list[Balls] | None
-    bits: int
+    w: list[Balls]  # the first state before the first pass and after every pass, as balls
+    p: list[Balls] | None  # the second state; None if the method has none
+    bits: int  # of precision that were needed
 
     def answers(self, method: Method) -> list[Balls]:
+        """The states that are the answer."""
         return self.p if method.answer == "p" and self.p is not None else self.w
 
 

@@ -35,13 +35,12 @@ ROOM = 1.25
 
 @dataclass(frozen=True)
 class Composed:
-    """bounds: after t = 0..steps steps, in the Euclidean norm; None where a condition failed, which `failed`
-    names. step_error: eps, with everything that counts. radius: R."""
+    """What the errors of single steps add up to."""
 
-    bounds: tuple[float, ...] | None
-    failed: str | None
-    step_error: float
-    radius: float
+    bounds: tuple[float, ...] | None  # after t = 0..steps steps, in the Euclidean norm; None where a condition failed
+    failed: str | None  # the condition that did, in words
+    step_error: float  # of one step, with everything that counts
+    radius: float  # of the ball that all states stay in
 
 
 def composed_error(
@@ -50,11 +49,13 @@ def composed_error(
     """Bounds of the distance to exact gradient descent (or proximal descent, with l1) with this step from w_0
     = 0, and of that to the same steps with the method's floats.
 
+    step: its size.
+    steps: how many.
     step_bound: what is proven of one pass, in the largest norm, against the exact pass with the method's
     floats. Those floats (step times weight times x, rounded) are not exactly a gradient's; what that makes is
     added. (It is linear in how far w can be, so it covers what they do to a distance of two sequences, too.)
-    near: weights near the optimum, from which |w*| is bounded. apart: how far the weights of other tokens are
-    from those that the bounds are about, at most, at any step.
+    near: weights near the optimum, from which |w*| is bounded.
+    apart: how far the weights of other tokens are from those that the bounds are about, at most, at any step.
     """
     step = float(step)
     for name, number in (("step_bound", step_bound), ("apart", apart)):

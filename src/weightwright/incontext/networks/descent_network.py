@@ -30,13 +30,13 @@ from weightwright.runtime import AttentionNetwork
 
 @dataclass(frozen=True)
 class Ranges:
-    """How large the numbers of a prompt, and the states, may be. value: of u, where it is an input of its own."""
+    """How large the numbers of a prompt, and the states, may be in size."""
 
-    x: float
-    y: float
-    w: float
-    value: float = 0.0
-    tau: float = 0.0
+    x: float  # of the examples' entries
+    y: float  # of the targets
+    w: float  # of the states' entries
+    value: float = 0.0  # of u, where it is an input of its own
+    tau: float = 0.0  # of the thresholds
 
 
 def gradients_network(

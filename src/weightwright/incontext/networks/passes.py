@@ -35,11 +35,11 @@ from weightwright.numbers import Floats, rounded
 class Algorithm:
     """Passes that run once, then passes that run again and again; the state that is the answer; the clock's start."""
 
-    name: str
-    cycle: tuple[Pass, ...]
-    first: tuple[Pass, ...] = ()
-    answer: Literal["w", "p"] = "w"
-    clock: float = 0.0
+    name: str  # shown to people
+    cycle: tuple[Pass, ...]  # passes that run again and again
+    first: tuple[Pass, ...] = ()  # passes that run once, before
+    answer: Literal["w", "p"] = "w"  # the state that is returned
+    clock: float = 0.0  # what the clock starts with
 
     def __post_init__(self) -> None:
         every = (*self.first, *self.cycle)
@@ -51,17 +51,29 @@ class Algorithm:
             raise ValueError("answer='p': the passes have no state p")
 
     def steps(self, count: int) -> list[Pass]:
-        """The passes of `count` steps, one after the other."""
+        """The passes, one after the other.
+
+        count: of steps.
+        """
         return [self.step(k) for k in range(count)]
 
     def step(self, k: int) -> Pass:
-        """The pass that is step k."""
+        """The pass that is step k.
+
+        k: from 0.
+        """
         return self.first[k] if k < len(self.first) else self.cycle[(k - len(self.first)) % len(self.cycle)]
 
     def arranged(
         self, count: int, tables: Sequence[PromptTable], n: int, d: int, dtype: str, looped: bool
     ) -> tuple[list[Pass], list[Layer]]:
-        """The passes as they stand in the layers (those of a loop once), and the layers of `count` steps."""
+        """The passes as they stand in the layers (those of a loop once), and the layers.
+
+        count: of steps.
+        tables: of the loss's slope.
+        n: examples of the prompt.
+        d: features of an example.
+        """
         layout = layout_of(d, [*self.first, *self.cycle])
 
         def layers(passes: Sequence[Pass]) -> list[Layer]:

@@ -28,26 +28,33 @@ Targets = Literal["real", "signs", "counts"]
 @dataclass(frozen=True)
 class Loss:
     """l and l' as formulas. In x alone for "residual" and "margin"; in x = w.x and y for the other forms, and l' is the
-    derivative in x. targets: what y may be (any numbers, 1 or -1, or numbers that are not negative). convex: shown
-    by rules (all of the catalogue is); otherwise the curvature's bounds may still show it on a range."""
+    derivative in x.
 
-    name: str
-    formula: str
-    slope: str
-    form: Form
-    targets: Targets = "real"
+    lo, hi: the ends of a range of x.
+    y: one target; None where the formula has none.
+    convex: shown by rules (all of the catalogue is); otherwise the curvature's bounds may still show it on a range.
+    """
+
+    name: str  # shown to people
+    formula: str  # l
+    slope: str  # l'
+    form: Form  # what x is: the residual, the margin, or w.x with y beside it
+    targets: Targets = "real"  # what y may be: any numbers, 1 or -1, or numbers that are not negative
     convex: bool = False
 
     @property
     def variables(self) -> tuple[str, ...]:
+        """What the formulas are in."""
         return ("x",) if self.form in ("residual", "margin") else ("x", "y")
 
     @cached_property
     def value_expression(self) -> Expression:
+        """l, parsed."""
         return parse(self.formula, self.variables)
 
     @cached_property
     def slope_expression(self) -> Expression:
+        """l', parsed."""
         return parse(self.slope, self.variables)
 
     @property
@@ -100,8 +107,11 @@ def loss(
 ) -> Loss:
     """A loss of the catalogue by its name and parameters, or the caller's own.
 
-    formula: in x (the residual w.x - y, or the margin with form="margin"), or in x and y with x = w.x. fn: a
-    torch function of one tensor or of two (w.x, y), elementwise.
+    name: of the catalogue; a name that is none is refused with those that are.
+    formula: in x (the residual w.x - y, or the margin with form="margin"), or in x and y with x = w.x.
+    fn: a torch function of one tensor or of two (w.x, y), elementwise.
+    form: "residual", "margin", "separable" or "pair"; None: read off the formula.
+    parameters: numbers of a loss of the catalogue, such as delta.
 
     >>> loss("huber", delta=1.35).slope
     'clip(x, -1.35, 1.35)'

@@ -18,12 +18,11 @@ from weightwright.numbers import Floats
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """values: the u_i, (n, size), each a row of the problem times the step and its weight. thresholds: tau,
-    (size,). Floats are meant exactly."""
+    """An algorithm on the numbers of a prompt. Floats are meant exactly."""
 
-    algorithm: Algorithm
-    values: Floats
-    thresholds: Floats | None = None
+    algorithm: Algorithm  # its passes
+    values: Floats  # the u_i, (n, size), each a row of the problem times the step and its weight
+    thresholds: Floats | None = None  # tau, (size,), where there is an l1 penalty
 
     def __post_init__(self) -> None:
         if self.thresholds is None and any(one.middle == "threshold" for one in self.passes):
@@ -36,17 +35,24 @@ class Method:
 
     @property
     def states(self) -> int:
+        """How many states there are, 1 or 2."""
         return len(self.passes[0].method)
 
     @property
     def clock(self) -> float:
+        """What the clock starts with."""
         return self.algorithm.clock
 
     @property
     def answer(self) -> Literal["w", "p"]:
+        """The state that is returned."""
         return self.algorithm.answer
 
     def at(self, step: int) -> Pass:
+        """The pass that is this step.
+
+        step: its number, from 0.
+        """
         return self.algorithm.step(step)
 
 
@@ -69,6 +75,8 @@ def nesterov(problem: Problem, step: float, momentum: float) -> Method:
 
 def chebyshev(problem: Problem, smallest: float, largest: float) -> Method:
     """Chebyshev's semi-iteration for a quadratic F whose Hessian has its eigenvalues in [smallest, largest].
+
+    smallest, largest: the ends of that interval, above 0.
 
     After k passes the error is at most 1/cosh(k theta) of the first, cosh(theta) = (largest +
     smallest)/(largest - smallest).

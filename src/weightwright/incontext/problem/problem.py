@@ -35,10 +35,15 @@ Penalty = float | Fraction | Floats
 class Problem:
     """Minimise F(w, b) = sum_i c_i l(w.x_i + b, y_i) + sum_r (ridge_r/2 w_r^2 + l1_r |w_r|).
 
-    X: (n, d). y: (n,). weights: the c_i, (n,); None is exactly 1/n each. ridge, l1: a number, or an array
-    with one for each feature; 0 for one without penalty. intercept: whether b is fitted too, without a
-    penalty, as the last of the fitted numbers (the last column of `rows` is then 1); else b = 0. All numbers
-    are meant exactly. With S the sum of the weights, scikit-learn's objectives are (each up to a factor):
+    X: (n, d).
+    y: (n,).
+    weights: the c_i, (n,); None is exactly 1/n each.
+    ridge, l1: a number, or an array with one for each feature; 0 for one without penalty.
+    intercept: whether b is fitted too, without a penalty, as the last of the fitted numbers (the last column of `rows`
+    is then 1); else b = 0.
+    v: the fitted numbers, as balls.
+
+    All numbers are meant exactly. With S the sum of the weights, scikit-learn's objectives are (each up to a factor):
 
     | estimator | loss | ridge | l1 |
     |---|---|---|---|
@@ -89,10 +94,12 @@ class Problem:
 
     @property
     def n(self) -> int:
+        """Examples."""
         return len(self.X)
 
     @property
     def d(self) -> int:
+        """Features."""
         return self.X.shape[1]
 
     @property
@@ -133,6 +140,7 @@ class Problem:
 
     @cached_property
     def transposed(self) -> arb_mat:
+        """The columns, exactly."""
         return self.matrix.transpose()
 
     @cached_property
@@ -170,14 +178,18 @@ class Problem:
         return self._of_each(self.l1)
 
     def ridge_balls(self) -> Balls:
+        """The ridge penalty of every fitted number, as balls."""
         return [rational(size) for size in self.exact_ridges()]
 
     def l1_balls(self) -> Balls:
+        """The l1 penalty of every fitted number, as balls."""
         return [rational(size) for size in self.exact_l1s()]
 
     def plain_arguments(self, products: Floats) -> tuple[Floats, ...]:
-        """What the loss's formula takes, in floats: residuals or margins, or w.x and y. products: (..., n),
-        of the fitted numbers with the rows."""
+        """What the loss's formula takes, in floats: residuals or margins, or w.x and y.
+
+        products: (..., n), of the fitted numbers with the rows.
+        """
         if self.loss.form == "residual":
             return (products - self.y,)
         return (products,) if self.loss.form == "margin" else (products, self.y)
@@ -190,7 +202,10 @@ class Problem:
         return {"x": x} if self.loss.form == "margin" else {"x": x, "y": y}
 
     def gradient(self, v: Balls, arguments: dict[str, Balls] | None = None) -> Balls:
-        """Of the smooth part: sum c_i l' x_i + ridge_r v_r. arguments: those at v, if at hand."""
+        """Of the smooth part: sum c_i l' x_i + ridge_r v_r.
+
+        arguments: those at v, if at hand.
+        """
         slopes = evaluate(self.loss.slope_expression, self.arguments(v) if arguments is None else arguments)
         pulls = [c * slope for c, slope in zip(self.sample_weights(), slopes, strict=True)]
         return [pull + own for pull, own in zip(product(self.transposed, pulls), self.ridge_slopes(v), strict=True)]
@@ -204,8 +219,10 @@ class Problem:
         return sum((slope * entry for slope, entry in zip(self.ridge_slopes(v), v, strict=True)), arb(0)) / 2
 
     def gram(self, factors: Balls) -> arb_mat:
-        """The Hessian of the smooth part where sample i has the curvature factor_i / c_i: the rows' products,
-        weighted by these factors, and the ridge penalties."""
+        """The Hessian of the smooth part: the rows' products, weighted, and the ridge penalties.
+
+        factors: c_i times the curvature of sample i.
+        """
         return self.transposed * weighted_rows(self.matrix, factors) + diagonal(self.ridge_balls())
 
     def _of_each(self, penalty: Penalty) -> list[Fraction]:

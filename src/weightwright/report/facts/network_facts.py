@@ -12,6 +12,7 @@ import numpy as np
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, computed_in_words
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
 from weightwright.claims.target import Composite
@@ -67,6 +68,9 @@ def _how(certificate: Certificate) -> Facts:
     if isinstance(claim, GridClaim):
         facts |= {"cells": claim.core.shape[1], "delta": claim.delta, "exceptional_volume": claim.exceptional}
         rules.add("grid")
+    if isinstance(claim, MemoryClaim):
+        facts |= {"stored_sequences": len(claim.lengths), "stored_tokens": len(claim.tokens)}
+        rules.add("memory")
     if isinstance(claim, PromptClaim):
         rules.add("prompt")
         if claim.passes:
@@ -169,8 +173,9 @@ def value_facts(
     said = net.certificate
 
     def bound(values: Any) -> float | None:
-        # a norm bounds no single input, and one pass says nothing of what all of them come to
-        if said is None or isinstance(said.claim, MeasuredClaim | GridClaim | LoopClaim) or said.status == "EDITED":
+        # a norm bounds no single input, one pass says nothing of what all of them come to, a memory of what is new
+        silent = MeasuredClaim | GridClaim | LoopClaim | MemoryClaim
+        if said is None or isinstance(said.claim, silent) or said.status == "EDITED":
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None

@@ -77,9 +77,9 @@ def theorem_table(shown: Shown, studies: Sequence[Study] = ()) -> Group:
     head.add_column(overflow="fold")
     rows: dict[str, str | Text] = {
         theorem.id: theorem.title,
+        "deviations": theorem.repaired,
         "statement": theorem.statement,
         "source": theorem.source,
-        "repaired": theorem.repaired,
         "rate": theorem.rate,
         "file": theorem.file,
         "status": _status(shown.status),

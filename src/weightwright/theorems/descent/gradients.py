@@ -58,8 +58,10 @@ def in_context_gradients(
 ) -> AttentionNetwork:
     """Prompt (n, 2d + 1), tokens (x_i, y_i, w) -> (n, d): f(w . x_i - y_i) x_i. f is a formula in x, the residual.
 
-    ranges: how large the entries of x, y and w may be (default 1 each). reach: how large |w . x_i - y_i| may be;
-    by default all that the ranges allow, d |x| |w| + |y|. Prompts beyond either are refused when the network runs.
+    ranges: how large the entries of x, y and w may be (default 1 each).
+    reach: how large |w . x_i - y_i| may be; by default all that the ranges allow, d |x| |w| + |y|.
+
+    Prompts beyond either are refused when the network runs.
     Faithful: give tol, or P (P + 1 anchors from -reach to reach) and perhaps beta. Spectral: give tol.
     Hypotheses, checked: f has a finite slope on [-reach, reach].
     Error: `net.certificate.bound` for every token: spacing, leakage and rounding.

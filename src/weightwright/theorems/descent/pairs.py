@@ -65,8 +65,10 @@ def in_context_step_of_pairs(
 ) -> AttentionNetwork:
     """Prompt (n, 3d + 1), tokens (x_i, u_i, y_i, w) -> (1, d): w - sum_i l'(w . x_i, y_i) u_i, u_i = eta x_i / n.
 
-    loss: a formula in x = w . x and y; l' is its derivative in x. Faithful: give P, a grid of (P + 1)^2 anchors.
-    Spectral: give tol, of l' times all |u|.
+    loss: a formula in x = w . x and y; l' is its derivative in x.
+    P: faithful: a grid of (P + 1)^2 anchors.
+    tol: spectral: the error of l' times all |u|.
+    sharpness: faithful: how sharply the nearest anchor is picked; more leaks less and needs a larger beta.
     Hypotheses, checked: d |x| |w| and |y| are within the reach, the larger of the two that `ranges` allow.
     Error: `net.certificate.bound`. Cost: 5 layers, 1 head, n (P + 1)^2 scores.
 

@@ -64,7 +64,10 @@ def in_context_step(
 ) -> AttentionNetwork:
     """Prompt (n, 3d + 1), tokens (x_i, u_i, y_i, w) -> (1, d): w - sum_i f(w . x_i, y_i) u_i, u_i = eta x_i / n.
 
-    slope: the tables of f, which is also given as a function of w . x and y to compare with.
+    slope: the tables of f.
+    f: the same as a function of w . x and y, to compare with.
+    chosen: parameters that `net.about` tells; None: none.
+    id: of the theorem that the step belongs to.
     Error: `net.certificate.bound`. Cost: 3 layers for each table and 2 more, n keys for each anchor.
 
     >>> from weightwright.theorems.descent.probes import along

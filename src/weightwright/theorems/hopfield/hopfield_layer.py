@@ -66,8 +66,10 @@ def hopfield_function(
 ) -> AttentionNetwork:
     """Z (tokens, d) -> (tokens, o): f(a . z + b) of every token.
 
-    f: a formula in x or a torch function of one tensor; a sequence of them for o > 1 outputs. a (d,). Give tol; or P,
-    for P + 1 anchors, if method is "faithful".
+    f: a formula in x or a torch function of one tensor; a sequence of them for o > 1 outputs.
+    a, b: f is taken of a . z + b; a has a number for each feature.
+    tol, P: give tol; or P, for P + 1 anchors, if method is "faithful".
+    tokens: how many there are.
     Hypotheses: f has a bounded slope on the range of a . z + b, which is the domain's image and a little more.
     Error: `net.certificate.bound` everywhere on the domain.
     Cost: 1 layer; faithful 1 head and P + 1 registers, spectral a few heads and registers for each output.

@@ -64,8 +64,8 @@ def hopfield_gradients(
     """Prompt (n, 2 d + 1), every token (x_i, y_i, w) -> (n, d): f(w . x_i - y_i) x_i.
 
     f: a formula in x, or a torch function of one tensor; the derivative of a loss of the residual gives its gradients.
-    B bounds the entries of x, y and w in size; three numbers bound them separately. Give tol; or P, for P + 1 anchors,
-    if method is "faithful".
+    B: bounds the entries of x, y and w in size; three numbers bound them separately.
+    tol, P: give tol; or P, for P + 1 anchors, if method is "faithful".
     Hypotheses: f has a bounded slope on all residuals that B allows, |r| <= d B_w B_x + B_y.
     Error: `net.certificate.bound` for every prompt within B, rounding included.
     Cost: 1 attention layer and 1 head (spectral: one or more), n (P + 1) scores.

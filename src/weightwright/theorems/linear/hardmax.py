@@ -29,7 +29,13 @@ def nearly_hardmax(
     """One head that turns n scores into nearly the one-hot vector of the largest: X (1, n) -> softmax(beta X).
 
     Statement: on all scores with x_0 in [gap, gap + width] and the others in [-width, 0] every entry is within
-    (n-1) e^(-beta gap) of (1, 0, ..., 0). Give the error, or beta.
+    (n-1) e^(-beta gap) of (1, 0, ..., 0).
+
+    n: how many scores there are.
+    gap: what the largest leads all others by.
+    error: give it, or beta.
+    width: how far scores may spread.
+
     Source: Lemma F.1, unique largest entry. The query is the scores, the keys are one-hot registers.
     Cost: 1 layer, 1 head, n registers, width 3 n + 1.
 

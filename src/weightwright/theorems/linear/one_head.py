@@ -95,7 +95,12 @@ def truncated_linear(
 ) -> AttentionNetwork:
     """X (n, d) -> (n, rows of G): Range[a,b](w_i . x_i + t_i) in the row of the nearest anchor.
 
-    w (n, d), t (n,). Give tol, or p and perhaps beta. G: a row for every anchor (default: all in row 0).
+    w (n, d), t (n,). Give tol, or p and perhaps beta.
+
+    G: the output row of every anchor, as a sequence or a function; None: all in row 0.
+    dead_zone: where G has several rows, nothing is claimed this near to where the row changes; None: an eighth of the
+    spacing of the anchors.
+
     Hypotheses: a < b, p > n, finite w and t; G takes the rows 0, 1, ... and none is left out.
     Error: `net.certificate.bound` everywhere on the domain; `net.about.bounds` has "inside", where every
     w_i . x_i + t_i lies in [a, b], and "everywhere".

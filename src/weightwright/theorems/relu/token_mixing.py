@@ -24,6 +24,10 @@ def token_mixing(
 ) -> AttentionNetwork:
     """X (n, d_in) -> R X A (n, d_out), for any real R (n, n) and A (d_in, d_out); the paper's B is R^T, its A is A^T.
 
+    R: (n, n), what tokens are multiplied with.
+    A: (d_in, d_out), what features are multiplied with.
+    tol: ToleranceError where rounding may come to more; None: whatever it comes to.
+
     Error: rounding only. Cost: 1 layer, 2 heads, 1 register.
 
     >>> net = token_mixing([[1, -2], [0, 3]], [[1], [10]], (-1, 1))

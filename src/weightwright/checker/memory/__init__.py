@@ -1,0 +1,1 @@
+"""The checker's rule for networks that remember a data set."""
