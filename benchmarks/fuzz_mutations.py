@@ -481,7 +481,7 @@ def rebuilt(network: Network, certificate: Certificate) -> tuple[Network, Certif
     claim = certificate.claim
     if not isinstance(claim, InterpreterClaim):
         return network, certificate
-    sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked)
+    sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked, claim.times)
     return build_module(sizes, claim, network.dtype), certificate
 
 

@@ -120,6 +120,22 @@ def test_gates_are_off_by_what_they_say_where_they_bend() -> None:
     assert 0.9 * relu.error < off <= relu.error
 
 
+@pytest.mark.parametrize("gap", [0.01, 0.03, 0.1])
+def test_selections_are_off_by_what_they_say_at_the_gap(gap: float) -> None:
+    """Two keys whose scores are as near as the gap allows: the other weighs e^(-beta gap)/(1 + that)."""
+    vm, x = built(), np.zeros((2, 6))
+    x[:, -1] = 1.0
+    x[:, 0] = gap / 2  # (x + 1/2)² - (x - 1/2)² = 2 x
+    near = library.nearest(vm, [[0.5], [-0.5]], [[1.0], [0.0]], gap, tokens=2)
+    off = float(np.abs(near.run(x) - near.plain(x)).max())
+    assert 0.4 * near.error < off <= near.error
+    x[:, 0] = [0.5, 0.5 - gap]
+    x[:, 1] = [-1.25, 1.25]
+    most = library.select(vm, 0, gap, tokens=2)
+    off = float(np.abs(most.run(x) - most.plain(x)).max())
+    assert 0.4 * most.error < off <= most.error
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -38,7 +38,7 @@ def test_a_sum_of_attentions_is_not_the_attention_of_a_sum() -> None:
     assert np.allclose(printed, V.mean(axis=1, keepdims=True))  # all scores are 0: an average, whatever K and Q are
 
 
-@pytest.mark.parametrize("head_dim", [1, 2, 7])
+@pytest.mark.parametrize("head_dim", [1, 7])
 def test_the_size_of_a_head_is_free(head_dim: int) -> None:
     """Theorem 4.2 forces it to be the number of tokens, and P + 1 >= n."""
     rng = np.random.default_rng(head_dim)

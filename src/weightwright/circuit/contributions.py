@@ -73,7 +73,7 @@ def contributions(network: Network, said: Certificate | None) -> dict[Place, Con
         return _of_one_layer(network, said.formula, claim)
     if isinstance(claim, PromptClaim):
         return {place: Contribution("prompt") for place in _places(network)}
-    if isinstance(claim, InterpreterClaim):
+    if isinstance(claim, InterpreterClaim) and not claim.times:
         return dict(_of_interpreter(claim))
     return {}
 

@@ -87,11 +87,12 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
 def _programs(x: Tensor, claim: InterpreterClaim) -> Tensor:
     """Weights and data that stay within the bounds whatever their signs; every token asks with a code of its own, or
     with the last, and nothing is hidden."""
-    g, products = claim.codes, claim.features * claim.x_max * claim.w_max
+    g, times, products = claim.codes, max(claim.times, 1), claim.features * claim.x_max * claim.w_max
     least = min(table.claim.hi for table in claim.tables)
-    x = x * min(1.0, (0.5 * least / products) ** 0.5)
-    x[..., -2 * g :] = 0.0
-    x[..., -2 * g : -g] = torch.eye(g, dtype=x.dtype)[torch.arange(claim.tokens).clamp(max=g - 1)]
+    x = x * min(1.0, (0.5 * least / products) ** 0.5 / times)
+    first = x.shape[-1] - (1 + times) * g
+    x[..., first:] = 0.0
+    x[..., first : first + g] = torch.eye(g, dtype=x.dtype)[torch.arange(claim.tokens).clamp(max=g - 1)]
     return x
 
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from weightwright.interpreter.programs import run_in_turn as run_in_turn
     from weightwright.interpreter.virtual_machine import Interpreter as Interpreter
 
-__all__ = ["Interpreter", "Program", "emulate", "from_torch", "library", "run_in_turn"]
+#: What the reference lists; the library has its page, docs/interpreter.md.
+__all__ = ["Interpreter", "Program", "emulate", "from_torch", "run_in_turn"]
 
 _HOMES = {
     "Interpreter": "virtual_machine",

@@ -137,7 +137,9 @@ class Interpreter:
 
     @property
     def cost(self) -> ModuleCost:
-        """Sizes of the prompt and the network, by formulas of the sizes: `interpreter.module_costs`."""
+        """Sizes of the prompt and the network, by formulas of the sizes (`interpreter.module_costs`); not of loops."""
+        if self.sizes.times:
+            raise ValueError(f"cost has formulas for programs=0; of a loop of {self.sizes.times}, vm.net.cost counts")
         return module_cost(self.sizes, [len(table.kappa) for table in self.claim.tables])
 
     def papers_cost(self, tol: float | None = None) -> PapersCost:

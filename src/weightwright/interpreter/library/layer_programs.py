@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from weightwright.interpreter.library.algorithms import ROOM, Algorithm, data_tokens, state, unit
+from weightwright.interpreter.library.algorithms import ROOM, Algorithm, data_tokens, rounding, state, unit
 from weightwright.interpreter.library.table_programs import smooth
 from weightwright.interpreter.programs import Program
 from weightwright.interpreter.virtual_machine import Interpreter
@@ -106,31 +106,38 @@ def stack(
     torch's at most, the module's bounds included, if the statements of its programs hold.
 
     Between two programs the output goes back in: that is outside the network. Errors are passed on: a linear map makes
-    them so much larger as its largest row sum, an activation as its slope; what the constant feature is off by shifts
-    the scores of a table.
+    them so much larger as its largest row sum, an activation as its slope; what the constant feature is off by, the
+    module's bound for every linear layer since the last activation, shifts the scores of a table.
     """
-    programs, error, width = [], 0.0, 0
+    programs, error, of_one, width = [], 0.0, 0.0, 0
+    bound = vm.certificate.bound
     for layer in network:
         if isinstance(layer, nn.Linear):
             made, width = linear(vm, layer, tokens), layer.out_features
-            grown = float(np.abs(made.W_V[0]).sum(axis=1).max()) * error
+            weights = np.abs(made.W_V[0])
+            error = float((weights[:-1, :-1].sum(axis=1) * error + weights[:-1, -1] * of_one).max(initial=0.0))
         else:
             made = activation(vm, layer, width, vm.bounds["x_max"], rows, tokens)
-            steep = SMOOTH[type(layer)][1] if type(layer) in SMOOTH else 1.0
-            grown = steep * error + _shifted(vm, made, error)
+            error = (SMOOTH[type(layer)][1] if type(layer) in SMOOTH else 1.0) * error + _shift(vm, made, of_one)
+            of_one = 0.0 if len(made.rows) > 1 else of_one  # a table's rows hold a 1 of their own
         programs.append(made)
-        error = grown + made.error + vm.certificate.bound
+        error, of_one = error + made.error + bound, of_one + rounding(vm, made) + bound
     return programs, error
 
 
-def _shifted(vm: Interpreter, made: Program, error: float) -> float:
-    """What a constant of 1 + error does to scores, and these to the output."""
-    total = 0.0
+def _shift(vm: Interpreter, made: Program, of_one: float) -> float:
+    """What a constant that is off does to scores and values, and these to an output."""
+    total, bounds = 0.0, vm.bounds
     for W_Q, W_K, W_V in zip(made.W_Q, made.W_K, made.W_V, strict=True):
-        keys = np.minimum(np.abs(W_K).sum(axis=1) * vm.bounds["x_max"], vm.bounds["k_max"])
-        moved = 2 * error * float(np.abs(W_Q[:, -1]) @ keys)
-        total += float(np.expm1(moved)) * min(vm.bounds["v_max"], float(np.abs(W_V).sum(axis=1).max()))
-        total += error * float(np.abs(W_V[:, -1]).max())
+        q, k = (
+            np.minimum(np.abs(W).sum(axis=1) * bounds["x_max"], bounds[name])
+            for W, name in ((W_Q, "q_max"), (W_K, "k_max"))
+        )
+        keys_too = of_one * np.abs(W_K[:, -1])
+        moved = 2 * float(of_one * np.abs(W_Q[:, -1]) @ (k + keys_too) + q @ keys_too)
+        largest = min(bounds["v_max"], float(np.abs(W_V).sum(axis=1).max()) * bounds["x_max"])
+        total += 2 * largest if moved > 1 else float(np.expm1(moved)) * largest
+        total += of_one * float(np.abs(W_V[:, -1]).max())
     return total
 
 
