@@ -30,9 +30,11 @@ from weightwright.claims.files import encode_file, network_digest, read
 from weightwright.claims.format_7 import old_digest
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
+from weightwright.claims.program_claim import InterpreterClaim, interpreter_in_words
 from weightwright.claims.prompt import LoopClaim, PromptClaim, loop_in_words, prompt_in_words
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.expressions import parse, to_text
+from weightwright.interpreter.frozen_module import Sizes, build_module
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode, digest, in_json
 from weightwright.numbers import rounded
@@ -114,6 +116,9 @@ def built() -> dict[str, bytes]:
         **{f"side by side, {name}": (lambda name=name: forged(name)) for name in SIDES},
         **{f"prompt, {name}": (lambda name=name: prompted(name, "float64")) for name in (
             "gradients", "descent", "heavy ball", "threshold", "clock", "faithful")},
+        **{f"interpreter, {form}, {name}": (
+            lambda form=form, name=name: ww.Interpreter(3, 2, 2, heads=2, form=form, dtype=name, anchors=6).net
+        ) for form in ("embedding", "stacked") for name in ("float64", "float32")},
         "prompt, float32": lambda: prompted("descent", "float32"),
     }  # fmt: skip
     out = {}
@@ -398,6 +403,8 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
         words = composite_in_words(claim)
     elif isinstance(claim, PromptClaim):
         words = prompt_in_words(claim)
+    elif isinstance(claim, InterpreterClaim):
+        words = interpreter_in_words(claim)
     elif isinstance(claim, LoopClaim):
         words = loop_in_words(claim)
     elif isinstance(claim, MemoryClaim):
@@ -466,7 +473,16 @@ def nudged(whole: tuple[Network, Certificate], rng: Rng) -> tuple[Network, Certi
     at = _free(array) & (rng.random(array.shape) < rng.choice([0.1, 1.0]))
     new = np.where(at, array * (1 + size * rng.uniform(-1, 1, array.shape)), array)
     both: tuple[Network, Certificate] = altered(whole, path, rounded(new, whole[0].dtype))
-    return both
+    return rebuilt(*both)
+
+
+def rebuilt(network: Network, certificate: Certificate) -> tuple[Network, Certificate]:
+    """An interpreter is its tables: with other ones it is built anew, so that only they may be wrong."""
+    claim = certificate.claim
+    if not isinstance(claim, InterpreterClaim):
+        return network, certificate
+    sizes = Sizes(claim.tokens, claim.features, claim.head_dim, claim.heads, claim.stacked)
+    return build_module(sizes, claim, network.dtype), certificate
 
 
 def _free(array: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from weightwright.claims.certificate import OPAQUE, Certificate, SideBySideClaim
 from weightwright.claims.graph import Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
 from weightwright.expressions import Number, Variable, fold, parse
@@ -26,6 +27,7 @@ from weightwright.network import Attention, Loop, Network
 from weightwright.runtime import AttentionNetwork
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from fuzz_programs import worst_program
 from support import prompts
 from support.exact import _MEANING, BITS
 
@@ -49,6 +51,8 @@ def worst_violation(network: Network, certificate: Certificate, rng: np.random.G
             return _memory(network, certificate, claim)
         if isinstance(claim, PromptClaim):
             return _prompt(network, certificate, rng)
+        if isinstance(claim, InterpreterClaim):
+            return worst_program(network, certificate, claim, rng)
         if isinstance(claim, SampledClaim):
             return _samples(network, certificate, claim)
         if isinstance(claim, LoopClaim):

@@ -48,6 +48,7 @@ FLOORS = [
     "approximation",
     "memory",
     "interpreter",
+    "interpreter/library",
     "compiler/lowering",
     "compiler",
     "compiler/loop",

@@ -23,6 +23,7 @@ UPWARDS = {
     ("runtime/module.py", "report/plot.py"),
     ("circuit/circuit.py", "report/drawing/circuit_picture.py"),
     ("runtime/module.py", "adversary/predictions.py"),
+    ("interpreter/__init__.py", "interpreter/library/__init__.py"),
     ("incontext/__init__.py", "estimators/huber.py"),
     ("incontext/__init__.py", "estimators/linear.py"),
     ("incontext/__init__.py", "estimators/logistic.py"),

@@ -40,6 +40,7 @@ NETS: dict[str, Callable[[], AttentionNetwork]] = {
     "GridClaim": lambda: sequence_to_scalar("x0 + x1", 2, 1, g=2, delta=0.25),
     "PromptClaim": lambda: made_prompt("descent", "float64"),
     "MemoryClaim": lambda: ww.memorize([["a", "b"], ["b"]], [[0, 1], [2]]),
+    "InterpreterClaim": lambda: ww.Interpreter(2, 1, 1, anchors=6).net,
     "SideBySideClaim": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
 }
 
@@ -149,6 +150,8 @@ MISTYPED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "passes that are numbers": ("PromptClaim", lambda c: replace(c, passes=(1.0,))),
     "tokens that are words": ("MemoryClaim", lambda c: replace(c, tokens=("a", "b", "b"))),
     "words that are numbers between": ("MemoryClaim", lambda c: replace(c, words=(0.5, 1.5))),
+    "tables that are leaves": ("InterpreterClaim", lambda c: replace(c, tables=tuple(t.claim for t in c.tables))),
+    "sizes that are texts": ("InterpreterClaim", lambda c: replace(c, tokens="2")),
     "parts that are a number": ("SideBySideClaim", lambda c: SideBySideClaim(2)),
 }  # fmt: skip
 

@@ -14,6 +14,8 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.interpreter import Interpreter, Program
+from weightwright.interpreter.frozen_module import Sizes
+from weightwright.interpreter.module_costs import papers_cost
 
 
 @functools.cache
@@ -98,6 +100,16 @@ def test_the_order_of_tokens_is_the_order_of_outputs(form: str) -> None:
     order = torch.tensor(rng.permutation(6))
     assert torch.allclose(vm(x[order], program), vm(x, program)[order], rtol=0, atol=2 * vm.certificate.bound)
     assert not torch.allclose(vm(x, program), vm(x, program)[order], atol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["embedding", "stacked"])
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), order=st.permutations(range(6)), rows=st.integers(0, 3))
+def test_any_order_of_tokens_is_the_order_of_outputs(form: str, seed: int, order: list[int], rows: int) -> None:
+    vm, rng = built(form=form), np.random.default_rng(seed)
+    x = data(vm, rng, 6)
+    program = random_program(vm, x.numpy(), rng, 2, rows=data(vm, rng, rows).numpy() if rows else None)
+    assert float((vm(x[order], program) - vm(x, program)[order]).abs().max()) <= 2 * vm.certificate.bound
 
 
 def test_attention_of_torch_is_a_program() -> None:
@@ -234,3 +246,28 @@ def test_the_papers_anchors_are_proven_too_and_far_worse() -> None:
     assert np.abs(faithful(x, program).numpy() - program.run(x.numpy())).max() <= faithful.certificate.bound
     with pytest.raises(ValueError, match="method must be 'spectral', or 'faithful' with a grid"):
         Interpreter(4, 2, 2, grid=4.0)
+
+
+@pytest.mark.parametrize("form", ["embedding", "stacked"])
+@pytest.mark.parametrize("sizes", [(6, 3, 2, 2, 3), (2, 1, 3, 1, 0), (18, 4, 1, 3, 2)])
+def test_costs_are_formulas_of_the_sizes(form: Any, sizes: tuple[int, ...]) -> None:
+    tokens, features, head_dim, heads, rows = sizes
+    vm = built(tokens=tokens, features=features, head_dim=head_dim, heads=heads, rows=rows, form=form, anchors=5)
+    said, found = vm.cost, vm.net.cost
+    assert (said.layers, said.heads, said.parameters) == (found.layers, found.heads, found.parameters)
+    assert said.multiply_adds == found.multiply_adds
+    assert said.prompt == (vm.net.network.tokens, len(vm.net.network.inputs))
+    assert said.width == len(vm.sizes.coordinates)
+    rows_of = (head_dim, head_dim, features)
+    assert said.anchors == heads * sum(len(t.kappa) * r for t, r in zip(vm.claim.tables, rows_of, strict=True))
+
+
+def test_what_the_papers_constructions_would_cost() -> None:
+    """Of 64 tokens and 16 features, nothing built: 9e8 heads for an error of 1e-3."""
+    sizes = Sizes(64, 16, 16, 1, False)
+    found = papers_cost(sizes, 64, 4.0, 1e-3)
+    assert found.theorem == "AE-9"
+    assert 8.9e8 < found.heads < 9.3e8
+    stacked = papers_cost(Sizes(64, 16, 16, 1, True), 64, 4.0, 1e-3)
+    assert (stacked.theorem, stacked.heads, stacked.prompt) == ("AE-10", 193, (64, 64))
+    assert stacked.anchors > 1e9

@@ -17,6 +17,8 @@ from support.zoo import ZOO
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
+from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
 from weightwright.runtime import AttentionNetwork
 
@@ -52,12 +54,15 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "compiled": mlp,
     "a memory": lambda: ww.memorize([[-1.0, 1.0, 0.5], [1.0, -1.0]], [[0, 1, 2], [2, 0]], positions=False),
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),
+    "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=3, tol=1.0).net,
 }
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
 
 
 def inputs(net: AttentionNetwork) -> torch.Tensor:
     n, d = net.network.tokens or 3, len(net.network.inputs)
+    if net.certificate is not None and isinstance(net.certificate.claim, InterpreterClaim):
+        return next(samples(net))
     return torch.tensor(np.random.default_rng(2).uniform(-0.05, 0.05, (2, n, d)), dtype=net.dtype)
 
 

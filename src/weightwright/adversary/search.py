@@ -14,6 +14,7 @@ from weightwright.adversary.worst import Worst
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import SideBySideClaim
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
@@ -67,6 +68,11 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         raise WeightwrightError(
             "search looks for inputs in the domain, and this network's bound is about the tokens that it stores:"
             " net.predict(sequences) runs it on them"
+        )
+    if isinstance(against, InterpreterClaim):
+        raise WeightwrightError(
+            "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
+            " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

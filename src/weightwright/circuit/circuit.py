@@ -45,7 +45,7 @@ class CircuitNode:
     "relu": the feed-forward layer, result i being relu of slot i. "softmax": over its slots, or over the tokens.
     "loop": `body` runs `times` times, its outputs becoming its inputs.
 
-    kind: of a head what it serves as: "table", "gate", "softmax", "attention", "mix", "prompt" or "head".
+    kind: of a head what it serves as: "table", "gate", "softmax", "attention", "mix", "prompt", "product" or "head".
     function: what the results of the heads named in `together`, times the `weight` of each, add up to: a formula of the
     number in the coordinate `argument`. It holds within `error` while the first query entries stay inside `proven`,
     and the first of all outside the intervals `left_open`, the dead zones of a jump.

@@ -11,6 +11,7 @@ from weightwright.claims.certificate import VARIABLES, Certificate
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import SQUARE, Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Terms, VectorLayerClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, RidgeFunctions, TableClaim
 from weightwright.expressions import to_text
@@ -72,6 +73,8 @@ def contributions(network: Network, said: Certificate | None) -> dict[Place, Con
         return _of_one_layer(network, said.formula, claim)
     if isinstance(claim, PromptClaim):
         return {place: Contribution("prompt") for place in _places(network)}
+    if isinstance(claim, InterpreterClaim):
+        return dict(_of_interpreter(claim))
     return {}
 
 
@@ -93,6 +96,17 @@ def _of_composite(network: Network, composite: Composite) -> Iterator[tuple[Plac
         yield (softmax.layer, softmax.head), Contribution("softmax")
     for attention in composite.attentions:
         yield (attention.layer, attention.head), Contribution("attention")
+
+
+def _of_interpreter(claim: InterpreterClaim) -> Iterator[tuple[Place, Contribution]]:
+    """Products of two things that both stand in the prompt, for every row of W_K, W_Q and W_V; then the heads."""
+    rows = (claim.head_dim, claim.head_dim, claim.features)
+    tables = [table for table, count in zip(claim.tables, rows, strict=True) for _ in range(claim.heads * count)]
+    for head, table in enumerate(tables):
+        leaf = table.claim
+        yield (0, head), Contribution("product", proven=((leaf.lo, leaf.hi),), error=total(leaf.terms))
+    for head in range(claim.heads):
+        yield (1, head), Contribution("attention")
 
 
 def _table(

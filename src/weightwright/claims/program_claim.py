@@ -25,7 +25,13 @@ CODES = (
 
 @dataclass(frozen=True, eq=False)
 class AnchorTable(Frozen):
-    """The softmax over j of beta (kappa_j s + offsets_j), times values_j, is s, as the claim says."""
+    """The softmax over j of beta (kappa_j s + offsets_j), times values_j, is s, as the claim says.
+
+    kappa: a factor of s for each anchor.
+    offsets: what is added to its score.
+    values: what it returns.
+    beta: the inverse temperature.
+    """
 
     kappa: Floats
     offsets: Floats
@@ -40,11 +46,19 @@ class InterpreterClaim:
 
     the sum over the tokens j that i sees of softmax_j(q_i . k_j) v_j[c], with k = W_K x, q = W_Q x, v = W_V x.
 
+    tokens: of a prompt, rows and padding included.
+    features: numbers of a token.
+    head_dim: of queries and keys.
+    heads: of a program.
+    codes: numbers that say who asks, and as many that say who is hidden from whom.
+    x_max: the largest entry of x.
+    w_max: the largest entry of a weight.
     times: 0, or how many programs a prompt holds. They run one after the other in a loop, each adds its output to x,
     and a map moves the next one to where the last one stood; the bound is about one pass, whatever it began with.
     tables: for keys, queries and values, in this order; values have as many entries as x.
     stacked: row r of every matrix stands on token r; otherwise token 0 holds all weights.
-    away: the offset of tokens that are no anchors. hidden: by how much a code lowers a score.
+    away: the offset of tokens that are no anchors.
+    hidden: by how much a code lowers a score.
     """
 
     tokens: int

@@ -10,11 +10,15 @@ from weightwright.cli.compiling import compile
 from weightwright.cli.file_commands import check, info, run
 from weightwright.cli.machine_command import selftest
 from weightwright.cli.memory_command import memorize
+from weightwright.cli.program_commands import interpret, interpreter, program
 from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
-for command in (approximate, compile, run, check, info, circuit, memorize, selftest, theorems):
+COMMANDS = (
+    approximate, compile, run, check, info, circuit, memorize, interpreter, program, interpret, selftest, theorems,
+)  # fmt: skip
+for command in COMMANDS:
     app.command(cls=Command)(command)
 
 

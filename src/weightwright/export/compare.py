@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
 from weightwright.numbers import Floats, rounded
@@ -66,10 +67,12 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
 
 
 def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
-    """Nearer to the middle of the domain, until an algorithm that runs on x stays where its network was built for."""
+    """Nearer to the middle of the domain, until an algorithm or program in x stays where its network was built for."""
     said = net.certificate
-    if said is None or not isinstance(said.claim, PromptClaim):
+    if said is None or not isinstance(said.claim, PromptClaim | InterpreterClaim):
         return x
+    if isinstance(said.claim, InterpreterClaim):
+        return _programs(x, said.claim)
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):
         try:
@@ -78,6 +81,17 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
             x = (x + middle) / 2
         else:
             return x
+    return x
+
+
+def _programs(x: Tensor, claim: InterpreterClaim) -> Tensor:
+    """Weights and data that stay within the bounds whatever their signs; every token asks with a code of its own, or
+    with the last, and nothing is hidden."""
+    g, products = claim.codes, claim.features * claim.x_max * claim.w_max
+    least = min(table.claim.hi for table in claim.tables)
+    x = x * min(1.0, (0.5 * least / products) ** 0.5)
+    x[..., -2 * g :] = 0.0
+    x[..., -2 * g : -g] = torch.eye(g, dtype=x.dtype)[torch.arange(claim.tokens).clamp(max=g - 1)]
     return x
 
 

@@ -17,6 +17,11 @@ def from_torch(vm: Interpreter, layer: nn.MultiheadAttention, sees: Any = None, 
 
     Query and key of a head have one entry more than its size where there are biases; the output's bias is shared out
     among the heads, whose weights add up to 1.
+
+    vm: the interpreter that is to run it.
+    layer: with one size of features.
+    sees: as for `Interpreter.program`.
+    name: what messages call it.
     """
     if not isinstance(layer, nn.MultiheadAttention) or layer.in_proj_weight is None:
         raise ValueError(f"layer must be an nn.MultiheadAttention with one size of features, not {layer!r}")

@@ -47,9 +47,11 @@ def emulate(net: AttentionNetwork, tokens: int, **options: Any) -> EmulatedNetwo
     """An interpreter that is large enough for a compiled network, with the network as its prompt.
 
     For networks whose heads look at registers alone: what `compile` makes of functions of single tokens. Heads of a
-    layer that look at different registers are programs of their own, since a program says once who sees whom. tokens:
-    how many there will be. options: for the `Interpreter`; its bounds are found from the weights and from what samples
-    of the domain lead to.
+    layer that look at different registers are programs of their own, since a program says once who sees whom.
+
+    net: a compiled network.
+    tokens: how many there will be.
+    options: for the `Interpreter`; its bounds are found from the weights and from what samples of the domain lead to.
     """
     network = net.network
     layers = _in_turn(network)

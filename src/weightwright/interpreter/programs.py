@@ -16,6 +16,8 @@ class Program:
 
     The plain head, for a token i: the sum over the heads of sum_j softmax_j(W_Q x_i . W_K x_j) W_V x_j, j going over
     the tokens that it sees, rows before data. `beta` is in W_Q and `W_O` in W_V already.
+
+    name: what messages call it.
     """
 
     W_Q: Floats  # (m, h, d)
@@ -30,7 +32,10 @@ class Program:
         return f"Program({self.name}: {m} heads of size {h}, {d} features, {len(self.rows)} rows)"
 
     def visible(self, n: int) -> Bools:
-        """(r + n, r + n): which tokens each one sees. Rows see rows, and nobody reads what they make of it."""
+        """(r + n, r + n): which tokens each one sees. Rows see rows, and nobody reads what they make of it.
+
+        n: the number of data tokens.
+        """
         r = len(self.rows)
         found = np.ones((r + n, r + n), dtype=bool)
         found[:r, r:] = r == 0
@@ -39,16 +44,25 @@ class Program:
         return found
 
     def run(self, x: Floats) -> Floats:
-        """The plain heads in float64, (..., n, d): what the interpreter is compared with."""
+        """The plain heads in float64, (..., n, d): what the interpreter is compared with.
+
+        x: (..., n, d), the data.
+        """
         return self.on_all(self.with_rows(x))[..., len(self.rows) :, :]
 
     def with_rows(self, x: Floats) -> Floats:
-        """(..., r + n, d): rows before the data."""
+        """(..., r + n, d): rows before the data.
+
+        x: (..., n, d), the data.
+        """
         x = np.asarray(x, dtype=np.float64)
         return np.concatenate([np.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape)), x], axis=-2)
 
     def on_all(self, X: Floats) -> Floats:
-        """The plain heads on rows and data, (..., r + n, d)."""
+        """The plain heads on rows and data, (..., r + n, d).
+
+        X: (..., r + n, d), as `with_rows` makes it.
+        """
         total, seen = np.zeros(X.shape), self.visible(X.shape[-2] - len(self.rows))
         for W_Q, W_K, W_V in zip(self.W_Q, self.W_K, self.W_V, strict=True):
             scores = np.where(seen, (X @ W_Q.T) @ np.swapaxes(X @ W_K.T, -1, -2), -np.inf)
@@ -58,7 +72,11 @@ class Program:
 
 
 def run_in_turn(programs: Sequence[Program], x: Floats) -> Floats:
-    """The plain heads of one program after the other, each added to what it was given, rows too."""
+    """The plain heads of one program after the other, each added to what it was given, rows too.
+
+    programs: what runs, in this order; they share their rows.
+    x: (..., n, d), the data.
+    """
     X = programs[0].with_rows(x)
     for program in programs:
         X = X + program.on_all(X)

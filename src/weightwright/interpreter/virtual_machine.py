@@ -16,8 +16,10 @@ from weightwright.claims.certificate import Certificate, round_up
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.interpreter.frozen_module import PARTS, Sizes, build_module, domain_ends
+from weightwright.interpreter.module_costs import ModuleCost, PapersCost, module_cost, papers_cost
 from weightwright.interpreter.module_tables import choose_tables
 from weightwright.interpreter.programs import Program
+from weightwright.interpreter.prompt_layout import hidden_tokens, weights_in_prompt
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import load
@@ -30,16 +32,26 @@ Method = Literal["spectral", "faithful"]
 class Interpreter:
     """One set of weights, built once for a size. A program, its data and who sees whom arrive in the prompt.
 
-    tokens: data tokens; rows: constant tokens that a program may bring along. features: numbers of a token.
-    head_dim: the largest size of queries and keys. heads: how many a program may have.
+    tokens: data tokens, at most.
+    features: numbers of a token.
+    head_dim: the largest size of queries and keys.
+    heads: how many a program may have.
+    rows: constant tokens that a program may bring along.
     programs: 0, or how many programs a prompt holds: then the module is a loop that runs them all, each adding its
     output to x (`loop`), and the bound is about one pass.
-    x_max, w_max: the largest entries of data, rows and weights; k_max, q_max, v_max: of W_K x, W_Q x and W_V x.
-    tol: what the error must stay below, for all programs and inputs within these bounds at once (None: the best there
-    is). form: "embedding" puts all weights on the first token, "stacked" row r of every matrix on token r.
+    x_max: the largest entry of data and rows.
+    w_max: the largest entry of a program's weights.
+    k_max: the largest entry of W_K x.
+    q_max: the largest entry of W_Q x.
+    v_max: the largest entry of W_V x.
+    tol: what the error must stay below, for all programs and inputs within these bounds at once; None: the best there
+    is.
+    dtype: "float64" or "float32".
+    form: "embedding" puts all weights on the first token, "stacked" row r of every matrix on token r.
+    method: "faithful" takes the papers' anchors, just as many as `anchors`: what Theorem 4.2 prints, at the temperature
+    of the paper's experiment.
     anchors: the largest number of them that a table may have; there are at least as many tokens in a prompt.
-    method: "faithful" takes the papers' anchors, evenly from -grid to grid (features x_max w_max where it is not said),
-    just as many as `anchors`: what Theorem 4.2 prints, at the temperature of the paper's experiment.
+    grid: of method "faithful": its anchors stand evenly from -grid to grid; None: features times x_max times w_max.
 
     >>> import numpy as np, torch, weightwright as ww
     >>> vm = ww.Interpreter(tokens=4, features=2, head_dim=2)
@@ -123,9 +135,23 @@ class Interpreter:
         """A hash of the weights: the same whatever was run."""
         return self.net.digest()
 
+    @property
+    def cost(self) -> ModuleCost:
+        """Sizes of the prompt and the network, by formulas of the sizes: `interpreter.module_costs`."""
+        return module_cost(self.sizes, [len(table.kappa) for table in self.claim.tables])
+
+    def papers_cost(self, tol: float | None = None) -> PapersCost:
+        """What the paper's own construction of this form asks for, for an error of tol (by default this module's
+        bound) on these bounds: numbers only, nothing is built."""
+        reach = max(self.bounds[f"{part}_max"] for part in PARTS)
+        return papers_cost(self.sizes, self.tokens, reach, self.certificate.bound if tol is None else tol)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Interpreter:
-        """A module that `save` wrote, checked; data and rows may together be as many tokens as it has."""
+        """A module that `save` wrote, checked; data and rows may together be as many tokens as it has.
+
+        path: where it is.
+        """
         net = load(path)
         claim = None if net.certificate is None else net.certificate.claim
         if not isinstance(claim, InterpreterClaim):
@@ -140,7 +166,10 @@ class Interpreter:
         return vm
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """The module with its certificate, as every network."""
+        """The module with its certificate, as every network.
+
+        path: a .safetensors file.
+        """
         self.net.save(path)
 
     def program(
@@ -154,12 +183,17 @@ class Interpreter:
         sees: Any = None,
         name: str = "program",
     ) -> Program:
-        """Encode a head, or several, as a program for this module.
+        """Encode a head, or several, as a program for this module. Numbers are rounded to its dtype.
 
-        W_Q, W_K, W_V: (size, features), or (heads, size, features). W_O: (features, size), or one for each head; it is
-        multiplied into W_V. beta is multiplied into W_Q. rows: (r, features), tokens that stand before the data.
+        W_Q: (size, features), or (heads, size, features).
+        W_K: the same.
+        W_V: the same.
+        W_O: (features, size), or one for each head; it is multiplied into W_V.
+        beta: is multiplied into W_Q.
+        rows: (r, features), tokens that stand before the data.
         sees: "causal", or truth values (tokens, rows + tokens), where a data token sees less than all rows and all
-        data tokens. Numbers are rounded to the module's dtype.
+        data tokens.
+        name: what messages call it.
         """
         Q, K, V = (self._matrices(what, W) for what, W in (("W_Q", W_Q), ("W_K", W_K), ("W_V", W_V)))
         if not np.isfinite(beta):
@@ -174,7 +208,11 @@ class Interpreter:
 
     def prompt(self, x: Tensor, program: Program | Sequence[Program]) -> Tensor:
         """What goes into the network: (..., tokens of a prompt, numbers of a token). Of a single pass a list of
-        programs has one for each item of a batch; of a loop it is what runs, one after the other."""
+        programs has one for each item of a batch; of a loop it is what runs, one after the other.
+
+        x: (..., tokens, features).
+        program: one, or a list.
+        """
         if self.sizes.times:
             return self._prompt(x, [program] if isinstance(program, Program) else list(program))
         if isinstance(program, Program):
@@ -195,15 +233,14 @@ class Interpreter:
         prompt[..., r : r + n, :d] = x
         size = len(self.sizes.given)
         for number, one in enumerate(programs):
-            weights = torch.as_tensor(self._weights(one)).to(x)
+            weights = torch.as_tensor(weights_in_prompt(one, self.sizes)).to(x)
             prompt[..., : len(weights), d + number * size : d + (number + 1) * size] = weights
         first, g = d + max(self.sizes.times, 1) * size, self.sizes.codes
         prompt[..., first : first + g] = torch.eye(g).to(x)  # token i asks with code i
         for number in range(max(self.sizes.times, 1)):  # after the last program nothing is added
             one = programs[min(number, len(programs) - 1)]
-            prompt[..., first + (1 + number) * g : first + (2 + number) * g] = torch.as_tensor(self._hides(one, n)).to(
-                x
-            )
+            hidden = torch.as_tensor(-self.claim.hidden * hidden_tokens(one, n, self.sizes))
+            prompt[..., first + (1 + number) * g : first + (2 + number) * g] = hidden.to(x)
         return prompt
 
     def __call__(self, x: Tensor, program: Program | Sequence[Program]) -> Tensor:
@@ -218,7 +255,11 @@ class Interpreter:
 
     def loop(self, programs: Sequence[Program], x: Tensor) -> Tensor:
         """Run programs one after the other inside the network: x becomes x plus what a program returns, again and
-        again. All of it stands in one prompt; what is left of the loop when they have run adds 0, within the bound."""
+        again. All of it stands in one prompt; what is left of the loop when they have run adds 0, within the bound.
+
+        programs: what runs, in this order.
+        x: (..., tokens, features).
+        """
         if not self.sizes.times:
             raise ValueError("this module was built for single programs: build it with programs=, or use vm.run")
         if not 1 <= len(programs) <= self.sizes.times:
@@ -228,14 +269,23 @@ class Interpreter:
 
     def run(self, programs: Sequence[Program], x: Tensor, residual: bool = False) -> Tensor:
         """One program after the other, each on what the last returned, added to its input if residual. The loop is
-        outside the network: the module runs once for each program."""
+        outside the network: the module runs once for each program.
+
+        programs: what runs, in this order.
+        x: (..., tokens, features).
+        residual: whether x is added to what a program returns.
+        """
         for program in programs:
             y = self(x, program)
             x = x + y if residual else y
         return x
 
     def fits(self, program: Program, domain: Box | tuple[Any, Any] = (-1.0, 1.0)) -> bool:
-        """Whether a program stays within the bounds for every x of a box of features: proven, roundings counted."""
+        """Whether a program stays within the bounds for every x of a box of features: proven, roundings counted.
+
+        program: from `program`.
+        domain: a Box with an interval for each feature, or a pair for all.
+        """
         box = Box.of(domain)
         lo, hi = (np.broadcast_to(end, (self.features,)) for end in (box.lo, box.hi))
         largest = np.maximum(np.abs(lo), np.abs(hi))
@@ -250,7 +300,10 @@ class Interpreter:
         return bool(largest.max() <= self.bounds["x_max"])
 
     def explain(self, program: Program) -> str:
-        """For each head what it takes of every bound at most, where every |x| is at most x_max, and what is left."""
+        """For each head what it takes of every bound at most, where every |x| is at most x_max, and what is left.
+
+        program: from `program`.
+        """
         lines = [f"{program.name}: entries at most, of what the module was built for"]
         for m in range(len(program.W_Q)):
             for what, W, name in zip(
@@ -344,26 +397,3 @@ class Interpreter:
             worst = x.abs().max() if bool(x.isfinite().all()) else x[~x.isfinite()][0]
             raise DomainError(f"x has an entry of {float(worst):.6g}, outside x_max={self.bounds['x_max']:g}")
         return x
-
-    def _weights(self, program: Program) -> Floats:
-        """(tokens that hold some, numbers): the weights as they stand in the prompt; heads that are not there are 0."""
-        m = len(program.W_Q)
-        padded = [
-            np.concatenate([W, np.zeros((self.heads - m, *W.shape[1:]))])
-            for W in (program.W_K, program.W_Q, program.W_V)
-        ]
-        if not self.sizes.stacked:
-            return np.concatenate([W.ravel() for W in padded])[None]
-        most = max(W.shape[1] for W in padded)
-        rows = [
-            np.pad(W, ((0, 0), (0, most - W.shape[1]), (0, 0))).transpose(1, 0, 2).reshape(most, -1) for W in padded
-        ]
-        return np.concatenate(rows, axis=1)
-
-    def _hides(self, program: Program, n: int) -> Floats:
-        """(tokens of a prompt, codes): what is hidden from the token that asks with a code."""
-        T, used = self.sizes.tokens, len(program.rows) + n
-        visible = np.zeros((T, T), dtype=bool)
-        visible[:used, :used] = program.visible(n)
-        visible[used:, :used] = True  # nobody reads what padding makes of it
-        return -self.claim.hidden * ~visible.T

@@ -10,11 +10,14 @@ import re
 from weightwright.errors import WeightwrightError
 from weightwright.theorems.algorithm_emulation import EMULATION, HOPFIELD
 from weightwright.theorems.low_rank_attention import LOW_RANK
+from weightwright.theorems.prompted_programs import FOLDING, PROGRAMS
 from weightwright.theorems.theorem import Theorem
 from weightwright.theorems.universal_approximation import SUMMARY, UNIVERSAL
 
 #: By id. Later papers add their rows here.
-THEOREMS: dict[str, Theorem] = {row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *HOPFIELD, *LOW_RANK)}
+THEOREMS: dict[str, Theorem] = {
+    row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *PROGRAMS, *HOPFIELD, *FOLDING, *LOW_RANK)
+}
 
 
 def find(id: str) -> Theorem:

@@ -13,6 +13,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, computed_in_words
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
@@ -75,6 +76,10 @@ def _how(certificate: Certificate) -> Facts:
         if claim.passes:
             facts["bound_is_about"] = "every state after one pass, against the exact pass"
         facts["arguments_of_f"] = [_argument(summand) for summand in claim.summands]
+    if isinstance(claim, InterpreterClaim):
+        rules |= {"interpreter", "attention"}
+        facts["bound_is_about"] = "every program and input within these bounds, against the plain attention head"
+        facts["largest_entries"] = _entries(claim)
     if isinstance(claim, SideBySideClaim):
         facts["networks_side_by_side"] = len(claim.parts)
     return {**facts, "boxes": sum(len(leaf.boxes) for leaf in leaves), "rules": sorted(rules)}
@@ -93,6 +98,8 @@ def _leaves(claim: Claim | None) -> list[Leaf | VectorLeaf]:
             return [] if claim.head is None else [claim.head]
         case PromptClaim():
             return [summand.claim for summand in claim.summands]
+        case InterpreterClaim():
+            return [table.claim for table in claim.tables]
         case SideBySideClaim():
             return [leaf for part in claim.parts for leaf in _leaves(part.certificate.claim)]
         case _:
@@ -105,6 +112,12 @@ def _argument(summand: Summand) -> str:
     names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
     ends = zip(names, lo.tolist(), hi.tolist(), strict=True)
     return ", ".join(f"{name} in {interval([a], [b])}" for name, a, b in ends)
+
+
+def _entries(claim: InterpreterClaim) -> dict[str, float]:
+    """What a program may have at most, by the names that `ww.Interpreter` has for it."""
+    products = zip(("k_max", "q_max", "v_max"), claim.tables, strict=True)
+    return {"x_max": claim.x_max, "w_max": claim.w_max, **{name: table.claim.hi for name, table in products}}
 
 
 def _measured(certificate: Certificate) -> Facts:

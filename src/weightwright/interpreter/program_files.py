@@ -1,0 +1,85 @@
+"""Programs as files: .npz, or .json for people who write them by hand. No code is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weightwright.errors import FileFormatError
+from weightwright.interpreter.programs import Program
+from weightwright.interpreter.virtual_machine import Interpreter
+
+#: What a file may hold; rows, sees and name may be missing.
+NEEDED, MORE = ("W_Q", "W_K", "W_V"), ("rows", "sees", "name")
+
+
+def save_program(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write W_Q, W_K, W_V, rows, sees and the name, by the ending of the path."""
+    held = {part: getattr(program, part) for part in (*NEEDED, "rows")}
+    if program.sees is not None:
+        held["sees"] = program.sees
+    file = Path(path)
+    if _ending(file) == ".npz":
+        np.savez(file, **held, name=np.array(program.name))
+    else:
+        text = {part: array.tolist() for part, array in held.items()}
+        file.write_text(json.dumps({"name": program.name, **text}) + "\n")
+
+
+def load_program(vm: Interpreter, path: str | os.PathLike[str]) -> Program:
+    """A program that a file holds, for this interpreter: refused where it does not fit."""
+    file = Path(path)
+    held = _read_npz(file) if _ending(file) == ".npz" else _read_json(file)
+    missing, unknown = set(NEEDED) - set(held), set(held) - {*NEEDED, *MORE}
+    if missing or unknown:
+        what = f"no {min(missing)}" if missing else f"{min(unknown)!r}, which no program has"
+        raise FileFormatError(f"{file} has {what}; a program has {', '.join(NEEDED)} and perhaps {', '.join(MORE)}")
+    rows = np.asarray(held.get("rows", np.zeros((0, vm.features))))
+    sees = held.get("sees")
+    W_Q, W_K, W_V = (_numbers(file, part, held[part]) for part in NEEDED)
+    return vm.program(
+        W_Q,
+        W_K,
+        W_V,
+        rows=_numbers(file, "rows", rows) if rows.size else None,
+        sees=None if sees is None else np.asarray(sees),
+        name=str(held.get("name", file.stem)),
+    )
+
+
+def _ending(file: Path) -> str:
+    if file.suffix not in (".npz", ".json"):
+        raise ValueError(f"a program is a .npz or a .json file, not {file.name}")
+    return file.suffix
+
+
+def _read_npz(file: Path) -> dict[str, Any]:
+    try:
+        with np.load(file, allow_pickle=False) as held:
+            return dict(held.items())
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise FileFormatError(f"{file} is no .npz file of arrays: {error}") from error
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(file.read_text())
+    except ValueError as error:
+        raise FileFormatError(f"{file} is no JSON: {error}") from error
+    if not isinstance(held, dict):
+        raise FileFormatError(
+            f"{file} holds {type(held).__name__}, and a program is an object with {', '.join(NEEDED)}"
+        )
+    return held
+
+
+def _numbers(file: Path, part: str, value: Any) -> Any:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"{part} in {file} is no array of numbers: {error}") from error
