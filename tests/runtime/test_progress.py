@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 import time
@@ -46,8 +47,9 @@ def run_rule(progress: Any) -> Any:
 def ridge_heads(progress: Any) -> Any:
     from weightwright.incontext import Ridge
 
+    base = importlib.import_module("weightwright.estimators.base")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("weightwright.estimators.base.heads_picture", lambda *given: None)
+        patched.setattr(base, "heads_picture", lambda *given: None)
         return Ridge().fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0]).plot_heads(progress=progress)
 
 

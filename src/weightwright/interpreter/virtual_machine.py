@@ -107,8 +107,7 @@ class Interpreter:
         reach = None if method == "spectral" else float(grid or features * x_max * w_max)
         claim = choose_tables(self.sizes, self.bounds, name, anchors, reach)
         network = build_module(self.sizes, claim, name)
-        lo, hi = domain_ends(self.sizes, claim)
-        self.net: AttentionNetwork = certify(network, claim, Box(lo, hi))
+        self.net: AttentionNetwork = certify(network, claim, Box(*domain_ends(self.sizes, claim)))
         self.claim = claim
         if tol is not None and self.certificate.bound > tol:
             raise ToleranceError(
