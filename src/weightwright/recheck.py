@@ -29,7 +29,7 @@ from weightwright.expressions import parse, to_text
 from weightwright.network import Network
 from weightwright.runtime import AttentionNetwork
 
-#: Larger terms that are tried one after the other: so many times what the outputs were seen to move by.
+#: Larger terms that are tried one after the other: factors of what the outputs were seen to move by.
 ROOM = (2.0, 32.0, 1024.0)
 #: Sequences on which the outputs are compared with those before the edit.
 _SEQUENCES = 512

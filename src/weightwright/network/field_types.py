@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-#: A value that is shown in a message is cut off after so many characters.
+#: A value that is shown in a message is cut off after this number of characters.
 _SHOWN = 60
 
 

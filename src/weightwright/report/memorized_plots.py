@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
     from weightwright.theorems.kit.rates import Study
 
-#: Ids that are drawn; of more every so many.
+#: Number of ids that are drawn; of more, evenly chosen ones.
 _DRAWN = 4000
 
 

@@ -17,7 +17,7 @@ from weightwright.runtime.weights import is_transformed
 _SUBNORMAL = 2.0**-1074
 #: Numbers that torch gives to one thread at least, when it shares out an operation.
 _SHARE = 2**15
-#: Inputs of so many numbers take far longer than a look at the threads, and there is one at every call.
+#: Numbers of an input from which on it takes far longer than a look at the threads, and there is one at every call.
 _MANY = 2**20
 _AUTOCAST = "autocast is on: the network would not run in the dtype that its certificate is about"
 #: `count`: torch's threads when those of the calling thread were looked at last, and did not flush.

@@ -17,7 +17,7 @@ from weightwright.numbers import Floats
 
 #: The largest distance between x sigmoid(x) and relu(x): a gate of steepness beta is off by this over beta.
 GATE = 0.2784645427610739
-#: Activations that are one table, and the steepest that they get: what is off before comes out so much larger at most.
+#: Activations that are one table, and the steepest slope of each: the factor by which an error grows at most.
 SMOOTH: dict[type[nn.Module], tuple[str, float]] = {
     nn.Tanh: ("tanh(x)", 1.0), nn.Sigmoid: ("sigmoid(x)", 0.25), nn.GELU: ("gelu(x)", 1.13),
     nn.SiLU: ("x*sigmoid(x)", 1.1), nn.Softplus: ("log(1 + exp(x))", 1.0),
