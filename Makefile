@@ -42,7 +42,11 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/window_cpu.py
 	$(BIN)/python benchmarks/hopfield.py
 	$(BIN)/python benchmarks/incontext.py
+	$(BIN)/python benchmarks/one_pass.py
+	$(BIN)/python benchmarks/warm_fits.py
 	$(BIN)/python benchmarks/compile_times.py
+	$(BIN)/python benchmarks/compile_times.py --examples
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/walks.py
 
 docs: .venv/.ready
@@ -52,7 +56,9 @@ docs: .venv/.ready
 	$(BIN)/weightwright theorems --write docs/theorems.md
 	$(BIN)/python benchmarks/compiled.py --write docs/compiled.md
 	$(BIN)/python benchmarks/incontext.py --write docs/incontext.md
+	$(BIN)/python benchmarks/one_pass.py --write docs/one_pass.md
 	$(BIN)/python benchmarks/estimators.py --write docs/estimators.md
+	$(BIN)/python benchmarks/reproduction.py --write docs/reproduction.md
 	$(BIN)/python benchmarks/run_notebook.py --write notebooks/from_scikit_learn_to_a_transformer.ipynb
 	$(BIN)/python benchmarks/run_notebook.py --write notebooks/interpretability.ipynb
 

@@ -2,6 +2,8 @@
 
 python compile_times.py            64-w-10 with tanh for w = 64, 256, 1024, and a fitted Ridge
 python compile_times.py --widths 64 128
+python compile_times.py --examples            the eleven examples of docs/compiled.md, from nothing and with kept tables
+python compile_times.py --examples --before SRC    and with another src folder
 
 The networks are as they are initialised with seed 0, in float64, on [-1, 1]^64 at a tolerance of 1e-6.
 Seconds are of one thread. The pickle is that of Ridge, fitted to 2,000 samples of 10 features.
@@ -10,10 +12,16 @@ Seconds are of one thread. The pickle is that of Ridge, fitted to 2,000 samples 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
+import os
 import pickle
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,10 +75,62 @@ def measure_pickle() -> str:
     )
 
 
+def load_examples() -> dict[str, Any]:
+    """Those of examples/compiled.py, under a name by which its dataclass finds its own module."""
+    spec = importlib.util.spec_from_file_location(
+        "compiled_examples", Path(__file__).parents[1] / "examples/compiled.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.EXAMPLES
+
+
+def compile_example(name: str) -> tuple[float, float]:
+    """Seconds of a clock, and of the processor."""
+    example = load_examples()[name]
+    function = example.function()
+    clocks = time.perf_counter(), time.process_time()
+    ww.compile(function, example.domain, example.tol, tokens=example.tokens, proof=example.proof)
+    return time.perf_counter() - clocks[0], time.process_time() - clocks[1]
+
+
+def compile_elsewhere(name: str, source: Path, kept: str) -> tuple[float, float]:
+    """The same in a process of its own, with the package from that folder, and tables kept in a folder or "off"."""
+    env = os.environ | {"PYTHONPATH": str(source), "WEIGHTWRIGHT_CACHE": kept}
+    told = subprocess.run(
+        [sys.executable, __file__, "--one", name], env=env, capture_output=True, text=True, check=True
+    )
+    return tuple(json.loads(told.stdout.splitlines()[-1]))  # type: ignore[return-value]
+
+
+def compare_examples(before: Path | None) -> None:
+    """Rows: seconds of a clock, and in brackets of the processor."""
+    here = Path(__file__).parents[1] / "src"
+    print(f"| compiled | {'before | ' if before else ''}now | now, tables on disk |")
+    print(f"|---|{'---|' if before else ''}---|---|")
+    for name in load_examples():
+        with tempfile.TemporaryDirectory() as kept:
+            runs = [(before, "off")] * (before is not None) + [(here, "off"), (here, kept), (here, kept)]
+            found = [compile_elsewhere(name, source, where) for source, where in runs if source is not None]
+        del found[-2]  # it found the tables
+        print(f"| {name} | {' | '.join(f'{clock:.2f} s ({own:.2f})' for clock, own in found)} |", flush=True)
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--widths", nargs="*", type=int, default=WIDTHS, metavar="W")
+    asked.add_argument("--examples", action="store_true", help="the examples of docs/compiled.md instead")
+    asked.add_argument("--before", type=Path, help="another src folder, timed as well")
+    asked.add_argument("--one", help=argparse.SUPPRESS)
     given = asked.parse_args()
+    if given.examples:
+        compare_examples(given.before)
+        return
+    if given.one:
+        print(json.dumps(compile_example(given.one)))
+        return
     torch.set_num_threads(1)
     ww.compile(torch.tanh, domain=(-1, 1), tol=1e-6)  # what is imported and cached once is not timed
     print("| w | compile, s | check the file, s | saved bytes | bytes of the MLP | ratio | status | bound |")

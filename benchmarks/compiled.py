@@ -28,7 +28,7 @@ from weightwright.claims.certificate import round_up
 from weightwright.network.costs import cost
 from weightwright.output_files import whole
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import trace_function
+from weightwright.tracing.following.traced_function import trace_function
 
 ROOT = Path(__file__).parents[1]
 SEARCH_SECONDS = 2.0

@@ -115,11 +115,14 @@ def built() -> dict[str, bytes]:
         **{f"grid, {name}": (lambda name=name: forged(name)) for name in GRIDS},
         **{f"side by side, {name}": (lambda name=name: forged(name)) for name in SIDES},
         **{f"prompt, {name}": (lambda name=name: prompted(name, "float64")) for name in (
-            "gradients", "descent", "heavy ball", "threshold", "clock", "faithful")},
+            "gradients", "descent", "heavy ball", "threshold", "clock", "faithful", "read-out", "read-out of p")},
         **{f"interpreter, {form}, {name}": (
             lambda form=form, name=name: ww.Interpreter(3, 2, 2, heads=2, form=form, dtype=name, anchors=6).net
         ) for form in ("embedding", "stacked") for name in ("float64", "float32")},
         "prompt, float32": lambda: prompted("descent", "float32"),
+        "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-3).net,
+        "states of their own, float32": lambda: ww.incontext.causal_learner(
+            1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-3, dtype=f32).net,
     }  # fmt: skip
     out = {}
     for name, make in nets.items():

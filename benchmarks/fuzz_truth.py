@@ -7,6 +7,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -283,7 +284,56 @@ def _searched(network: Network, certificate: Certificate, like: torch.Tensor) ->
     return x.expand(1, like.shape[1], -1) if tokens == 1 else x
 
 
+def _own_loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
+    """Every token has a state of its own: what stands before the loop, one pass, and whether these are what runs."""
+    *before, loop = network.layers
+    assert isinstance(loop, Loop)
+    *body, gather, _ = loop.layers
+    inputs, embed, said, first = network.inputs, network.embed, certificate, None
+    if claim.beginning is not None:
+        *before, entering, embed = before  # type: ignore[assignment]
+        inputs, said = entering.coordinates, dataclasses.replace(certificate, domain=claim.beginning.domain)
+        first = dataclasses.replace(network, layers=tuple(before), read=entering)
+        graph = claim.beginning.composite.target
+        assert isinstance(graph, Graph)
+        found = _points(first, certificate, partial(_all_tokens, graph, len(network.inputs)), rng)
+        if found:
+            return f"before the loop, {found}"
+    once = dataclasses.replace(network, inputs=inputs, embed=embed, layers=tuple(body), read=gather)
+    rule = claim.composite.target
+    assert isinstance(rule, Graph)
+
+    def target(x: Row) -> Row:
+        rows = graph_outputs(rule, x, len(inputs))
+        rows = rows if claim.own else [rows[0]] * len(rows)
+        kept = [x[t * len(inputs) : t * len(inputs) + claim.features] for t in range(len(rows))]
+        return [value for t, row in enumerate(rows) for value in (*kept[t], *row)]
+
+    return _points(once, said, target, rng) or _joined(network, certificate, first, once, rng)
+
+
+def _joined(
+    network: Network, certificate: Certificate, first: Network | None, once: Network, rng: np.random.Generator
+) -> str | None:
+    """The stages one after the other are what the whole network runs."""
+    x = _inputs(network, certificate, rng)
+    state = x if first is None else torch.tensor(_run(first, x), dtype=x.dtype)
+    for _ in range(2):
+        state = torch.tensor(_run(once, state), dtype=x.dtype)
+    loop = dataclasses.replace(network.layers[-1], times=2)  # type: ignore[type-var]
+    y = _run(dataclasses.replace(network, layers=(*network.layers[:-1], loop)), x)
+    gap = float(np.abs(state[..., state.shape[-1] - y.shape[-1] :].double().numpy() - y).max())
+    rounded = 2.0**12 * torch.finfo(x.dtype).eps * (1 + float(state.abs().max()))
+    return None if gap <= rounded else f"two passes by hand differ by {gap:.3g}"
+
+
+def _all_tokens(graph: Graph, d: int, x: Row) -> Row:
+    return [value for row in graph_outputs(graph, x, d) for value in row]
+
+
 def _loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
+    if claim.own or claim.beginning is not None:
+        return _own_loop(network, certificate, claim, rng)
     (loop,) = network.layers
     assert isinstance(loop, Loop)
     assert isinstance(claim.composite.target, Graph)

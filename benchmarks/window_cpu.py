@@ -16,7 +16,7 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from weightwright.runtime.window_kernel import attend, decay
+from weightwright.runtime.kernels.window_kernel import attend, decay
 
 ANCHORS = (16, 64, 256, 1024, 4096)
 TOKENS = 1_000_000

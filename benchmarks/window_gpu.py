@@ -28,7 +28,7 @@ CHECKED = 2**16
 ANCHORS = (32, 128, 1024)
 WINDOWS = {torch.float32: (0.5, 6), torch.float64: (0.25, 12)}  # c, M: the tail is below the unit roundoff
 BLOCKS, WARPS = (512, 1024, 2048, 4096), (4, 8)
-KERNEL = Path(__file__).parent.parent / "src" / "weightwright" / "runtime" / "window_triton.py"
+KERNEL = Path(__file__).parent.parent / "src" / "weightwright" / "runtime" / "kernels" / "window_triton.py"
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ NOT_RUN = {
     "docs/install.md: pip": 1,
     "docs/architecture.md: a drawing": 3,
     "docs/exports.md: a part of a file": 1,
+    "docs/in_context_learning.md: 20 minutes of training": 1,
 }
 #: Pages with `pycon` blocks, and the test that runs them.
 PYCON = {

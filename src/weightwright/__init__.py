@@ -40,6 +40,7 @@ from weightwright.errors import (
 if TYPE_CHECKING:
     from weightwright import constructions, incontext, interpreter, memory
     from weightwright.adversary.search import search
+    from weightwright.adversary.signatures import diagnose
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
@@ -67,6 +68,7 @@ __all__ = [
     "check",
     "compile",
     "constructions",
+    "diagnose",
     "incontext",
     "interpreter",
     "load",
@@ -83,6 +85,7 @@ _HOMES = {
     "approximate": "weightwright.approximation.approximate",
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
+    "diagnose": "weightwright.adversary.signatures",
     "load": "weightwright.runtime.module",
     "memorize": "weightwright.memory.memorizing",
     "search": "weightwright.adversary.search",

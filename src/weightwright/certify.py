@@ -10,15 +10,27 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.checker.check import check
-from weightwright.checker.composite.loop import about_one_pass, one_pass
+from weightwright.checker.composite.loop import about_beginning, about_one_pass, network_before, one_pass
 from weightwright.checker.composite.walk import compose_errors
 from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
+from weightwright.checker.prompt.shared_keys import shared_keys_errors
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
 from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim, interpreter_in_words
-from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim, loop_in_words, prompt_in_words
+from weightwright.claims.prompt import (
+    ARGUMENTS,
+    MULTIPLES,
+    READ_OUT,
+    STATES,
+    LoopClaim,
+    PromptClaim,
+    SharedKeysClaim,
+    loop_in_words,
+    prompt_in_words,
+    shared_keys_in_words,
+)
 from weightwright.claims.target import MASKED, Composite, composite_in_words
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
@@ -27,6 +39,7 @@ from weightwright.network import Network
 from weightwright.prover.composite import propose
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
+from weightwright.stopwatch import stage
 
 #: Factors of the rounding that is claimed, one after the other, where the checker could not show what was proposed.
 ROOM = (1.0, 16.0)
@@ -34,7 +47,7 @@ ROOM = (1.0, 16.0)
 _SUMMED = 1 + 2.0**-40
 
 #: Claims whose terms are found here; networks of one layer and of grids know theirs, and ask `confirm`.
-Composed = Composite | LoopClaim | PromptClaim | InterpreterClaim
+Composed = Composite | LoopClaim | PromptClaim | InterpreterClaim | SharedKeysClaim
 
 
 def certify(
@@ -52,7 +65,8 @@ def certify(
                 claim = with_costs(network, _draft(network, claim, domain), claim)
             if isinstance(claim, InterpreterClaim):
                 claim = with_table_costs(claim, network.dtype)
-            terms = proposed or _propose(network, claim, domain)
+            with stage("propose the bound's terms"):
+                terms = proposed or _propose(network, claim, domain)
     except CertificateError as error:
         raise ToleranceError(f"no bound can be composed: {error}") from error
     return _agree(network, claim, domain, terms, tol)
@@ -62,8 +76,10 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
     """The certificate with the status that the checker gives it, from a saved file, or its CertificateError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
-        write(path, network, certificate)
-        checked = check(path, **UNLIMITED)
+        with stage("write the file"):
+            write(path, network, certificate)
+        with stage("check the file"):
+            checked = check(path, **UNLIMITED)
     return agreed_with(checked, certificate)
 
 
@@ -95,9 +111,14 @@ def _propose(network: Network, claim: Composed, domain: Box) -> Terms:
         return prompt_errors(network, draft, claim)
     if isinstance(claim, InterpreterClaim):
         return interpreter_errors(claim, network.dtype)
+    if isinstance(claim, SharedKeysClaim):
+        return shared_keys_errors(network, draft, claim)
     if isinstance(claim, LoopClaim):
         one, about = one_pass(network, claim), about_one_pass(draft, claim)
-        errors = compose_errors(one, about, claim.composite, parts_hold=True, first=True)
+        errors = compose_errors(one, about, claim.composite, parts_hold=True, first=not claim.own)
+        if (beginning := claim.beginning) is not None:
+            before, about = network_before(network, claim, beginning), about_beginning(draft, beginning)
+            errors = np.maximum(errors, compose_errors(before, about, beginning.composite, parts_hold=True))
     elif isinstance(claim.target, Graph):
         errors = compose_errors(network, draft, claim, parts_hold=True)
     else:
@@ -115,12 +136,16 @@ def _about(network: Network, claim: Composed, domain: Box, terms: Terms) -> Cert
     """What is claimed, with the words and assumptions that go with a claim of its kind; unchecked."""
     leans_on: tuple[str, ...]
     if isinstance(claim, PromptClaim):
-        words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, MASKED)
+        more = () if claim.read_out is None else (READ_OUT,)
+        words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, *more, MASKED)
     elif isinstance(claim, InterpreterClaim):
         more = (ENTRIES,) if claim.times else ()
         words, leans_on = interpreter_in_words(claim), (PRODUCTS, CODES, MASKED, *more)
+    elif isinstance(claim, SharedKeysClaim):
+        words, leans_on = shared_keys_in_words(claim), (MULTIPLES,)
     elif isinstance(claim, LoopClaim):
-        words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), STATES)
+        begins = () if claim.beginning is None else (*claim.beginning.composite.assumptions(), MASKED)
+        words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), claim.watched, *begins)
     else:
         masked = () if network.native else (MASKED,)
         words, leans_on = composite_in_words(claim), (*claim.assumptions(), *masked)

@@ -1,7 +1,7 @@
 """The papers' constructions, one file each, and a registry by id (`registry.THEOREMS`, `weightwright theorems`).
 
-Every function returns a network with its certificate, and says more about itself in `net.about`. Names are loaded on
-first use. Arguments that mean the same in all of them:
+Every function but `pad_tokens` returns a network with its certificate, and says more about itself in `net.about`.
+Names are loaded on first use. Arguments that mean the same in all of them:
 
 n: tokens of the input, or examples in the prompt.
 d: features of a token, or of an example.
@@ -23,9 +23,10 @@ method: "faithful", the paper's construction, or "spectral", ours.
 dtype: "float64" or "float32": what the network runs in, and the bound covers.
 B: inputs lie in [-B, B].
 g: cells of the grid along each number; None: from tol.
-delta: the share of a cell that its shell takes; None: g^-2.
+delta: the share of a cell that its shell takes; None: g^-2, and an 8th of it for every number beyond two.
 norm: p of the L_p norm that the error is measured in.
 lipschitz: of an f that cannot be traced, in the infinity norm; without it the error is measured, not proven.
+keys: of a head, two of them sentinels, where heads share the anchors.
 max_cells, max_heads, max_anchors: more than these raise BudgetError before anything is built.
 parameters: tol, p, beta, method, dtype and the others of `truncated_linear`.
 """
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
     from weightwright.theorems.hopfield.hopfield_layer import hopfield_function
     from weightwright.theorems.hopfield.hopfield_prompt import hopfield_gradients
+    from weightwright.theorems.kit.arguments import pad_tokens
     from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
     from weightwright.theorems.linear.hardmax import nearly_hardmax
     from weightwright.theorems.linear.literal import literal_truncated_linear
@@ -74,6 +76,7 @@ __all__ = [
     "logistic_step",
     "native_relu",
     "nearly_hardmax",
+    "pad_tokens",
     "per_sample_gradients",
     "relu",
     "relu_network",
@@ -102,6 +105,7 @@ _HOMES = {
     "sequence_to_sequence_softmax": "grids.grid_lookup",
     "hopfield_function": "hopfield.hopfield_layer",
     "hopfield_gradients": "hopfield.hopfield_prompt",
+    "pad_tokens": "kit.arguments",
     "clipped_relu": "linear.activations",
     "hard_tanh": "linear.activations",
     "relu": "linear.activations",

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+
+def as_fraction(number: Any) -> Fraction:
+    """A number of Python's or of numpy's types, exactly.
+
+    >>> as_fraction(np.int64(3)), as_fraction(np.float32(0.5)), as_fraction(0.25)
+    (Fraction(3, 1), Fraction(1, 2), Fraction(1, 4))
+    """
+    if isinstance(number, Fraction):
+        return number
+    return Fraction(int(number)) if isinstance(number, Integral) else Fraction(float(number))
 
 
 def counted(count: int, what: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from support.forging import about_composite, affine, named, one_head, refused
+from support.forging import about_composite, affine, named, one_head, proven, refused
 
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
@@ -14,7 +15,7 @@ from weightwright.claims.certificate import Terms
 from weightwright.claims.target import IDENTITY, Composite, RidgeFunctions, TokenModels
 from weightwright.constructions import truncated_linear
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Head, Sees
+from weightwright.network import Attention, Head, Network, Sees
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
@@ -64,6 +65,20 @@ def test_a_mask_is_said(tmp_path: Path) -> None:
     layer = moved(names, "one", "one", "x", "out", Sees(data="all"), mask=np.eye(2, dtype=bool))
     net = one_head(names, np.zeros((0, 3)), (layer,), tokens=2)
     refused(*about_composite(net, affine(np.eye(2)), HALF_OPEN, (0.0, 1e-300, 1e-12)), tmp_path, "masked")
+
+
+def test_a_token_does_not_see_those_after_it(tmp_path: Path) -> None:
+    """A mean of all tokens, and a sum over those before: neither is the other."""
+    names = ("x", "one", "out")
+
+    def mean(sees: Literal["earlier", "all"]) -> Network:
+        return one_head(names, np.zeros((0, 3)), (moved(names, "one", "one", "x", "out", Sees(data=sees)),), tokens=2)
+
+    of_all, of_earlier = affine(np.full((2, 2), 0.5)), affine(np.array([[1.0, 0.0], [0.5, 0.5]]))
+    for sees, right, wrong in (("all", of_all, of_earlier), ("earlier", of_earlier, of_all)):
+        terms = (0.0, 1e-300 if sees == "all" else 4.0, 1e-12)  # a plain Transformer would need a causal mask
+        proven(*about_composite(mean(sees), right, HALF_OPEN, terms), tmp_path)
+        refused(*about_composite(mean(sees), wrong, HALF_OPEN, terms), tmp_path, "rounding")
 
 
 def test_registers_that_a_plain_transformer_has_written(tmp_path: Path) -> None:

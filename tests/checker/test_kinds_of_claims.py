@@ -22,6 +22,7 @@ from weightwright.claims.certificate import Claim, MeasuredClaim, SideBySideClai
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples, VectorLayerClaim
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
+from weightwright.theorems.linear.literal import literal_truncated_linear
 from weightwright.theorems.linear.one_head import truncated_linear
 
 
@@ -41,6 +42,7 @@ NETS: dict[str, Callable[[], AttentionNetwork]] = {
     "PromptClaim": lambda: made_prompt("descent", "float64"),
     "MemoryClaim": lambda: ww.memorize([["a", "b"], ["b"]], [[0, 1], [2]]),
     "InterpreterClaim": lambda: ww.Interpreter(2, 1, 1, anchors=6).net,
+    "SharedKeysClaim": lambda: literal_truncated_linear(-1.0, 1.0, 4, 1, H=2),
     "SideBySideClaim": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
 }
 
@@ -152,6 +154,8 @@ MISTYPED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "words that are numbers between": ("MemoryClaim", lambda c: replace(c, words=(0.5, 1.5))),
     "tables that are leaves": ("InterpreterClaim", lambda c: replace(c, tables=tuple(t.claim for t in c.tables))),
     "sizes that are texts": ("InterpreterClaim", lambda c: replace(c, tokens="2")),
+    "a formula that is a number": ("SharedKeysClaim", lambda c: replace(c, formula=1.0)),
+    "heads that are a text": ("SharedKeysClaim", lambda c: replace(c, heads="2")),
     "parts that are a number": ("SideBySideClaim", lambda c: SideBySideClaim(2)),
 }  # fmt: skip
 

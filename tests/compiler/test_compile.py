@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import load_examples
-from support.random_graphs import random_function
+from support.torch_zoo.random_graphs import random_function
 from torch import Tensor, nn
 
 import weightwright as ww

@@ -21,7 +21,9 @@ from support.graphs import (
 
 from weightwright.box import Box
 from weightwright.certify import certify
+from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
+from weightwright.compiler.lowering import budget
 from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Attention
@@ -133,9 +135,21 @@ def test_matrices_on_the_tokens(name: str) -> None:
     lowered = lower(graph, domain, 1e-9)
     assert heads(lowered) == [count]
     assert lowered.network.native
+    causal = not np.triu(A, 1).any()  # a token after which nothing has weight is not shown what comes later
+    assert all(head.sees.data == "earlier" for head in lowered.network.heads) == causal
     certificate = certify(lowered.network, lowered.composite, domain).certificate
     assert certificate is not None
     assert largest_error(lowered, graph, domain) <= certificate.bound < 1e-12
+
+
+def test_outputs_may_be_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all of them together would take more memory than there is: the tolerance is spent the same way."""
+    graph, domain, tol, *_ = CASES["attention"]
+    together = lower(graph, domain, tol)
+    monkeypatch.setattr(budget, "AT_ONCE", 1)
+    alone = lower(graph, domain, tol)
+    assert network_digest(alone.network) == network_digest(together.network)
+    assert alone.costs == together.costs
 
 
 def test_registers_keep_what_they_hold_after_the_first_layer() -> None:

@@ -28,7 +28,7 @@ LABELS = (Y > 1).astype(int)
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Ridge(alpha=-1.0), r"The 'alpha' parameter of Ridge must be a float in the range \[0.0, inf\). Got -1.0"),
+        (Ridge(alpha=-1.0), r"The 'alpha' parameter of Ridge must be a float in the range \[0.0, inf\) or .* Got -1.0"),
         (Ridge(alpha=float("nan")), "The 'alpha' parameter of Ridge .* Got nan"),
         (Lasso(alpha=-0.5), "The 'alpha' parameter of Lasso .* Got -0.5"),
         (Lasso(alpha=float("inf")), "The 'alpha' parameter of Lasso .* Got inf"),
@@ -109,10 +109,12 @@ def test_targets_outside_the_domain_of_a_loss() -> None:
 
 def test_more_samples_than_a_prompt_holds() -> None:
     x, labels = np.arange(8193.0)[:, None], np.arange(8193) % 3
-    for model in (Ridge(), LogisticRegression(), HuberRegressor()):
+    for model in (Ridge(method="gradient"), LogisticRegression(), HuberRegressor()):
         with pytest.raises(ValueError, match="X has 8193 samples, and a prompt holds 8192"):
             model.fit(x, labels)
         assert not hasattr(model, "coef_")
+    for model in (Ridge(), Ridge(method="newton-schulz")):  # whose prompt holds the Gram matrix alone
+        assert model.fit(x, labels).bound_ < 1e-9
 
 
 def test_many_data_sets() -> None:

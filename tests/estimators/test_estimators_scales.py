@@ -95,10 +95,12 @@ def test_data_sets_of_very_different_size_in_one_call_are_told() -> None:
     X = np.column_stack([MAIN, RNG.normal(size=N)])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        models = Ridge(max_steps=100).fit_many([X, 1e8 * X], [Y, Y])
+        models = Ridge(max_steps=100, method="gradient").fit_many([X, 1e8 * X], [Y, Y])
     apart = linear_model.Ridge().fit(X, Y).coef_ - models[0].coef_
     assert np.linalg.norm(apart) <= models[0].bound_ + 1e-9
     assert any(one.category is ConvergenceWarning for one in said)
+    by_itself = Ridge(max_steps=100).fit_many([X, 1e8 * X], [Y, Y])  # by Newton-Schulz, and nothing is said
+    assert by_itself[0].bound_ < 1e-9 < models[0].bound_
 
 
 def test_a_tiny_constant_target() -> None:

@@ -165,14 +165,27 @@ def test_without_an_intercept_one_sample_gives_the_shortest_coefficients() -> No
     assert model.intercept_ == 0.0
 
 
-def test_an_optimum_that_is_not_found_is_said_to_be_unknown() -> None:
-    """Rounded targets: the best scale is of the size of rounding errors."""
+@pytest.mark.parametrize("outliers", [0, 2])
+def test_targets_without_noise_have_a_scale_of_rounding_errors(outliers: int) -> None:
     X = np.random.default_rng(0).normal(size=(20, 2))
     y = X @ [0.1, 0.7] + 0.3
-    with pytest.warns(ConvergenceWarning, match=r"within inf of the optimum .*best scale may be zero"):
+    y[:outliers] += 5.0
+    model = HuberRegressor().fit(X, y)
+    assert model.bound_ < 1e-8
+    assert model.scale_bound_ < 1e-8
+    assert np.abs(model.coef_ - [0.1, 0.7]).max() < model.bound_ + 1e-15
+
+
+def test_an_optimum_that_is_not_found_is_said_to_be_unknown() -> None:
+    """Whole numbers: all samples but one can be fitted exactly, so the best scale is 0."""
+    X = np.random.default_rng(0).integers(-4, 5, size=(20, 2)).astype(float)
+    y = X @ [1.0, 2.0] + 3.0
+    y[4] += 50.0
+    with pytest.warns(ConvergenceWarning, match=r"within inf of the optimum .*scale") as said:
         model = HuberRegressor().fit(X, y)
+    assert "labels" not in str(said[-1].message)
     assert model.bound_ == model.scale_bound_ == math.inf
-    assert np.abs(model.coef_ - [0.1, 0.7]).max() < 1e-8
+    assert np.abs(model.coef_ - [1.0, 2.0]).max() < 1e-8
 
 
 def test_predictions_and_their_bounds() -> None:

@@ -58,11 +58,23 @@ def test_passes_grow_with_the_logarithm_of_the_condition(size: float, passes: in
     assert by_products().steps_needed(X, y) == model.steps_needed_
 
 
-def test_the_default_is_gradients() -> None:
+def test_the_default_is_gradients_where_they_arrive() -> None:
     X, y = nearly_dependent(1e-1)
     model = LinearRegression().fit(X, y)
-    assert model.method == Ridge().method == "gradient"
+    assert model.method == Ridge().method == "auto"
     assert model.n_iter_ > 100
+    assert model.network_.certificate is not None
+    X, y = nearly_dependent(1e-4)  # more than max_steps of gradients
+    for model in (LinearRegression(), Ridge(1e-9)):
+        model.fit(X, y)
+        assert model.network_.certificate is None
+        assert model.n_iter_ <= model.steps_needed_ == model.steps_needed(X, y) < 200
+        optimum = shortest_least_squares(X, y, np.ones(len(y)), Fraction(getattr(model, "alpha", 0)))
+        assert length(numbers(model), optimum) <= model.bound_ < 1e-8 * np.linalg.norm(numbers(model))
+    X, y = nearly_dependent(1e-6)  # where neither arrives, gradients go on to the end
+    with pytest.warns(ConvergenceWarning) as said:
+        assert LinearRegression(max_steps=100).fit(X, y).n_iter_ == 100
+    assert "Chebyshev" in str(said[0].message)
 
 
 def test_many_optima() -> None:
@@ -159,14 +171,14 @@ def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_cannot_be_is_refused() -> None:
-    X, y = np.random.default_rng(10).normal(size=(70, 65)), np.arange(70.0)
+    X, y = np.random.default_rng(10).normal(size=(70, 129)), np.arange(70.0)
     for model, words in [
-        (by_products(), "64 features and an"),
-        (by_products(1.0, fit_intercept=False), "65 features;"),
+        (by_products(), "128 features and an"),
+        (by_products(1.0, fit_intercept=False), "129 features;"),
     ]:
-        width = 64 if model.fit_intercept else 65
+        width = 128 if model.fit_intercept else 129
         with pytest.raises(
-            ValueError, match=f"method='newton-schulz' is for at most 64 coefficients, but X has {words}"
+            ValueError, match=f"method='newton-schulz' is for at most 128 coefficients, but X has {words}"
         ):
             model.fit(X[:, :width], y)
         with pytest.raises(ValueError, match="method='newton-schulz'"):

@@ -41,3 +41,16 @@ def test_the_printed_bump_is_none() -> None:
     u = np.array([-2.0, 0.0, 2.0, 9.0])
     assert (relu(u - 1) - relu(u) + relu(u + 1)).tolist() == [0.0, 1.0, 2.0, 9.0]
     assert (relu(u - 1) - 2 * relu(u) + relu(u + 1)).tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_the_printed_volume_of_a_cell_is_that_of_a_token() -> None:
+    """Before (70): D cells along each of d n numbers are D^(dn), which fill the unit cube with D^(-dn) each and not
+    with D^-d. And 0 <= F_2 <= 1 is no bound on values f(L) of both signs, -1 <= f <= 1."""
+    d, n, D = 2, 3, 4
+    assert D ** (d * n) * D ** -(d * n) == 1
+    assert D ** (d * n) * D**-d == 256
+    labels, R = np.array([-1.0, 1.0]), 100.0
+    for height in labels:
+        u = R * np.zeros(1)
+        assert height * (relu(u - 1) - 2 * relu(u) + relu(u + 1)) == height
+    assert labels.min() < 0

@@ -54,7 +54,9 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "compiled": mlp,
     "a memory": lambda: ww.memorize([[-1.0, 1.0, 0.5], [1.0, -1.0]], [[0, 1, 2], [2, 0]], positions=False),
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),
+    "prompt with a read-out": lambda: copy.deepcopy(made("one prediction", "float64")),
     "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=3, tol=1.0).net,
+    "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 8.0), tol=1e-3).net,
 }
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
 

@@ -23,7 +23,7 @@ from weightwright.network import Attention, Head, Network, Sees, Term, cost, sel
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
-from weightwright.runtime.window_kernel import CHUNK, attend, decay
+from weightwright.runtime.kernels.window_kernel import CHUNK, attend, decay
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}

@@ -13,8 +13,8 @@ pytest.importorskip("triton")
 
 import weightwright as ww
 from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.runtime import window_triton
-from weightwright.runtime.window_kernel import attend, decay
+from weightwright.runtime.kernels import window_triton
+from weightwright.runtime.kernels.window_kernel import attend, decay
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}

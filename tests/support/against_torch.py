@@ -11,7 +11,7 @@ from torch import nn
 
 from weightwright.claims.graph import Graph
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import trace_function
+from weightwright.tracing.following.traced_function import trace_function
 
 Function = Callable[[Any], Any]
 

@@ -20,11 +20,13 @@ from weightwright.certify import certify
 from weightwright.claims.certificate import VectorLeaf, constant, local_formula, vector_formula
 from weightwright.claims.prompt import Pass, PromptClaim, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
-from weightwright.incontext.networks.prompted import PromptTable, layout_of, pass_layers, prompted_network
+from weightwright.incontext.networks.prompted import PromptTable, ReadOut, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
 from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
+from weightwright.runtime.passes.by_pieces import hear_by_pieces
+from weightwright.runtime.watch import ends_a_pass
 
 N, D = 3, 2
 RESIDUAL, PREDICTION, TARGET = (1.0, -1.0), (1.0, 0.0), (0.0, 1.0)
@@ -75,6 +77,12 @@ def two_variables(formula: str, lo: list[float], hi: list[float], tol: float) ->
     return Summand(formula, None, 1.0, 1, claim), [table]
 
 
+def times(part: tuple[Summand, list[PromptTable]], factor: Any) -> tuple[Summand, list[PromptTable]]:
+    """The same, multiplied with another group of the stream than u."""
+    summand, tables = part
+    return dataclasses.replace(summand, factor=factor), [dataclasses.replace(one, factor=factor) for one in tables]
+
+
 def plain(alpha: float = 1.0) -> Pass:
     return Pass(alpha, np.array([[1.0, 0.0, 0.0, 0.0]]))
 
@@ -101,17 +109,21 @@ def built(
     times: int = 1,
     clock: float = 0.0,
     largest_x: float = 1.0,
+    read: tuple[Summand, list[PromptTable]] | None = None,
+    queries: int = 0,
 ) -> AttentionNetwork:
-    """The passes once, the last of them in a loop if it runs several times. All inputs but x are at most 1 in size."""
+    """The passes once, the last of them in a loop if it runs several times. All inputs but x are at most 1 in size.
+    read: of the read-out, for the last tokens."""
     tables = [table for _, own in summands for table in own]
     claims = tuple(summand for summand, _ in summands)
-    prompted = PromptClaim(D, own_values, answer if passes else "gradients", claims, passes, clock)  # type: ignore[arg-type]
+    asked, held = (None, None) if read is None else (read[0], ReadOut(read[1], queries))
+    prompted = PromptClaim(D, own_values, answer if passes else "gradients", claims, passes, clock, asked, queries)  # type: ignore[arg-type]
     layers = None
     if times > 1:
-        layout = layout_of(D, passes)
+        layout = layout_of(D, passes, tables, read is not None)
         each = [pass_layers(layout, tables, step, N, dtype) for step in passes]
         layers = [*(layer for step in each[:-1] for layer in step), Loop(each[-1], times)]
-    network = prompted_network(N, D, tables, passes, layers, prompted.answer, own_values, dtype, clock)
+    network = prompted_network(N, D, tables, passes, layers, prompted.answer, own_values, dtype, clock, held)
     hi = np.where([name.startswith("x") for name in network.inputs], largest_x, 1.0)
     lo = np.where([name.startswith("tau") for name in network.inputs], 0.0, -hi)
     return certify(network, prompted, ww.Box(lo, hi))
@@ -133,6 +145,17 @@ def made(kind: str, dtype: str) -> AttentionNetwork:
         return built([line], dtype, (plain(0.9 if dtype == "float64" else 0.75),), times=2)
     if kind == "logistic":
         return built([tables_of(fitted("sigmoid(x) + 0.5", 2.0, tol, dtype), PREDICTION)], dtype, (plain(),))
+    if kind == "read-out":  # a penalty's values beside u, two of three tokens ask
+        penalty = times(tables_of(fitted("x", 2.0, tol, dtype), PREDICTION), "r")
+        asked = times(tables_of(fitted("x", 2.0, tol, dtype), PREDICTION), "one")
+        return built([line, penalty], dtype, (plain(),), own_values=True, times=2, read=asked, queries=2)
+    if kind == "one prediction":  # as small as can be
+        part = fitted("x", 3.0, 1e-2, dtype)
+        asked = times(tables_of(part, PREDICTION), "one")
+        return built([tables_of(part, RESIDUAL)], dtype, (plain(),), own_values=True, read=asked, queries=1)
+    if kind == "read-out of p":  # of another function, in two tables
+        asked = times(tables_of(fitted("abs(x) + 0.25", 2.0, 2e-3, dtype), PREDICTION), "one")
+        return built([line], dtype, (heavy_ball(0.6, dtype),), "p", own_values=True, times=2, read=asked, queries=1)
     if kind == "kinks":  # several tables in one summand, two summands, own values
         kinked = tables_of(fitted("clip(x, -1, 1)/8", 3.0, 1e-2, dtype), RESIDUAL)
         small = tables_of(fitted("0.1*x + 0.3", 1.0, tol, dtype), TARGET)
@@ -151,7 +174,7 @@ def made(kind: str, dtype: str) -> AttentionNetwork:
 
 KINDS = [
     *((kind, dtype) for kind in ("gradients", "descent", "logistic", "kinks", "heavy ball", "threshold", "clock",
-                                 "faithful") for dtype in ("float64", "float32")),
+                                 "faithful", "read-out", "read-out of p") for dtype in ("float64", "float32")),
     ("two variables", "float64"),
 ]  # fmt: skip
 
@@ -179,10 +202,14 @@ def _prompt(certificate: ww.Certificate) -> PromptClaim:
 Held = dict[str, list[list[float]]]
 
 
-def errors(net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False) -> Iterator[float]:
-    """Of every pass on one prompt, as far as the certificate is about it: how far each token's states are off.
+def errors(
+    net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False, by_pieces: bool = False
+) -> Iterator[float]:
+    """Of every pass on one prompt, as far as the certificate is about it: how far each token's states are off; then of
+    the read-out, how far each prediction is.
 
     by_tables: from the same pass of the network in exact arithmetic, instead of the exact functions'.
+    by_pieces: as the network runs when it is called, instead of layer by layer.
     """
     certificate = net.certificate
     assert certificate is not None
@@ -190,23 +217,57 @@ def errors(net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False)
     run = _bare(net)
     both = zip(net.network.layers, run.layers, strict=True)
     layers = [pair for layer, module in both for pair in _opened(layer, module)]
+    heard = _heard(run, prompt) if by_pieces else []
     tables, stream, start, number = 3 * sum(summand.tables for summand in claim.summands), run.embed(prompt), 0, 0
-    while start < len(layers):
+    asked = 0 if claim.read_out is None else 3 * claim.read_out.tables
+    while start < len(layers) - asked:
         before = {name: stream[:, at].double().tolist() for name, at in groups.items()}
         if not _claimed(certificate, before):
             return
         step = claim.passes[min(number, len(claim.passes) - 1)] if claim.passes else None
         length = tables if step is None else tables + 2 + (step.middle != "none")
         for _, module in layers[start : start + length]:
-            stream = module(stream)
-        f = [
-            _by_tables([layer for layer, _ in layers[start : start + tables]], before, i)
-            if by_tables
-            else sum((_value(summand, before, i) for summand in claim.summands), arb(0))
-            for i in range(N)
-        ]
+            stream = stream if by_pieces else module(stream)
+        stream = heard[number] if by_pieces else stream
+        held = [layer for layer, _ in layers[start : start + tables]] if by_tables else None
+        f = [_functions(claim.summands, held, before, i) for i in range(N)]
         start, number = start + length, number + 1
         yield _worst(step, before, {name: stream[:, at].double().tolist() for name, at in groups.items()}, f)
+    if claim.read_out is None:
+        return
+    before = {name: stream[:, at].double().tolist() for name, at in groups.items()}
+    before["w"] = before[claim.answer]
+    if not _claimed(
+        dataclasses.replace(certificate, claim=dataclasses.replace(claim, summands=(claim.read_out,))), before
+    ):
+        return
+    for _, module in layers[start:]:
+        stream = stream if by_pieces else module(stream)
+    predicted = (heard[number] if by_pieces else stream)[:, groups["h"][0]].double().tolist()
+    held = [layer for layer, _ in layers[start:]] if by_tables else None
+    exact_ones = [_functions((claim.read_out,), held, before, i)["one"] for i in range(N)]
+    yield max(float(abs(arb(predicted[i]) - exact_ones[i]).upper()) for i in range(N - claim.queries, N))
+
+
+Functions = dict[str, arb]  # what f comes to, by what it is multiplied with
+
+
+def _functions(summands: tuple[Summand, ...], tables: list[Any] | None, held: Held, i: int) -> Functions:
+    """tables: their layers, whose sums in exact arithmetic are meant; None: the exact functions."""
+    found: Functions = {}
+    for summand in summands:
+        own, tables = (None, None) if tables is None else (tables[: 3 * summand.tables], tables[3 * summand.tables :])
+        value = _value(summand, held, i) if own is None else _by_tables(own, held, i)
+        found[summand.factor] = found.get(summand.factor, arb(0)) + value
+    return found
+
+
+def _heard(net: AttentionNetwork, prompt: torch.Tensor) -> list[torch.Tensor]:
+    """The streams at the end of every pass, or where the gradients stand."""
+    names, last = net.network.embed.coordinates, net.network.layers[-1]
+    found = hear_by_pieces(net, prompt, lambda one: one is last or ends_a_pass(one), names, range(len(names)))
+    assert found is not None, "it did not run by pieces"
+    return found
 
 
 @cache
@@ -231,7 +292,8 @@ def _by_name(names: tuple[str, ...]) -> dict[str, list[int]]:
 def _claimed(certificate: ww.Certificate, held: Held) -> bool:
     """Whether the states lie in the domain and the arguments where the claims are about them."""
     claim = _prompt(certificate)
-    inputs = ["x", *(["u"] if claim.own_values else []), "y", "w", *(["p"] if claim.states == 2 else [])]
+    penalty = ["r"] if "r" in held else []
+    inputs = ["x", *(["u"] if claim.own_values else []), *penalty, "y", "w", *(["p"] if claim.states == 2 else [])]
     inputs += ["tau"] if claim.has("threshold") else []
     for i in range(N):
         row = np.array([number for name in inputs for number in held[name][i]])
@@ -262,24 +324,29 @@ def _by_tables(layers: list[Any], held: Held, i: int) -> arb:
     total = arb(0)
     for spread, attend, gather in zip(layers[::3], layers[1::3], layers[2::3], strict=True):
         kappa, lam, c, v = (term.tokens.R[:, 0].tolist() for term in spread.terms[1:])
-        head, names = attend.heads[0], list(gather.coordinates)
+        head = attend.heads[0]
         product = sum((arb(a) * b for a, b in zip(held["w"][i], held["x"][i], strict=True)), arb(0))
         weights = [
             (head.beta * (k * product + arb(b) * held["y"][i][0] + a)).exp()
             for k, b, a in zip(kappa, lam, c, strict=True)
         ]
         mean = sum((w * value for w, value in zip(weights, v, strict=True)), arb(0)) / sum(weights, arb(0))
-        total += float(head.W_O[0, names.index("g[0]")]) * mean
-        total += float(gather.terms[0].A[names.index("u[0]"), names.index("g[0]")])
+        source = int(np.flatnonzero(spread.terms[-1].A.any(axis=1))[0])
+        target = int(np.flatnonzero(head.W_O[0])[0])
+        total += float(head.W_O[0, target]) * mean
+        total += float(gather.terms[0].A[source, target])
     ctx.prec = saved
     return total
 
 
-def _worst(step: Pass | None, before: Held, after: Held, f: list[arb]) -> float:
+def _worst(step: Pass | None, before: Held, after: Held, f: list[Functions]) -> float:
     """The largest difference of any token's state, or gradient, from the exact one."""
     saved, ctx.prec = ctx.prec, BITS
     try:
-        g = [[f[i] * u for u in before["u"][i]] for i in range(N)]
+        g = [
+            [sum((value * before[factor][i][r] for factor, value in f[i].items()), arb(0)) for r in range(D)]
+            for i in range(N)
+        ]
         places = [(i, r) for i in range(N) for r in range(D)]
         pairs = [(after["g"][i][r], g[i][r]) for i, r in places]
         if step is not None:

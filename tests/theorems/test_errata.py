@@ -94,10 +94,11 @@ def printed_heads(s: np.ndarray, n: int, H: int, a: float, b: float, beta: float
 
 
 def test_heads_whose_sentinels_carry_nothing_return_nothing_out_of_range() -> None:
-    """Range is a below a and b above b; printed, the layer returns 0, whatever beta is. Inside both agree."""
+    """Range is a below a and b above b; printed, the layer returns 0, whatever beta is. Inside both agree up to
+    b - dL/2."""
     n, H, a, b = 6, 4, 0.5, 1.5
     bound = (b - a) / ((n - 2) * H)  # what beta contributes can be made as small as one likes
-    outside, within = np.array([a - 10 * (b - a), a - 1, b + 1, b + 10 * (b - a)]), np.linspace(a, b - bound, 50)
+    outside, within = np.array([a - 10 * (b - a), a - 1, b + 1, b + 10 * (b - a)]), np.linspace(a, b - 0.6 * bound, 50)
     net = truncated_linear_heads([1.0], np.zeros(n), a, b, (-11, 13), H=H)
     for beta in (1e3, 1e6, 1e9):
         printed = printed_heads(outside, n, H, a, b, beta)
@@ -107,6 +108,20 @@ def test_heads_whose_sentinels_carry_nothing_return_nothing_out_of_range() -> No
     for s in (outside, within):
         ours = outputs(net, np.broadcast_to(s[:, None, None], (len(s), n, 1)))[:, 0, 0]
         assert np.abs(ours - np.clip(s, a, b)).max() <= net.certificate.bound <= 1.01 * bound
+
+
+def test_heads_whose_sentinels_carry_nothing_fail_inside_the_range_too() -> None:
+    """On (b - dL/2, b] the last head's upper sentinel is nearest, which carries 0 as printed; ours holds up to b."""
+    n, H, a, b = 6, 4, -1.0, 1.0
+    bound = (b - a) / ((n - 2) * H)
+    net = truncated_linear_heads([1.0], np.zeros(n), a, b, (-1, 1), H=H)
+    last = np.linspace(b - 0.4 * bound, b, 20)
+    for beta in (5e3, 1e6):
+        assert np.abs(printed_heads(last, n, H, a, b, beta) - last).min() > 7 * bound
+    assert printed_heads(np.array([0.95]), n, H, a, b, 105.0)[0] < 0.95 - 7 * bound  # a gentle beta does not help
+    whole = np.linspace(a, b, 400)
+    ours = outputs(net, np.broadcast_to(whole[:, None, None], (len(whole), n, 1)))[:, 0, 0]
+    assert np.abs(ours - whole).max() <= net.certificate.bound <= 1.01 * bound
 
 
 # UA-8

@@ -518,3 +518,27 @@ def test_what_spectral_heads_do_not_take(make: Make, arguments: dict, said: str)
 def test_a_spectral_head_needs_a_formula() -> None:
     with pytest.raises(ValueError, match="needs a formula"):
         sequence_to_scalar(rough, 2, 1, tol=0.1, lipschitz=2.0, method="spectral")
+
+
+# what a bound is worth
+
+
+def test_the_norm_of_the_target_stands_beside_the_bound() -> None:
+    """|x0 x1| has the integral 1 over [-1, 1]^2, (x0 x1)^2 the integral 4/9; both tables and JSON have the estimate."""
+    for norm, exact in ((1.0, 1.0), (2.0, 2 / 3)):
+        net = bumps("x0*x1", 2, 1, g=8, norm=norm)
+        assert net.about.target_norm == pytest.approx(exact, rel=0.03)
+        assert net.certificate.bound < net.about.target_norm
+        assert not any("nothing is claimed" in note for note in net.about.notes)
+    wide = sequence_to_scalar("x0*x1", 2, 1, tol=1e-3, method="spectral", B=2.0)
+    assert wide.about.target_norm == pytest.approx(16.0, rel=0.03)  # of |x0 x1| over [-2, 2]^2
+
+
+def test_the_shells_of_four_numbers_do_not_void_the_bound() -> None:
+    """With delta = g^-2 the shells alone cost more than the target's norm; a bound that is void says so."""
+    f = "sin(2*x0) + abs(x1)/2 + x2*x0 + x3*x1"
+    net = bumps(f, 4, 1, g=5)
+    assert net.certificate.bound < net.about.target_norm < bumps(f, 4, 1, g=5, delta=1 / 25).certificate.bound
+    coarse = bumps(f, 4, 1, g=2)
+    assert coarse.certificate.bound > coarse.about.target_norm
+    assert "returning 0 is as near, so nothing is claimed" in coarse.about.notes[-1]

@@ -110,6 +110,26 @@ def test_squares_are_no_distances() -> None:
     assert weights[np.abs(s - L) > dL].sum() <= P * math.exp(-beta * dL**2 * 3 / 4)
 
 
+def test_values_are_no_linear_image_of_the_stored_patterns() -> None:
+    """Errata AE-13: V = W_V W_K Y by Definition E.1. The best W_V for K_r = (2 L_r a, 2 L_r b - L_r^2) is far from
+    f(L_r) = sin(3 L_r); with a row of values, which the query meets with 0, it is exact, and scores are the same."""
+    L, a, b = np.linspace(-1, 1, 9), 0.75, 0.25
+    K, V, query = np.stack([2 * L * a, 2 * L * b - L**2]), np.sin(3 * L), np.array([0.3, 1.0])
+    fitted = np.linalg.lstsq(K.T, V, rcond=None)[0] @ K
+    assert np.abs(fitted - V).max() > 0.3
+    wider = np.vstack([K, V])
+    assert np.array_equal(np.array([0.0, 0.0, 1.0]) @ wider, V)
+    assert np.allclose(np.append(query, 0.0) @ wider, query @ K, rtol=0, atol=1e-15)
+    net = hopfield_function("sin(3*x)", [1.0], 0.25, (-1, 1), P=16)
+    (head,) = net.network.heads
+    assert not (head.W_V.any(axis=1) & head.W_K.any(axis=1)).any()  # rows of their own
+
+
+def test_continuous_functions_without_a_bounded_slope_are_refused() -> None:
+    with pytest.raises(ww.ToleranceError, match="needs a bounded slope of f"):
+        hopfield_function("sqrt(abs(x))", [1.0], 0.0, (-1, 1), tol=0.1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -53,6 +53,26 @@ def test_a_coordinate_of_the_gradient_is_no_function_of_the_prediction() -> None
     assert abs(steps[0][0] - steps[1][0]) > 0.2
 
 
+def test_a_sum_of_relus_is_no_slope_of_the_squared_loss() -> None:
+    """UA-12, (G.66): without output weights the sum is never negative and is convex, l' = w.x - y is -2 at (-1, 1). And
+    a w.x + b y + c is 3 B_R where w.x = y = 1 = B_1 and a = b = c = B_R: Range[0, B_R B_1^2] cuts it off. The anchors'
+    values have both signs."""
+    rng = np.random.default_rng(12)
+    s, y = np.array([-1.0, 1.0]), np.array([1.0, -1.0])  # the slope is -2 and 2
+    for _ in range(50):
+        a, b, c = rng.normal(size=(3, 40))
+        found = np.maximum(np.outer(s, a) + np.outer(y, b) + c, 0).sum(axis=1)
+        assert (found >= 0).all()
+        assert abs(found[0] - (s[0] - y[0])) >= 2
+    assert np.clip(1.0 + 1.0 + 1.0, 0.0, 1.0) < 3.0  # B_R = B_1 = 1
+    net, w = pairs("spectral"), np.array([-0.5, -0.5])
+    steps = []
+    for target in (1.0, -1.0):
+        sample = np.concatenate([[1.0, 1.0], [0.25, 0.25], [target], w])
+        steps.append(float(outputs(net, np.tile(sample, (4, 1)))[0, 0] - w[0]))
+    assert steps[0] > 0.1 > -0.1 > steps[1]
+
+
 def test_the_constant_that_keeps_samples_apart_is_half_of_the_footnotes() -> None:
     """AE-1, footnote 3: M = 2 L* (2 d B^2 + 2 B), and C is said to be M - ln(e0)/beta but printed with half of M. The
     argument needs M: for one anchor scores of two samples differ by nearly that much; yet the largest scores of two

@@ -14,11 +14,13 @@ from support.constructed import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww
+from weightwright.errors import FormulaError
 from weightwright.network.costs import cost
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.measure import measure, outputs
 from weightwright.theorems.relu.emulated import relu_network
 from weightwright.theorems.relu.native import native_relu
+from weightwright.theorems.relu.relu_target import piecewise_linear
 from weightwright.theorems.relu.token_mixing import token_mixing
 
 
@@ -84,6 +86,26 @@ def test_a_trained_module_is_emulated() -> None:
     net = relu_network(target, 2, (-1, 1), tol=1e-6)
     assert apart(net, target, 63) <= net.certificate.bound <= 1e-6
     assert net.about.chosen["units"] == 6
+
+
+def test_three_tokens_are_not_sorted() -> None:
+    """A kink of a kink along other directions is no sum of ReLUs, and plane waves do not follow it."""
+    with pytest.raises(FormulaError, match="needs a second hidden layer"):
+        piecewise_linear(["max(max(x0, x1), x2)"], 3)
+    assert piecewise_linear(["max(x0, x1) + abs(x2 - x0)"], 3)[1].error == 0
+
+
+@pytest.mark.parametrize("formulas", [SORT, ("x0*x1 + x0/4", "sin(x1)")])
+def test_formulas_become_plain_transformers(formulas: tuple[str, str]) -> None:
+    """UA-10 through UA-8's finder: with kinks exactly, smooth ones by plane waves; what is linear is relu units too."""
+    tol = 1e-5 if formulas is SORT else 2e-2
+    net = native_relu(formulas, 2, (-0.75, 1.25), tol=tol)
+    assert net.network.native
+    assert net.certificate.status == "PROVEN"
+    assert net.about.bounds["ReLU network"] < net.certificate.bound <= tol
+    assert measure(net, 256, seed=87).error <= net.certificate.bound
+    with pytest.raises(ValueError, match=r"beta = 8\.0 is for a ReLU network; for formulas give tol"):
+        native_relu(formulas, 2, (-1, 1), beta=8.0)
 
 
 @pytest.mark.slow

@@ -113,9 +113,9 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Theorem]]:
 
 
 def test_every_id_has_its_row_in_order() -> None:
-    universal, emulation = [f"UA-{i}" for i in range(1, 15)], [f"AE-{i}" for i in range(1, 16)]
+    universal, emulation = [f"UA-{i}" for i in range(1, 16)], [f"AE-{i}" for i in range(1, 17)]
     low_rank = [f"LR-{i}" for i in range(1, 8)]
-    assert list(THEOREMS) == [*universal, "SU-1", "SU-2", "SU-3", *emulation, *low_rank]
+    assert list(THEOREMS) == [*universal, "SU-1", "SU-2", "SU-3", "SU-4", *emulation, *low_rank]
     for id, row in THEOREMS.items():
         assert row.id == id
         assert min(len(row.statement), len(row.repaired), len(row.rate), len(row.title)) > 5
@@ -522,9 +522,11 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [f"## {row.id}: {row.title}" for row in THEOREMS.values()]
     for row, part in zip(THEOREMS.values(), text.split("\n## ")[1:], strict=True):
-        for words in (row.statement, row.source, row.repaired, row.rate, row.file):
+        for words in (row.statement, row.source, *row.deviations, row.rate, row.file):
             assert words in part, f"{row.id}: run make docs"
-        assert part.startswith(f"{row.id}: {row.title}\n\n**Deviations.** {row.repaired}\n"), f"{row.id}: run make docs"
+        first = [part.index(words) for words in ("**Deviations.**", *row.deviations, row.statement)]
+        assert first == sorted(first), f"{row.id}: deviations stand first"
+        assert part.startswith(f"{row.id}: {row.title}\n\n**Deviations.**"), f"{row.id}: run make docs"
         for figure in part.split("](")[1:]:
             assert (PAGE.parent / figure.partition(")")[0]).is_file()
         assert ("Not built" in part) == (not row.built), f"{row.id}: run make docs"

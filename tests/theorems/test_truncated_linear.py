@@ -266,3 +266,11 @@ def test_the_bound_inside_holds_up_to_the_ends() -> None:
     errors = [abs(Fraction(out) - exact) for out, exact in zip(y, s, strict=True) if abs(exact) <= 1]
     assert len(errors) > 1000
     assert net.about.bounds["inside"] / 4 < max(errors) <= net.about.bounds["inside"] < net.about.bounds["everywhere"]
+
+
+@pytest.mark.parametrize("G", [None, [0, 1]])
+def test_two_anchors_are_enough_for_one_token(G: list[int] | None) -> None:
+    """n = 1, p = 2, the least that the theorem allows: there is no third anchor to bound the weight of."""
+    net = truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-2, 2), p=2, G=G)
+    assert net.certificate.status == "PROVEN"
+    assert measure(net, 256, seed=9).error <= net.certificate.bound < 1.06

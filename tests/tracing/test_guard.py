@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.random_graphs import random_function
+from support.torch_zoo.random_graphs import random_function
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -19,10 +19,10 @@ import weightwright as ww
 from weightwright.box import Box
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import parse
+from weightwright.tracing.following.traced_function import trace_function, trace_on
 from weightwright.tracing.guard.running_error import enclose_columns, enclose_formula
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import OPERATIONS, Traced
-from weightwright.tracing.traced_function import trace_function, trace_on
 
 Function = Callable[..., Any]
 ROW = torch.tensor([0.3, -0.7], dtype=torch.float64)

@@ -18,9 +18,9 @@ from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.errors import WeightwrightError
 from weightwright.prover.composite import evaluate
+from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.running import run
-from weightwright.tracing.traced_function import trace_function
 
 Function = Callable[[Any], Any]
 #: Far beyond what thresholds and saturations of torch's functions are.

@@ -13,7 +13,7 @@ from torch import nn
 
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph
 from weightwright.prover.composite import evaluate
-from weightwright.tracing.traced_function import trace_function
+from weightwright.tracing.following.traced_function import trace_function
 
 W44 = constants(4, 4)
 

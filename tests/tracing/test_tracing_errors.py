@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import weightwright as ww
-from weightwright.tracing.traced_function import trace_function
+from weightwright.tracing.following.traced_function import trace_function
 
 Function = Callable[[Any], Any]
 
@@ -81,7 +81,7 @@ LINES: list[tuple[Function, str, str, int]] = [
     (lambda x: x.long(), "long cannot be traced", "staircase", 0),
     (lambda x: x.to(torch.int32), "conversion to torch.int32", "floating-point", 0),
     (lambda x: torch.fft.fft(x), "fft_fft cannot be traced", "torch.exp", 0),
-    (lambda x: torch.linalg.inv(x[:2]), "linalg_inv", "Newton", 0),
+    (lambda x: torch.linalg.qr(x[:2]), "linalg_qr", "Newton", 0),
     (lambda x: nn.MultiheadAttention(2, 1, add_zero_attn=True)(x, x, x)[0], "add_zero_attn", "leave these out", 0),
     (lambda x: F.scaled_dot_product_attention(x, x, x, enable_gqa=True), "enable_gqa", "leave these out", 0),
     (lambda x: x.masked_fill(torch.ones(2) > 0, -math.inf), "masked_fill with -inf", "finite number", 0),

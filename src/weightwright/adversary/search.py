@@ -15,7 +15,7 @@ from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import SideBySideClaim
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats
@@ -73,6 +73,11 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         raise WeightwrightError(
             "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
             " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
+        )
+    if isinstance(against, SharedKeysClaim):
+        raise WeightwrightError(
+            "search draws inputs from a box, and of this network's prompts only those are claimed whose tokens hold"
+            " one w and its multiples, as `literal_prompt` makes them"
         )
     if isinstance(against, SideBySideClaim):
         raise WeightwrightError("search takes one target, and this network is several side by side")

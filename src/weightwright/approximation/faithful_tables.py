@@ -65,11 +65,13 @@ def propose_faithful(
     hi: float,
     dtype: str = "float64",
     zones: Floats = NO_ZONES,
+    lift: float = 0.0,
 ) -> ProposedTable:
     """Heads with scores -(beta/2)(s - L_j)^2 up to what they share. runs: for each head its first anchor, and a value
-    for each anchor from there on. Nothing is claimed in the zones, intervals of s."""
+    for each anchor from there on. Nothing is claimed in the zones, intervals of s. lift: added to all scores, in units
+    of beta: heads on registers that have a part of the anchors must stay above keys that they do not see."""
     power, factor = split_beta(beta, dtype)
-    keys, offsets = (rounded(x, dtype) for x in (factor * anchors, -factor * anchors**2 / 2))
+    keys, offsets = (rounded(x, dtype) for x in (factor * anchors, factor * (lift - anchors**2 / 2)))
     tables = tuple(
         Table(keys[first : first + len(own)], offsets[first : first + len(own)], rounded(own, dtype), power)
         for first, own in runs

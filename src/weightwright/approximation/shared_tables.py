@@ -15,6 +15,7 @@ from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
 from weightwright.heads.sigmoid import two_keys
+from weightwright.stopwatch import stage
 
 #: Smallest error that is asked for, as a share of half a function's range: below it rounding rules.
 FLOOR = {"float64": 2.0**-43, "float32": 2.0**-18, "bfloat16": 2.0**-4}
@@ -109,7 +110,8 @@ def table_for(
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
     progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
-    return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare, zone)
+    with stage(f"a table for {shortened(formula)} on [{lo:g}, {hi:g}]"):
+        return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare, zone)
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:

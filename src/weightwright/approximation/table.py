@@ -16,7 +16,7 @@ import numpy as np
 from weightwright.approximation.proposals import Choice, Proposal, Proposals, propose
 from weightwright.approximation.task import make_task, well_formed
 from weightwright.box import Box
-from weightwright.claims.certificate import Leaf, round_up
+from weightwright.claims.certificate import Leaf, Terms, round_up
 from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
@@ -25,6 +25,7 @@ from weightwright.errors import ToleranceError
 from weightwright.expressions import parse, shortened
 from weightwright.heads.graded import graded_square
 from weightwright.heads.registers import Query, Rows, Table, table_head, weight_at
+from weightwright.kept import keep_value, kept_path, recall_value
 from weightwright.network import Head
 from weightwright.numbers import FORMATS, Floats
 
@@ -99,11 +100,27 @@ def propose_table(
     raise proposals.failure()
 
 
+#: What a table is made of, as it is kept.
+_KEPT = {kind.__name__: kind for kind in (ProposedTable, Table, Query, Leaf, Terms)}
+
+
 @functools.lru_cache(maxsize=256)
 def propose_table_near(
     formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool = False, zone: float = 0.0
 ) -> ProposedTable:
-    """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can."""
+    """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can. What is found
+    is kept on disk: the next process takes it from there, and the checker examines it where it stands, as any other."""
+    path = kept_path("table", formula, lo, hi, tol, dtype, most, bare, zone)
+    kept = recall_value(path, ProposedTable, _KEPT)
+    if kept is None:
+        kept = _find_table_near(formula, lo, hi, tol, dtype, most, bare, zone)
+        keep_value(path, kept)
+    return kept
+
+
+def _find_table_near(
+    formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool, zone: float
+) -> ProposedTable:
     asked = tol
     for left in reversed(range(TRIES)):
         try:

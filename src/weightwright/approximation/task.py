@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -49,6 +49,8 @@ class Task:
     hi: float
     dead_zone: float = 0.0  # half the width of what is left out around every jump, in x
     samples: Samples | None = None  # of an opaque function
+    #: Formulas of s by their mean and query.
+    locals: dict[tuple[float, Query], Expression] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def where(self) -> str:
@@ -63,8 +65,10 @@ class Task:
         """The formula of s, less a mean, as the checker will read it; None for an opaque function."""
         if isinstance(self.function, Opaque):
             return None
-        query = query or self.query
-        return local_formula(self.function, query.centre, query.scale, mean)
+        key = mean, query or self.query
+        if key not in self.locals:  # one object for one formula: what is found out about it is found once
+            self.locals[key] = local_formula(self.function, key[1].centre, key[1].scale, mean)
+        return self.locals[key]
 
     def provable(self, mean: float, query: Query) -> Expression | Sampled:
         """What the prover compares a layer with."""

@@ -17,6 +17,7 @@ from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.checker.prompt.interpreting import agree_interpreter
 from weightwright.checker.prompt.prompt_passes import agree_prompt
+from weightwright.checker.prompt.shared_keys import agree_shared_keys
 from weightwright.checker.side_by_side import split
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
@@ -24,7 +25,7 @@ from weightwright.claims.files import read
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
@@ -45,6 +46,7 @@ RULES: dict[type, Rule] = {
     PromptClaim: agree_prompt,
     MemoryClaim: agree_memory,
     InterpreterClaim: agree_interpreter,
+    SharedKeysClaim: agree_shared_keys,
 }
 
 

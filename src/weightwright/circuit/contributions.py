@@ -12,7 +12,7 @@ from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import SQUARE, Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Terms, VectorLayerClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, RidgeFunctions, TableClaim
 from weightwright.expressions import to_text
 from weightwright.network import Attention, Head, Network
@@ -62,13 +62,15 @@ def bare_in_words(profile: str, mean: float, slope: float, error: float) -> tupl
 
 
 def contributions(network: Network, said: Certificate | None) -> dict[Place, Contribution]:
-    """By layer and head, where the certificate says anything. Layers of a loop's body count from 0."""
+    """By layer and head, where the certificate says anything. Layers of a loop's body count from 0, unless there are
+    layers before the loop: then these are meant, and `contributions_in_loop` has the others."""
     if said is None or said.status == "EDITED":
         return {}
     claim, composite = said.against, said.composite
+    if isinstance(claim, LoopClaim) and claim.beginning is not None:
+        composite = claim.beginning.composite
     if composite is not None:
-        found = dict(_of_composite(network, composite))
-        return found if said.measured is None else {place: _unproven(one) for place, one in found.items()}
+        return _as_known(said, dict(_of_composite(network, composite)))
     if isinstance(claim, OneLayerClaim | SampledClaim | VectorLayerClaim):
         return _of_one_layer(network, said.formula, claim)
     if isinstance(claim, PromptClaim):
@@ -76,6 +78,18 @@ def contributions(network: Network, said: Certificate | None) -> dict[Place, Con
     if isinstance(claim, InterpreterClaim) and not claim.times:
         return dict(_of_interpreter(claim))
     return {}
+
+
+def contributions_in_loop(network: Network, said: Certificate | None) -> dict[Place, Contribution]:
+    """The same for the body of a loop, whose layers count from 0."""
+    claim = None if said is None or said.status == "EDITED" else said.against
+    if said is None or not isinstance(claim, LoopClaim) or claim.beginning is None:
+        return contributions(network, said)
+    return _as_known(said, dict(_of_composite(replace(network, layers=network.layers[-1:]), claim.composite)))
+
+
+def _as_known(said: Certificate, found: dict[Place, Contribution]) -> dict[Place, Contribution]:
+    return found if said.measured is None else {place: _unproven(one) for place, one in found.items()}
 
 
 def _unproven(one: Contribution) -> Contribution:

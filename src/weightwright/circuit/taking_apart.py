@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weightwright.circuit.circuit import Circuit, CircuitEdge, CircuitNode, Slot
-from weightwright.circuit.contributions import Contribution, Place, contributions
+from weightwright.circuit.contributions import Contribution, Place, contributions, contributions_in_loop
 from weightwright.claims.certificate import Certificate, computed_in_words
 from weightwright.network import Attention, Block, FeedForward, Gather, Head, Layer, Linear, Loop, Network, Total
 from weightwright.network.layers import Names, Term
@@ -23,7 +23,7 @@ Source = tuple[str, int]
 
 def take_apart(network: Network, said: Certificate | None) -> Circuit:
     """The circuit of a network; said: what is known of it."""
-    walk = _Apart(network.registers, contributions(network, said))
+    walk = _Apart(network.registers, contributions(network, said), contributions_in_loop(network, said))
     for name in network.inputs:
         walk.add(CircuitNode(name, "input", results=(name,)))
     start = _Stream(network.inputs, [{(name, 0): 1.0} for name in network.inputs], np.zeros((1, len(network.inputs))))
@@ -46,8 +46,10 @@ class _Stream:
 
 
 class _Apart:
-    def __init__(self, registers: Floats, known: Mapping[Place, Contribution]) -> None:
-        self.registers, self.known = registers, known
+    def __init__(
+        self, registers: Floats, known: Mapping[Place, Contribution], in_loop: Mapping[Place, Contribution]
+    ) -> None:
+        self.registers, self.known, self.in_loop = registers, known, in_loop
         self.nodes: list[CircuitNode] = []
         self.edges: list[CircuitEdge] = []
         self.names: set[str] = set()
@@ -103,7 +105,7 @@ class _Apart:
         return _Stream(names, [{(node.name, place): 1.0} for place in range(size)], np.zeros((1, size)))
 
     def loop(self, stream: _Stream, loop: Loop, index: int) -> _Stream:
-        inside, names = _Apart(self.registers, self.known), stream.names
+        inside, names = _Apart(self.registers, self.in_loop, self.in_loop), stream.names
         for name in names:
             inside.add(CircuitNode(name, "input", results=(name,)))
         begin = _Stream(names, [{(name, 0): 1.0} for name in names], np.zeros((1, len(names))))

@@ -24,7 +24,7 @@ from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim, about_passes
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
@@ -157,6 +157,7 @@ Claim = (
     | PromptClaim
     | MemoryClaim
     | InterpreterClaim
+    | SharedKeysClaim
     | SideBySideClaim
     | MeasuredClaim
 )
@@ -246,8 +247,14 @@ def computed_in_words(certificate: Certificate) -> str:
     the checker follows."""
     claim, composite = certificate.against, certificate.composite
     if isinstance(claim, LoopClaim):
-        one = composite_in_words(claim.composite)
-        return f"one pass of {one if composite is None else _named(one, composite.target)}"
+        one, begins = composite_in_words(claim.composite), claim.beginning
+        said = f"one pass of {one if composite is None else _named(one, composite.target)}"
+        said = f"{said}, every token by itself" if claim.own else said
+        return (
+            said
+            if begins is None
+            else f"{said}; and {_named(composite_in_words(begins.composite), begins.composite.target)}"
+        )
     if composite is not None and composite.formulas is None:
         return _named(certificate.formula, composite.target)
     if isinstance(claim, SampledClaim):
@@ -278,9 +285,12 @@ def bound_in_words(certificate: Certificate) -> str:
     """
     claim = certificate.claim
     if isinstance(claim, PromptClaim) and claim.passes:
-        return f"{round_up(certificate.bound)} on every state after one pass, against the exact pass"
+        return f"{round_up(certificate.bound)} on {about_passes(claim)}"
     if isinstance(claim, LoopClaim):
-        return f"{round_up(certificate.bound)} on every state after one pass, against the rule in exact arithmetic"
+        begins = "" if claim.beginning is None else " and on what the first begins with"
+        return (
+            f"{round_up(certificate.bound)} on every state after one pass{begins}, against the rule in exact arithmetic"
+        )
     if isinstance(claim, MemoryClaim):
         return f"{round_up(certificate.bound)} on every stored label, against its number"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"

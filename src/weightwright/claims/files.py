@@ -24,7 +24,7 @@ from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, Produc
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, Pass, PromptClaim, Summand
+from weightwright.claims.prompt import Beginning, LoopClaim, Pass, PromptClaim, SharedKeysClaim, Summand
 from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
 from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError
 from weightwright.limits import hold
@@ -45,7 +45,7 @@ _BYTES_OF_A_CHARACTER = 32
 _ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf)
 _COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
 _GRAPHS = (AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim)
-_PROMPTS = (AnchorTable, InterpreterClaim, LoopClaim, Pass, PromptClaim, Summand)
+_PROMPTS = (AnchorTable, Beginning, InterpreterClaim, LoopClaim, Pass, PromptClaim, SharedKeysClaim, Summand)
 _WHOLE = (Box, Certificate, MeasuredClaim, MemoryClaim, SideBySideClaim, SideNetwork)
 _CERTIFICATE_TYPES = {kind.__name__: kind for kind in (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)}
 

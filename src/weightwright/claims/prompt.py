@@ -1,8 +1,10 @@
 """What is claimed about networks that run an algorithm on the examples in their prompt, as data.
 
 `PromptClaim`: an algorithm of `incontext`. A prompt has n tokens, one for each sample. A token holds x, u (x itself
-unless own values are given), y, the states w and perhaps p, and perhaps thresholds tau. A *pass* turns the states into
-new ones: docs/certificates.md, "In context". `LoopClaim`: any compiled rule, again and again. Nothing is computed here.
+unless own values are given), perhaps values r of a penalty, y, the states w and perhaps p, and perhaps thresholds tau.
+A *pass* turns the states into new ones; a *read-out* turns the state of some tokens into predictions:
+docs/certificates.md, "In context". `LoopClaim`: any compiled rule, again and again. `SharedKeysClaim`: a truncated
+linear model whose w stands in the prompt, by heads whose keys are the tokens. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -12,33 +14,79 @@ from typing import Literal
 
 import numpy as np
 
+from weightwright.box import Box
 from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
+
+#: What a bound on one pass takes for granted about the prompt and the passes before.
+ARGUMENTS = "the argument of every function lies between lo and hi of its claim, for every sample and at every pass"
+STATES = "the states of every token lie in the domain at every pass"
+ENTERING = "what a loop begins with, and the states of every token at every pass, lie in the domain of one pass"
+#: What a bound on the read-out takes for granted beside these.
+READ_OUT = "the states and arguments that the read-out begins with lie there, too"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What stands before a loop: layers that compute every token's features and first state from the prompt, all of
+    them outputs of `composite`, within the certificate's bound."""
+
+    composite: Composite  # the prompt to features, then first states
+    domain: Box  # of features, then states: what one pass is proven for
 
 
 @dataclass(frozen=True)
 class LoopClaim:
     """One pass of the network's loop is within the bound of the rule, `composite`, whose target is a graph of columns.
 
-    A token holds `features` numbers of an example, then the `states` numbers of the state, of which every token holds
-    a copy. A pass turns the state into the graph's outputs on the first token; the examples stay as they are.
+    A token holds `features` numbers of an example, then the `states` numbers of the state. A pass turns the state into
+    the graph's outputs; the features stay as they are. Either every token holds a copy of one state, the first
+    token's; or every token has its `own`. Without a beginning the network's inputs are what the first pass begins with.
+    What is returned in the end are the last states, all of them or some.
     """
 
     features: int  # numbers of an example
     states: int  # numbers of the state
     composite: Composite  # the rule, and which heads compute what of it
+    own: bool = False  # whether every token goes on with its own new state, and not with the first one's
+    beginning: Beginning | None = None  # the layers before the loop
+
+    @property
+    def watched(self) -> str:
+        """What the bound takes for granted of the passes before."""
+        return STATES if self.beginning is None else ENTERING
 
 
 def loop_in_words(claim: LoopClaim) -> str:
     """What the bound is about, in one line."""
-    return f"one pass of {composite_in_words(claim.composite)}"
+    said = f"one pass of {composite_in_words(claim.composite)}"
+    said = f"{said}, every token by itself" if claim.own else said
+    return f"{said}; and {composite_in_words(claim.beginning.composite)}" if claim.beginning is not None else said
 
 
-#: What a bound on one pass takes for granted about the prompt and the passes before.
-ARGUMENTS = "the argument of every function lies between lo and hi of its claim, for every sample and at every pass"
-STATES = "the states of every token lie in the domain at every pass"
+#: What a bound on heads that share the tokens of a prompt as keys takes for granted.
+MULTIPLES = "every token holds the same w, and token k, counted from 0, holds k w, each entry rounded to the dtype"
+
+
+@dataclass(frozen=True)
+class SharedKeysClaim:
+    """The output of every token i is within the bound of formula(w.x_i): one layer whose keys are the tokens.
+
+    Token k holds x_k, k w and w; head h has the keys f k w + g w and an offset for each position.
+    """
+
+    features: int  # numbers of x, and of w
+    heads: int  # of the layer
+    formula: str  # in x = w.x_i
+
+
+def shared_keys_in_words(claim: SharedKeysClaim) -> str:
+    """What the network computes, in one line."""
+    return f"({claim.formula}) at x = w.x_i for every token i, by {claim.heads} heads of one layer, w in the prompt"
+
+
 #: Largest number of features whose alpha is told one by one.
 _TOLD = 8
 
@@ -71,6 +119,7 @@ class Summand(Frozen):
 
     The claim is about the query scale * along . (w.x, y), or scale * (w.x, y); its terms are for |u| = 1, and its
     rounding is that of the tables in this network.
+    factor: what the formula's value is multiplied with: u, the values r of a penalty, or, in a read-out, the number 1.
     """
 
     formula: str  # in x; without `along` in x = w.x and y
@@ -78,6 +127,7 @@ class Summand(Frozen):
     scale: float  # a power of two
     tables: int  # how many, in a row
     claim: Leaf | VectorLeaf  # what they compute of their query
+    factor: Literal["u", "r", "one"] = "u"
 
 
 @dataclass(frozen=True)
@@ -86,6 +136,8 @@ class PromptClaim:
 
     passes: as they stand in the layers, those of a loop once.
     clock: what it starts with.
+    read_out: what the network returns of each of its last `queries` tokens: formula(w.x), where w is the state `answer`
+    after the last pass. That, too, is within the bound. None: the state itself is returned.
     """
 
     features: int  # numbers of an example
@@ -94,10 +146,17 @@ class PromptClaim:
     summands: tuple[Summand, ...]  # of the loss's slope
     passes: tuple[Pass, ...] = ()
     clock: float = 0.0
+    read_out: Summand | None = None
+    queries: int = 0  # tokens whose predictions are returned
 
     @property
     def states(self) -> int:
         return len(self.passes[0].method) if self.passes else 1
+
+    @property
+    def has_penalty(self) -> bool:
+        """Whether tokens hold values r beside u."""
+        return any(summand.factor == "r" for summand in self.summands)
 
     def has(self, middle: str) -> bool:
         return any(step.middle == middle for step in self.passes)
@@ -105,18 +164,37 @@ class PromptClaim:
 
 def prompt_in_words(claim: PromptClaim) -> str:
     """What the network computes, in one line."""
-    f = " + ".join(f"({summand.formula}){_where(summand)}" for summand in claim.summands)
     value = "u_i" if claim.own_values else "x_i"
+    f, penalty = (_summands(claim, factor) for factor in ("u", "r"))
     if not claim.passes:
         return f"f {value} for every sample i, f = {f}"
+    product, defined = (f"f {value}", f"f = {f}")
+    if penalty:
+        product, defined = (f"(f {value} + h r_i)", f"f = {f}, h = {penalty}")
     kinds = "; ".join(dict.fromkeys(_step(step) for step in claim.passes))
-    return f"one pass with z = alpha w - sum of f {value} over all samples i, f = {f}: {kinds}"
+    passes = f"one pass with z = alpha w - sum of {product} over all samples i, {defined}: {kinds}"
+    if claim.read_out is None:
+        return passes
+    read = f"({claim.read_out.formula}){_where(claim.read_out, claim.answer)}"
+    return f"{passes}; then {read} of each of the last {claim.queries} samples i"
 
 
-def _where(summand: Summand) -> str:
+def about_passes(claim: PromptClaim) -> str:
+    """What the bound of a network with passes is about, in words."""
+    if claim.read_out is None:
+        return "every state after one pass, against the exact pass"
+    return "every state after one pass, and every prediction from the last state, against exact ones"
+
+
+def _summands(claim: PromptClaim, factor: str) -> str:
+    """Those that are multiplied with this."""
+    return " + ".join(f"({one.formula}){_where(one)}" for one in claim.summands if one.factor == factor)
+
+
+def _where(summand: Summand, state: str = "w") -> str:
     if summand.along is None:
-        return " at x = w.x_i, y = y_i"
-    return f" at x = {argument_in_words(summand.along, 'w.x_i', 'y_i')}"
+        return f" at x = {state}.x_i, y = y_i"
+    return f" at x = {argument_in_words(summand.along, f'{state}.x_i', 'y_i')}"
 
 
 def argument_in_words(along: tuple[float, float], x: str = "w.x", y: str = "y") -> str:

@@ -11,12 +11,14 @@ from weightwright.cli.file_commands import check, info, run
 from weightwright.cli.machine_command import selftest
 from weightwright.cli.memory_command import memorize
 from weightwright.cli.program_commands import interpret, interpreter, program
+from weightwright.cli.reproduce_command import reproduce
 from weightwright.cli.typed_arguments import Command
 
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    approximate, compile, run, check, info, circuit, memorize, interpreter, program, interpret, selftest, theorems,
+    approximate, compile, run, check, info, circuit, memorize, interpreter, program, interpret, reproduce, selftest,
+    theorems,
 )  # fmt: skip
 for command in COMMANDS:
     app.command(cls=Command)(command)

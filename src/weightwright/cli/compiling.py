@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.application import Draw, Json, check_outputs, progress_shown, show
+from weightwright.cli.application import Draw, Json, check_outputs, print_table, progress_shown, show
 from weightwright.cli.typed_arguments import read_ends
 
 
@@ -186,6 +186,7 @@ def compile(
     ] = 0.0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the network: a .safetensors.")] = None,
     draw: Draw = None,
+    profile: Annotated[bool, typer.Option(help="Show where the seconds went, with the line of every stage.")] = False,
     json: Json = False,
 ) -> None:
     """Compile a PyTorch function or module to an attention-only network, and prove how well it computes it.
@@ -222,7 +223,22 @@ def compile(
             progress("drawing")
             report.draw_network(net, draw)
     facts |= {key: str(path) for key, path in (("saved", out), ("drawing", draw)) if path is not None}
+    stages = [asdict(one) for one in getattr(net.about, "stages", ())]
+    if profile and json:
+        facts |= {"profile": stages}
     show(facts, json)
+    if profile and not json:
+        _show_stages(stages)
+
+
+def _show_stages(stages: list[dict[str, Any]]) -> None:
+    """Where the seconds went: each stage with its own time, and the line that begins it."""
+    from rich.table import Table
+
+    table = Table("seconds", "calls", "stage", "line", box=None, pad_edge=False)
+    for one in stages:
+        table.add_row(f"{one['seconds']:.3f}", str(one["calls"]), one["name"], one["place"])
+    print_table(table)
 
 
 def _facts(net: ww.AttentionNetwork, loaded: Loaded, target: str, tol: float, seconds: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -15,7 +16,9 @@ from weightwright.claims.certificate import status_in_words
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.cli.application import Draw, Json, Net, Plot, check_outputs, progress_shown, saved_file, show
 from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
+from weightwright.cli.many_files import check_many
 from weightwright.cli.memory_command import label_file
+from weightwright.cli.reproduce_command import Engine, Jobs
 from weightwright.limits import LimitOptions
 
 
@@ -78,23 +81,34 @@ def run(
 
 
 def check(
-    path: Net,
+    paths: Annotated[list[Path], typer.Argument(metavar="NET...", help="Saved networks (.safetensors).")],
     search: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="Also look so long for an input that exceeds the bound."),
     ] = None,
+    engine: Engine = "joblib",
+    jobs: Jobs = None,
     json: Json = False,
     seconds: Seconds = DEFAULT.seconds,
     megabytes: Megabytes = DEFAULT.megabytes,
     tokens: Tokens = DEFAULT.tokens,
     boxes: Boxes = DEFAULT.boxes,
 ) -> None:
-    """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees."""
+    """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees.
+
+    Several files are checked at once, on all cores or on a ray cluster; exit code 1 if any of them is refused.
+    """
+    limits: LimitOptions = {"seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes}
+    if len(paths) > 1 or engine == "ray":
+        if search is not None:
+            raise ValueError("search looks into one file at a time; give one, or leave --search away")
+        check_many([saved_file(one) for one in paths], limits, engine, jobs, json)
+        return
+    (path,) = paths
     with progress_shown("checking the certificate") as progress:
         from weightwright import report
 
         start = time.perf_counter()
-        limits: LimitOptions = {"seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes}
         certificate = ww.check(saved_file(path), **limits)
         took = time.perf_counter() - start
         facts = {"file": str(path), **report.certificate_facts(certificate), "seconds": took}

@@ -13,6 +13,7 @@ from weightwright.compiler.request import Request
 from weightwright.errors import ToleranceError
 from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
+from weightwright.stopwatch import Stage, stage
 
 #: Number of times that a graph is lowered and checked before tol is given up.
 ATTEMPTS = 3
@@ -33,6 +34,7 @@ class Compiled:
     costs: tuple[tuple[str, float], ...]  # columns with their estimated share of the error, the largest first
     compile_seconds: float
     proof_seconds: float
+    stages: tuple[Stage, ...] = ()  # where the seconds went, the longest first
 
     def __repr__(self) -> str:
         spent = f"{self.compile_seconds:.2g} s to compile, {self.proof_seconds:.2g} s to prove or measure"
@@ -59,9 +61,17 @@ def certify_graph(
     costs: tuple[tuple[str, float], ...] = ()
     for _ in range(ATTEMPTS):
         try:
-            lowered = lower(
-                graph, asked.box, aim, dtype, progress, room=room, ablatable=asked.ablatable, dead_zone=asked.dead_zone
-            )
+            with stage("lower the graph"):
+                lowered = lower(
+                    graph,
+                    asked.box,
+                    aim,
+                    dtype,
+                    progress,
+                    room=room,
+                    ablatable=asked.ablatable,
+                    dead_zone=asked.dead_zone,
+                )
         except ToleranceError:
             if best is None and refusal is None:
                 raise
@@ -99,5 +109,6 @@ def certify_graph(
 def dearest_columns(costs: tuple[tuple[str, float], ...]) -> str:
     if not costs:
         return "It has no tables that could be finer: the error is rounding; dtype=torch.float64 rounds least"
-    told = ", ".join(f"{label} ({cost:.2g})" for label, cost in costs[:5])
+    rounded = sorted((-float(f"{cost:.2g}"), label) for label, cost in costs)  # those that print alike: by name
+    told = ", ".join(f"{label} ({-cost:.2g})" for cost, label in rounded[:5])
     return f"The columns whose own heads cost most, by estimate: {told}"

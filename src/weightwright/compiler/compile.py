@@ -21,7 +21,7 @@ from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import INPUT, JUMPS, Graph
-from weightwright.compiler.attempts import certify_graph
+from weightwright.compiler.attempts import Compiled, certify_graph
 from weightwright.compiler.from_values import build_from_values
 from weightwright.compiler.lowering.undefined import UnclearError, finite_by_estimate
 from weightwright.compiler.measured_network import measure_graph
@@ -33,9 +33,10 @@ from weightwright.numbers import counted
 from weightwright.progress import Progress, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
+from weightwright.stopwatch import stage, watch_stages
+from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.guard.running_error import known_domain
-from weightwright.tracing.traced_function import trace_function
 from weightwright.tracing.user_source import advice
 
 
@@ -92,16 +93,22 @@ def compile(
             ablatable,
         )  # fmt: skip
         tell("tracing")
-        return _compile(asked)
+        with watch_stages() as watch:
+            net = _compile(asked)
+        if isinstance(net.about, Compiled):
+            net.about = replace(net.about, stages=watch.longest())
+        return net
 
 
 def _compile(asked: Request) -> AttentionNetwork:
     """Trace, lower, prove."""
     try:
         with known_domain(asked.box):
-            graph = trace_function(asked.function, asked.box.lo.shape[-1], asked.tokens)
-            graph = split_kinks(graph) if asked.ablatable else graph
-            confirm_function(asked.function, graph, asked.box)
+            with stage("trace the function"):
+                graph = trace_function(asked.function, asked.box.lo.shape[-1], asked.tokens)
+                graph = split_kinks(graph) if asked.ablatable else graph
+            with stage("compare the graph with the function"):
+                confirm_function(asked.function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise
@@ -157,4 +164,4 @@ def without_jumps(graph: Graph) -> None:
     """Refuse (UnsupportedOperation) what no table can hold."""
     for node in graph.nodes:
         if node.op in JUMPS:
-            raise UnsupportedOperation(f"{node.label}: {advice('sign')}")
+            raise UnsupportedOperation(f"{node.label}: {advice('grad' if node.label.startswith('grad') else 'sign')}")

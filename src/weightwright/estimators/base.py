@@ -23,9 +23,11 @@ from weightwright.enclosures.balls.linear_algebra import float_above, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.estimators.heads_picture.picture import heads_picture
 from weightwright.estimators.predictor import bound_predictions, predict
-from weightwright.estimators.solving.solve import Settings, Solution, plan_problems, solve_problems
+from weightwright.estimators.solving.scaling import exact_sum
+from weightwright.estimators.solving.solve import Settings, Solution, count_steps, solve_problems
 from weightwright.incontext.descent import IN_CONTEXT
 from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.optimum.enclosure import nowhere
 from weightwright.incontext.optimum.sharp_distance import distance
 from weightwright.incontext.problem.contexts import SMALL
 from weightwright.incontext.problem.loss import loss
@@ -37,18 +39,22 @@ from weightwright.runtime.weights import dtype_name
 #: A warning is given where the proven distance to the optimum is above this share of the coefficients' length.
 FAR = {"float64": 1e-5, "float32": 1e-2}
 
+#: Why nothing is known of the optimum where nobody asked.
+UNPROVEN = "proof=False: it was not enclosed"
+
 #: The least and the largest size of a feature or target that is accepted: squares of others are no floats.
 LEAST, MOST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class ReadData:
-    """One data set as it was given: columns of Y are problems of their own. one: Y was a vector."""
+    """One data set as it was given: columns of Y are problems of their own. one: coef_ is a vector. flat: y was one."""
 
     X: Floats
     Y: Floats
     weights: Floats
     one: bool
+    flat: bool
 
 
 class InContextModel(BaseEstimator):
@@ -60,6 +66,9 @@ class InContextModel(BaseEstimator):
     max_steps: the most passes, in all; ConvergenceWarning where they are not enough.
     head_tol: what a table may be off by, relative to the loss's largest slope; None: 1e-12, in float32 4e-6.
     dtype: "float64" or "float32", or the torch dtype: what the network runs in.
+    device: where the network runs, "cuda" for instance; None: on the CPU, where rounding is proven and not assumed.
+    proof: whether the optimum is enclosed, which gives `bound_`. With False fits take less time, `bound_` is infinite,
+        and whether the steps arrived is an estimate in floats.
     sample_weight: how much each example counts, (samples,); None: all alike.
     Xs: examples of each data set.
     ys: targets of each.
@@ -74,6 +83,8 @@ class InContextModel(BaseEstimator):
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "head_tol": [Interval(Real, 0, 1, closed="neither"), None],
         "dtype": [StrOptions({"float64", "float32"}), torch.dtype],
+        "device": [str, torch.device, None],
+        "proof": ["boolean"],
     }
 
     def __init__(
@@ -84,12 +95,16 @@ class InContextModel(BaseEstimator):
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_steps = max_steps
         self.head_tol = head_tol
         self.dtype = dtype
+        self.device = device
+        self.proof = proof
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Write the examples into a prompt, run the network to its fixed point, read the coefficients off its state.
@@ -130,7 +145,7 @@ class InContextModel(BaseEstimator):
         return self._steps_for(self._problems(clone(self)._read(X, y, sample_weight)))
 
     def _steps_for(self, problems: list[Problem]) -> int:
-        return plan_problems(problems, self._settings())[2].needed
+        return count_steps(problems, self._settings())
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ReadData:
         X, y = self._validated(X, y)
@@ -140,7 +155,7 @@ class InContextModel(BaseEstimator):
         Y = self._columns(y)
         _of_fair_size("X", X)
         _of_fair_size("y", Y)
-        return ReadData(X, Y, self._weighted(y, weights), self._is_one(y))
+        return ReadData(X, Y, self._weighted(y, weights), self._is_one(y), y.ndim == 1)
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Any]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
@@ -161,17 +176,25 @@ class InContextModel(BaseEstimator):
         """ridge/2 |w|^2 and l1 |w|_1, beside the sum of the weighted losses or (`_relative`) beside their mean."""
         return Fraction(0), Fraction(0)
 
+    def _penalties_of_each(self, columns: int) -> list[tuple[Fraction, Fraction]]:
+        """Those of every column of Y."""
+        return [self._penalties()] * columns
+
     def _problems(self, data: ReadData) -> list[Problem]:
         """scikit-learn's objective, up to a factor, for every column of Y; samples of weight 0 are left out."""
         used = data.weights > 0
-        weights, (ridge, l1) = data.weights[used], self._penalties()
-        total = sum(map(Fraction, weights.tolist()), Fraction(0)) if self._relative else 1
-        penalties = (ridge * total, l1 * total, bool(self.fit_intercept))
-        return [Problem(data.X[used], y[used], loss(self._loss), weights, *penalties) for y in data.Y.T]
+        X, weights = data.X[used], data.weights[used]
+        total = exact_sum(weights) if self._relative else 1
+        return [
+            Problem(X, y[used], loss(self._loss), weights, ridge * total, l1 * total, bool(self.fit_intercept))
+            for y, (ridge, l1) in zip(data.Y.T, self._penalties_of_each(data.Y.shape[1]), strict=True)
+        ]
 
     def _settings(self) -> Settings:
         dtype = dtype_name(self.dtype, IN_CONTEXT)
-        return Settings(float(self.tol), int(self.max_steps), self.head_tol, dtype, relative=self._relative)
+        device = str(torch.device("cpu" if self.device is None else self.device))
+        head_tol = None if self.head_tol is None else float(self.head_tol)
+        return Settings(float(self.tol), int(self.max_steps), head_tol, dtype, device, relative=self._relative)
 
     def _solve(self, data: Sequence[ReadData]) -> Solution:
         return solve_problems([problem for one in data for problem in self._problems(one)], self._settings())
@@ -181,21 +204,21 @@ class InContextModel(BaseEstimator):
         mine = slice(first, first + data.Y.shape[1])
         coef, intercept = answer.coef[mine], answer.intercept[mine]
         self.coef_ = coef[0] if data.one else coef
-        self.intercept_ = (float(intercept[0]) if data.one else intercept) if self.fit_intercept else 0.0
+        self.intercept_ = (intercept[0] if data.flat else intercept) if self.fit_intercept else 0.0
         self.n_iter_, self.steps_needed_ = answer.steps, answer.needed
         self.network_ = answer.network
         shown = answer.shown
         self.prompt_: Any = None if shown is None else shown.prompts[first].clone()
         self.scaling_: Any = None if shown is None else shown.scalings[first]
         self._accept_more(data, answer, mine)
-        found = self._distances(self._problems(data), answer, mine)
+        found = self._distances(self._problems(data), answer, mine) if self.proof else [nowhere(UNPROVEN)]
         with working_precision():
             self.bound_ = float_above(norm(arb(one.bound) for one in found))
         size = math.hypot(*coef.reshape(-1).tolist(), *intercept.tolist())
         far, units = FAR[self._settings().dtype], answer.units[mine]
         worth = far * max(size, SMALL * float(np.linalg.norm(units, axis=1).max()))
         left = min(float(answer.remaining[mine].max()), self.bound_ / (SMALL * float(units.min())))
-        if not (self.bound_ <= worth and left <= far):
+        if not ((self.bound_ <= worth or not self.proof) and left <= far):
             why = next(one.why for one in found if one.bound >= max(other.bound for other in found))
             self._warn(size, why, left)
 
@@ -211,7 +234,9 @@ class InContextModel(BaseEstimator):
 
     def _warn(self, size: float, why: str, left: float) -> None:
         early = self.n_iter_ >= self.max_steps
-        advice = "raise max_steps" if early else "further steps came no nearer: take a smaller head_tol in float64"
+        advice = "further steps came no nearer: take a smaller head_tol in float64"
+        if early or math.isinf(self.bound_):
+            advice = "raise max_steps" if early else "further steps prove no more"
         warnings.warn(
             f"{type(self).__name__}: after {self.n_iter_} steps the coefficients (of norm {size:.3g}) are proven to be"
             f" within {self.bound_:.3g} of the optimum ({why}); in scaled units about {left:.2g} of them is missing."
@@ -247,7 +272,7 @@ class InContextModel(BaseEstimator):
 
     def _read_off(self, state: Floats) -> Floats:
         """The coefficients and the intercept, of the first output, that a state of the network begins with."""
-        coef, intercept = self.scaling_.coefficients(state[: self.n_features_in_ + self.fit_intercept])
+        coef, intercept = self.scaling_.coefficients(state[: self.n_features_in_ + bool(self.fit_intercept)])
         return np.append(coef, intercept)
 
     def _models(self) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from weightwright.estimators.solving.solve import Solution
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import huber_distance
 from weightwright.incontext.problem.problem import Problem
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, as_fraction
 
 
 class HuberRegressor(RegressorMixin, InContextModel):
@@ -56,8 +56,18 @@ class HuberRegressor(RegressorMixin, InContextModel):
         tol: float = 1e-9,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.epsilon = epsilon
         self.alpha = alpha
 
@@ -70,7 +80,7 @@ class HuberRegressor(RegressorMixin, InContextModel):
         return X, np.asarray(y, dtype=np.float64)
 
     def _penalties(self) -> tuple[Fraction, Fraction]:
-        return 2 * Fraction(self.alpha), Fraction(0)
+        return 2 * as_fraction(self.alpha), Fraction(0)
 
     def _steps_for(self, problems: list[Problem]) -> int:
         contexts, _ = huber_contexts(problems, float(self.epsilon))
@@ -88,6 +98,6 @@ class HuberRegressor(RegressorMixin, InContextModel):
 
     def _distances(self, problems: list[Problem], answer: Solution, mine: slice) -> Sequence[Distance]:
         coef, intercept = answer.coef[mine][0], float(answer.intercept[mine][0])
-        found = huber_distance(problems[0], Fraction(self.epsilon), coef, intercept, self.scale_)
+        found = huber_distance(problems[0], as_fraction(self.epsilon), coef, intercept, self.scale_)
         self.scale_bound_ = found.scale
         return [found]

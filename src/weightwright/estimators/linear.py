@@ -5,6 +5,7 @@ Counts: PoissonRegressor.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
@@ -16,9 +17,11 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from weightwright.estimators.base import InContextModel
-from weightwright.estimators.solving.solve import Settings
-from weightwright.numbers import Floats
+from weightwright.estimators.base import InContextModel, ReadData
+from weightwright.estimators.solving.scaling import exact_sum
+from weightwright.estimators.solving.solve import Settings, Solution
+from weightwright.incontext.optimum.sharp_distance import gap_above
+from weightwright.numbers import Floats, as_fraction
 
 ALPHA = [Interval(Real, 0, None, closed="left")]
 
@@ -30,11 +33,15 @@ class _LeastSquares(MultiOutputMixin, RegressorMixin, InContextModel):
         """w.x + c for every row, by a forward pass."""
         return self._linear_predictor(X)
 
+    def _is_one(self, y: Any) -> bool:
+        """A single column counts as a vector, as in scikit-learn, but for its LinearRegression."""
+        return bool(y.ndim == 1 or y.shape[1] == 1)
+
 
 class _ByEitherMethod(_LeastSquares):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **InContextModel._parameter_constraints,
-        "method": [StrOptions({"gradient", "newton-schulz"})],
+        "method": [StrOptions({"auto", "gradient", "newton-schulz"})],
     }
 
     def _settings(self) -> Settings:
@@ -46,7 +53,8 @@ class LinearRegression(_ByEitherMethod):
 
     method: "gradient", Chebyshev's steps on the examples, about as many as the square root of the condition
     number; or "newton-schulz", the normal equations by matrix products, about as many passes as its
-    logarithm, for up to 64 coefficients.
+    logarithm, for up to 128 coefficients. "auto" takes gradients, whose network is certified, where max_steps
+    passes are enough for them, and Newton-Schulz where it arrives and gradients do not.
 
     >>> from weightwright.incontext import LinearRegression
     >>> model = LinearRegression().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
@@ -58,45 +66,96 @@ class LinearRegression(_ByEitherMethod):
         self,
         *,
         fit_intercept: bool = True,
-        method: str = "gradient",
+        method: str = "auto",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.method = method
+
+    def _is_one(self, y: Any) -> bool:
+        return bool(y.ndim == 1)
 
 
 class Ridge(_ByEitherMethod):
     """Least squares with alpha |w|^2, as scikit-learn's Ridge: |y - X w|^2 + alpha |w|^2.
 
+    alpha: how strong the penalty is; an array has one for each column of y.
     method: as for LinearRegression.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**_ByEitherMethod._parameter_constraints, "alpha": ALPHA}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_ByEitherMethod._parameter_constraints,
+        "alpha": [*ALPHA, np.ndarray],
+    }
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | Floats = 1.0,
         *,
         fit_intercept: bool = True,
-        method: str = "gradient",
+        method: str = "auto",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.alpha = alpha
         self.method = method
 
-    def _penalties(self) -> tuple[Fraction, Fraction]:
-        return Fraction(self.alpha), Fraction(0)
+    def _penalties_of_each(self, columns: int) -> list[tuple[Fraction, Fraction]]:
+        alphas = np.ravel(self.alpha)
+        if len(alphas) not in (1, columns):
+            raise ValueError(
+                f"Number of targets and number of penalties do not correspond: {len(alphas)} != {columns}; alpha is one"
+                " number, or an array with one for each column of y"
+            )
+        if alphas.dtype.kind not in "iuf" or not (np.isfinite(alphas) & (alphas >= 0)).all():
+            raise ValueError(f"alpha={self.alpha!r}: penalties are finite numbers that are not negative")
+        return [(as_fraction(alpha), Fraction(0)) for alpha in np.broadcast_to(alphas, (columns,))]
 
 
-class Lasso(_LeastSquares):
-    """Least squares with an l1 penalty, as scikit-learn's Lasso: |y - X w|^2 / (2 n) + alpha |w|_1."""
+class _WithL1(_LeastSquares):
+    """What `bound_` is for the coefficients `dual_gap_` is for what is minimised, for each column of y: proven."""
+
+    def _accept_more(self, data: ReadData, answer: Solution, mine: slice) -> None:
+        total = exact_sum(data.weights) if self.proof else None
+        fitted = np.hstack([answer.coef[mine], answer.intercept[mine, None]])
+        gaps = [
+            gap_above(problem, numbers[: problem.size], total) if total else math.inf
+            for problem, numbers in zip(self._problems(data), fitted, strict=True)
+        ]
+        self.dual_gap_ = gaps[0] if data.one else np.array(gaps)
+
+
+class Lasso(_WithL1):
+    """Least squares with an l1 penalty, as scikit-learn's Lasso: |y - X w|^2 / (2 n) + alpha |w|_1.
+
+    `dual_gap_`: what is minimised is above its minimum by that at most; infinite where it is not known.
+    """
 
     _relative = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
@@ -110,18 +169,30 @@ class Lasso(_LeastSquares):
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.alpha = alpha
 
     def _penalties(self) -> tuple[Fraction, Fraction]:
-        return Fraction(0), Fraction(self.alpha)
+        return Fraction(0), as_fraction(self.alpha)
 
 
-class ElasticNet(_LeastSquares):
+class ElasticNet(_WithL1):
     """Both penalties, as ElasticNet: |y - X w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2.
 
     l1_ratio: the share of the l1 penalty; 1 is Lasso.
+
+    `dual_gap_`: as of Lasso.
     """
 
     _relative = True
@@ -141,14 +212,24 @@ class ElasticNet(_LeastSquares):
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.alpha = alpha
         self.l1_ratio = l1_ratio
 
     def _penalties(self) -> tuple[Fraction, Fraction]:
-        share = Fraction(self.l1_ratio)
-        return Fraction(self.alpha) * (1 - share), Fraction(self.alpha) * share
+        alpha, share = as_fraction(self.alpha), as_fraction(self.l1_ratio)
+        return alpha * (1 - share), alpha * share
 
 
 class PoissonRegressor(RegressorMixin, InContextModel):
@@ -170,8 +251,18 @@ class PoissonRegressor(RegressorMixin, InContextModel):
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.alpha = alpha
 
     def predict(self, X: Any) -> Floats:
@@ -193,7 +284,7 @@ class PoissonRegressor(RegressorMixin, InContextModel):
         return X, y
 
     def _penalties(self) -> tuple[Fraction, Fraction]:
-        return Fraction(self.alpha), Fraction(0)
+        return as_fraction(self.alpha), Fraction(0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,7 +23,7 @@ from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.sharp_distance import multinomial_distance
 from weightwright.incontext.problem.loss import loss
 from weightwright.incontext.problem.problem import Problem
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, as_fraction
 
 
 class LogisticRegression(ClassifierMixin, InContextModel):
@@ -63,8 +63,18 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         max_steps: int = 5000,
         head_tol: float | None = None,
         dtype: Any = "float64",
+        device: Any = None,
+        proof: bool = True,
     ) -> None:
-        super().__init__(fit_intercept=fit_intercept, tol=tol, max_steps=max_steps, head_tol=head_tol, dtype=dtype)
+        super().__init__(
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_steps=max_steps,
+            head_tol=head_tol,
+            dtype=dtype,
+            device=device,
+            proof=proof,
+        )
         self.C = C
         self.class_weight = class_weight
         self.multi_class = multi_class
@@ -146,11 +156,14 @@ class LogisticRegression(ClassifierMixin, InContextModel):
     def _is_one(self, y: Any) -> bool:
         return False
 
+    def _accept_more(self, data: ReadData, answer: Solution, mine: slice) -> None:
+        self.intercept_ = answer.intercept[mine]  # zeros without one, as scikit-learn's
+
     def _weighted(self, y: Any, weights: Floats) -> Floats:
         return weights if self.class_weight is None else weights * compute_sample_weight(self.class_weight, y)
 
     def _penalties(self) -> tuple[Fraction, Fraction]:
-        return (1 / Fraction(self.C) if np.isfinite(self.C) else Fraction(0)), Fraction(0)
+        return (1 / as_fraction(self.C) if np.isfinite(self.C) else Fraction(0)), Fraction(0)
 
 
 def _as_one(problems: Sequence[Problem]) -> Problem:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.errors import DomainError
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
@@ -69,10 +69,12 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
 def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     """Nearer to the middle of the domain, until an algorithm or program in x stays where its network was built for."""
     said = net.certificate
-    if said is None or not isinstance(said.claim, PromptClaim | InterpreterClaim):
+    if said is None or not isinstance(said.claim, PromptClaim | InterpreterClaim | SharedKeysClaim):
         return x
     if isinstance(said.claim, InterpreterClaim):
         return _programs(x, said.claim)
+    if isinstance(said.claim, SharedKeysClaim):
+        return _multiples(x, said.claim.features)
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):
         try:
@@ -82,6 +84,13 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
         else:
             return x
     return x
+
+
+def _multiples(x: Tensor, d: int) -> Tensor:
+    """One w in every token, and k w in token k."""
+    w = x[..., :1, 2 * d :].expand_as(x[..., 2 * d :])
+    k = torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
+    return torch.cat([x[..., :d], k * w, w], dim=-1)
 
 
 def _programs(x: Tensor, claim: InterpreterClaim) -> Tensor:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.linalg import lstsq
+from threadpoolctl import ThreadpoolController
 
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.heads.registers import Table
@@ -140,8 +142,14 @@ def solve(weights: Floats, target: Floats, ridge: float) -> Floats:
     """Least squares of the mean squared error plus ridge^2 times the squared values."""
     n, p = weights.shape
     system = np.concatenate([weights, ridge * math.sqrt(n) * np.eye(p)])
-    solution: Floats = lstsq(system, np.concatenate([target, np.zeros(p)]), lapack_driver="gelsy")[0]
+    with _blas().limit(limits=1, user_api="blas"):  # two threads wait for each other longer than one works
+        solution: Floats = lstsq(system, np.concatenate([target, np.zeros(p)]), lapack_driver="gelsy")[0]
     return solution
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def rounding_estimate(weights: Floats, scores: Floats, values: Floats, output: Floats, dtype: str) -> float:

@@ -31,13 +31,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weightwright.errors import MissingExtraError
+from weightwright.incontext.answer_bound import AnswerBound
+from weightwright.incontext.causal import CausalLearner, causal_learner
 from weightwright.incontext.choosing import fitting
 from weightwright.incontext.descent import Descent
 from weightwright.incontext.errors.distance import Distance, to_iterates, to_optimum
 from weightwright.incontext.errors.iterates import Iterates, exact_iterates, plain_iterates
 from weightwright.incontext.errors.lemma import Composed, composed_error, largest_stable_step, require_stable
+from weightwright.incontext.errors.prefixes import PrefixErrors
+from weightwright.incontext.evaluation.comparison_metrics import Likeness, compare, query_gradients
+from weightwright.incontext.evaluation.context_curve import Curves, curve
+from weightwright.incontext.evaluation.linear_attention import LinearAttentionLearner
+from weightwright.incontext.evaluation.prefix_learners import (
+    DescentLearner,
+    HookedLearner,
+    LeastSquaresLearner,
+    NetworkLearner,
+    RidgeLearner,
+)
+from weightwright.incontext.evaluation.regression_tasks import RegressionTask
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.passes import Algorithm
+from weightwright.incontext.one_pass import Learner, learner
 from weightwright.incontext.problem.loss import Loss, loss
 from weightwright.incontext.problem.method import Method, chebyshev, gradient_descent, method, nesterov
 from weightwright.incontext.problem.problem import Problem
@@ -63,34 +78,52 @@ _ESTIMATORS = {
 __all__ = [
     "Algorithm",
     "AlgorithmRun",
+    "AnswerBound",
+    "CausalLearner",
     "Composed",
+    "Curves",
     "Descent",
+    "DescentLearner",
     "Distance",
     "ElasticNet",
+    "HookedLearner",
     "HuberRegressor",
     "Iterates",
     "Lasso",
+    "Learner",
+    "LeastSquaresLearner",
+    "Likeness",
+    "LinearAttentionLearner",
     "LinearRegression",
     "LogisticRegression",
     "Loss",
     "Method",
+    "NetworkLearner",
     "PoissonRegressor",
+    "PrefixErrors",
     "Problem",
     "Ranges",
+    "RegressionTask",
     "Ridge",
+    "RidgeLearner",
     "Rule",
     "Run",
     "algorithm",
+    "causal_learner",
     "chebyshev",
+    "compare",
     "composed_error",
+    "curve",
     "exact_iterates",
     "fitting",
     "gradient_descent",
     "largest_stable_step",
+    "learner",
     "loss",
     "method",
     "nesterov",
     "plain_iterates",
+    "query_gradients",
     "require_stable",
     "to_iterates",
     "to_optimum",

@@ -152,7 +152,7 @@ def choose_algorithm(
             raise ValueError("algorithm='chebyshev' needs a positive smallest curvature; add a ridge penalty")
         step = 2 / (L + mu)
         return step, chebyshev(mu, L, step * problem.ridge, dtype)
-    step = 1 / L if step is None else float(step)
+    step = _step_for(problem, L, radius) if step is None else float(step)
     shrink = step * problem.ridge
     root = math.sqrt(step * mu)
     if name == "heavy ball":
@@ -165,6 +165,16 @@ def choose_algorithm(
         restart = min(max(math.ceil(4 / root), 2), 64) if mu else 64
         return step, fista(restart, shrink, dtype)
     return step, (proximal if problem.has_l1 else gradient_descent)(shrink, dtype)
+
+
+def _step_for(problem: Problem, L: float, radius: float) -> float:
+    """1/L; without curvature, as where X is 0, any step will do."""
+    if math.isinf(L):
+        raise ValueError(
+            f"step: no bound of the curvature of {problem.loss.name} is known for |w| <= {radius:g}, from which a step"
+            " would be chosen; give step=, or scale the data down"
+        )
+    return 1 / L if L > 0 else 1.0
 
 
 def _radius(problem: Problem) -> float:

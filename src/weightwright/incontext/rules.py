@@ -23,14 +23,13 @@ from weightwright.box import Box
 from weightwright.claims.certificate import round_up
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.loop.measured_rules import measure_rule
-from weightwright.compiler.loop.proven_rules import compile_rule, trace_rule
+from weightwright.compiler.loop.proven_rules import compile_rule, is_still
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, width
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.numbers import Bools, Floats, counted
 from weightwright.progress import Progress, Tell, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import passes
-from weightwright.tracing.repeated import graphs_differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +162,8 @@ class Rule:
         made = self._compiled.get(key)
         if made is None:
             return None
-        graph = trace_rule(self.rule, samples, examples.lo.shape[-1], state.lo.shape[-1], self.name)
         assert isinstance(made.about, Compiled)
-        return None if graphs_differ(graph, made.about.graph) else made
+        return made if is_still(self.rule, made.about.graph, samples, examples, state) else None
 
     def plain(self, examples: Any, first: Any) -> Floats:
         """(steps + 1, s): the states of the rule as it was written, run by PyTorch in float64.
@@ -264,8 +262,8 @@ class Rule:
 
     def _stepped(self, x: torch.Tensor, state: torch.Tensor, step: int) -> torch.Tensor:
         try:
-            with torch.no_grad():
-                new = self.rule(x.clone(), state.clone())  # a rule may change its arguments
+            with torch.enable_grad():  # a rule may take gradients
+                new = self.rule(x.clone(), state.clone())  # and change its arguments
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
             shapes = f"examples of shape {tuple(x.shape)} and a state of shape {tuple(state.shape)}"
             raise ValueError(f"{self.name} fails for {shapes}: {error}") from error
@@ -274,7 +272,7 @@ class Rule:
             raise ValueError(f"{self.name} must return the new state, of shape {tuple(state.shape)}, not {got}")
         if not torch.isfinite(new).all():
             raise ValueError(f"{self.name}: step {step + 1} makes {new.tolist()} of the state {state.tolist()}")
-        return new.double()
+        return new.detach().double()
 
 
 def _known_proof(proof: Any) -> Any:

@@ -75,7 +75,8 @@ class Run:
 
     @cached_property
     def errors(self) -> Floats:
-        """(steps + 1,): the distance to the exact iterate, in the largest norm, rounded up."""
+        """(steps + 1,): by how much any coefficient differs from the exact iterate's, enclosed and rounded up: the
+        largest norm."""
         return to_iterates(self.path, self.exact.answers(self.method))[0]
 
     @cached_property
@@ -89,8 +90,9 @@ class Run:
 
     @cached_property
     def bounds(self) -> Floats:
-        """(steps + 1,): what the distance to the exact iterate is proven to be at most: by the lemma, from
-        the proven error of one step, where its conditions hold; else the enclosed distance itself."""
+        """(steps + 1,): what `errors` are proven to be at most, in the largest norm as they are: by the lemma, from the
+        proven error of one step, where its conditions hold (its bounds are Euclidean, which is no less); else the
+        enclosed distances themselves."""
         return self.errors if self.lemma.bounds is None else np.array(self.lemma.bounds)
 
     @cached_property

@@ -57,6 +57,18 @@ def cost(network: Network, tokens: int = 1) -> Cost:
     )
 
 
+def count_learnable(network: Network) -> int:
+    """Stored numbers other than 0 and 1, which a construction fixes (Remark E.2 of the universal approximation paper).
+
+    Of a map on the token axis the entries of the matrix that it stores; one that gathers or adds up tokens has none.
+    """
+    parts = (network.embed, *network.layers, network.read)
+    stored = [*_arrays(network)]
+    for map, _ in _token_maps(parts, network.tokens or 1):
+        stored += [value for part in fields(map) if isinstance(value := getattr(map, part.name), np.ndarray)]
+    return sum(int(np.count_nonzero((array != 0) & (array != 1))) for array in stored)
+
+
 def _arrays(value: Any) -> Iterator[Floats]:
     """All that is stored but masks and maps on the token axis."""
     if isinstance(value, np.ndarray):

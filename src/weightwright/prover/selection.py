@@ -34,7 +34,10 @@ class Lines:
         return -np.diff(self.offsets) / np.diff(self.slopes)
 
     def tail(self) -> float:
-        """tau: what all anchors but two weigh together at most; infinite where the lemma says nothing."""
+        """tau: what all anchors but two weigh together at most; infinite where the lemma, which takes three lines, says
+        nothing."""
+        if len(self.slopes) < 3:
+            return math.inf
         step = float(np.diff(self.slopes).min())
         gap = float(np.diff(self.crossings).min()) if step > 0 else 0.0
         q = math.exp(-step * gap / 2) if gap > 0 else 1.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,29 +36,70 @@ def refuse_misfit(x: Tensor, features: int, tokens: int | None) -> None:
         raise ValueError(f"x must have {tokens} tokens, not {x.shape[-2]}")
 
 
-def admit(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], on_domain: str, clamps: bool) -> Tensor:
-    """The input inside the domain, or an error that names what is outside. clamps: whether 'clamp' would be allowed.
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """Where inputs must lie. clamps: whether "clamp" would be allowed, for errors to say."""
 
-    Where torch traces the module, or maps it over a batch, the numbers are looked at in an operation of our own."""
-    compiling = torch.compiler.is_compiling()
-    if compiling and torch.is_autocast_enabled(x.device.type):  # which is over when the compiled graph runs
-        raise CertificateError(_AUTOCAST)
-    if compiling:
-        return _admit_later(x, lo, hi, list(names), on_domain, clamps)
-    refuse_reduced_precision(x)
-    if on_domain == "ignore":
+    lo: Tensor  # (features,) or (tokens, features), in float64
+    hi: Tensor
+    names: tuple[str, ...]
+    clamps: bool
+
+    @cached_property
+    def core(self) -> tuple[float, float]:
+        """Between the largest lower end and the smallest upper end every number is inside."""
+        return float(self.lo.max()), float(self.hi.min())
+
+    @cached_property
+    def is_core(self) -> bool:
+        """Whether all features have the same ends."""
+        return bool((self.lo == self.core[0]).all() and (self.hi == self.core[1]).all())
+
+    def admit(self, x: Tensor, on_domain: str) -> Tensor:
+        """The input inside the domain, or an error that names what is outside. Only the numbers of a GPU are not looked
+        at here where others are refused: `look` does, without waiting.
+
+        Where torch traces the module, or maps it over a batch, the numbers are looked at in an operation of our own."""
+        compiling = torch.compiler.is_compiling()
+        if compiling and torch.is_autocast_enabled(x.device.type):  # which is over when the compiled graph runs
+            raise CertificateError(_AUTOCAST)
+        lo, hi = self.lo, self.hi
+        if compiling:
+            return _admit_later(x, lo.to(x.device), hi.to(x.device), list(self.names), on_domain, self.clamps)
+        refuse_reduced_precision(x)
+        if on_domain == "ignore":
+            return x
+        mapped = is_transformed(x)
+        if mapped:
+            _admit_later(x.detach(), lo.to(x.device), hi.to(x.device), list(self.names), on_domain, self.clamps)
+        if on_domain == "clamp" and (mapped or not x.isnan().any()):
+            ends = inward(lo, x.dtype, math.inf), inward(hi, x.dtype, -math.inf)
+            return x.clamp(*(end.to(x.device) for end in ends))
+        if not mapped and (not x.is_cuda or on_domain == "clamp"):
+            self.refuse(x, self.look(x))
         return x
-    mapped = is_transformed(x)
-    if mapped:
-        _admit_later(x.detach(), lo, hi, list(names), on_domain, clamps)
-    if on_domain == "clamp" and (mapped or not x.isnan().any()):
-        return x.clamp(inward(lo, x.dtype, math.inf), inward(hi, x.dtype, -math.inf))
-    if mapped:
-        return x
-    outside = ~((x >= lo) & (x <= hi))
-    if outside.any():
-        raise outside_of(x, outside, lo, hi, names, clamps)
-    return x
+
+    def look(self, x: Tensor) -> Tensor | None:
+        """Whether any number lies outside, or is none: one pass over x, and nobody waits for a GPU's answer."""
+        if not x.numel():
+            return None
+        x = x.detach()
+        if self.is_core or not x.is_cuda:
+            least, most = torch.aminmax(x)  # NaN stays NaN
+            inside = (least >= self.core[0]) & (most <= self.core[1])
+            if self.is_core or bool(inside):
+                return ~inside
+        return ~((x >= self.lo.to(x.device)) & (x <= self.hi.to(x.device))).all()
+
+    def refuse(self, x: Tensor, outside: Tensor | None) -> None:
+        """DomainError if it is so; here a GPU is waited for. What a kernel marked in the host's memory is cleared."""
+        marked = outside is not None and x.is_cuda and not outside.is_cuda
+        if marked:
+            torch.cuda.current_stream(x.device).synchronize()
+        if outside is not None and bool(outside):
+            if marked:
+                outside.zero_()
+            raise outside_of(x, self.lo.to(x.device), self.hi.to(x.device), self.names, self.clamps)
 
 
 #: One operation, as far as torch.compile and torch.func see: the errors are raised by the graph that they make, too.
@@ -66,8 +109,13 @@ def admit(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], on_domain: 
     schema="(Tensor x, Tensor lo, Tensor hi, str[] names, str on_domain, bool clamps) -> Tensor",
 )
 def _admit_later(x: Tensor, lo: Tensor, hi: Tensor, names: list[str], on_domain: str, clamps: bool) -> Tensor:
-    admitted = admit(x, lo, hi, tuple(names), on_domain, clamps)
-    return x.clone() if admitted is x else admitted
+    domain = Domain(lo.cpu(), hi.cpu(), tuple(names), clamps)
+    admitted = domain.admit(x, on_domain)
+    if admitted is not x:
+        return admitted
+    if x.is_cuda and on_domain == "raise":
+        domain.refuse(x, domain.look(x))
+    return x.clone()
 
 
 @_admit_later.register_fake
@@ -152,8 +200,9 @@ def _threads_flush(numbers: int) -> bool:
     return False
 
 
-def outside_of(x: Tensor, outside: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], clamps: bool) -> DomainError:
+def outside_of(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], clamps: bool) -> DomainError:
     """Name the first offending entry: which token, which feature, by how much. clamps: whether that would help."""
+    outside = ~((x >= lo) & (x <= hi))
     index = tuple(int(i) for i in outside.nonzero()[0])
     value, feature = float(x[index]), index[-1]
     low, high = (float(end.expand(x.shape[-2:])[index[-2:]]) for end in (lo, hi))

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
 from weightwright.network import Attention, Head
+from weightwright.runtime.kernels.table_kernel import DenseTable
+from weightwright.runtime.kernels.window_kernel import attend, attend_densely, decay
 from weightwright.runtime.sparse_maps import Picked, numbers, picks
-from weightwright.runtime.weights import Setting, Weights, can_be_read, is_hooked, part_of
-from weightwright.runtime.window_kernel import attend, attend_densely, decay
-
-#: Keys with which torch's fused attention is quicker than softmax and two products; it takes 512 in one block.
-_FUSED = (48, 512)
+from weightwright.runtime.weights import Setting, Weights, can_be_read, is_hooked, is_transformed, part_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +60,12 @@ class AttentionLayer(Weights):
 
     def derive(self) -> list[Group]:
         return _same_table(list(self.heads))
+
+    @property
+    def owner_registers(self) -> Tensor:
+        """The registers of the network that this is a part of."""
+        registers: Tensor = self.__dict__["_owner"].matrix("registers")
+        return registers
 
     @property
     def scores(self) -> int:
@@ -231,15 +234,7 @@ def _picks_all(W: Tensor) -> bool:
 
 
 def _on_registers(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """softmax(Q K^T) V, (B, n, v); through torch's fused attention where that is quicker and the rounding model covers
-    it: on a CPU, without a gradient, and with keys that fit in one block."""
-    gradient = torch.is_grad_enabled() and (Q.requires_grad or K.requires_grad or V.requires_grad)
-    fits = Q.device.type == "cpu" and Q.dtype in (torch.float32, torch.float64) and not gradient
-    if not (fits and _FUSED[0] <= len(K) <= _FUSED[1] and Q.numel()):
+    """softmax(Q K^T) V, (B, n, v)."""
+    if torch.compiler.is_compiling() or is_transformed(Q):  # in one piece
         return torch.softmax(Q @ K.T, -1) @ V
-    h, v = K.shape[1], V.shape[1]
-    rows, keys = (pad(part, (0, max(v - h, 0))) for part in (Q.reshape(-1, h), K))
-    values = pad(V, (0, max(h - v, 0)))
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
-        mixed = scaled_dot_product_attention(rows[None, None], keys[None, None], values[None, None], scale=1.0)
-    return mixed[0, 0, :, :v].reshape(*Q.shape[:-1], v)
+    return DenseTable(K, None, V)(Q.reshape(Q.numel() // K.shape[1], K.shape[1])).reshape(*Q.shape[:-1], V.shape[1])

@@ -6,14 +6,14 @@ Shapes: B batch dimensions, n data tokens, d coordinates, p register keys, h que
 from __future__ import annotations
 
 import copy
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_modules
 
 from weightwright.circuit.circuit import Circuit
 from weightwright.circuit.effects import Ablation, HeadName, PredictedEffect, predict_effect
@@ -26,26 +26,24 @@ from weightwright.errors import CertificateError, MalformedCertificateError
 from weightwright.limits import LimitOptions, Limits, limited
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
-from weightwright.runtime.admission import admit, refuse_misfit
-from weightwright.runtime.attention_modules import AttentionLayer
+from weightwright.runtime.admission import Domain, refuse_misfit
 from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
-from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer, build_layer, read_layers
+from weightwright.runtime.layer_modules import build_layer, read_layers
+from weightwright.runtime.passes.by_pieces import run_by_pieces
 from weightwright.runtime.program_watch import is_watched, watch_claim
+from weightwright.runtime.running_plan import Plan
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
+from weightwright.runtime.table_layer import begin
 from weightwright.runtime.watch import guard, guards_of
 from weightwright.runtime.weights import DTYPES as DTYPES
-from weightwright.runtime.weights import Setting, Weights, is_hooked, part_of
+from weightwright.runtime.weights import Setting, Weights, is_hooked, is_transformed, part_of
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
 
 OnDomain = Literal["raise", "clamp", "ignore"]
-
-#: Scores, or numbers of the stream, that are held in memory at a time of what does not look at each other, tokens or
-#: whole inputs: 8 MB in float64. With more a batch of a million takes longer, with less a token has too little to do.
-_NUMBERS_AT_ONCE = 2**20
 
 
 class AttentionNetwork(Remembers, Weights):
@@ -135,8 +133,10 @@ class AttentionNetwork(Remembers, Weights):
     @certificate.setter
     def certificate(self, said: Certificate | None) -> None:
         self.said = said  # as it was given; `certificate` says what is left of it
-        ends = () if said is None else (said.domain.lo, said.domain.hi)
-        self._ends = tuple(torch.tensor(end) for end in ends)
+        self._domain: Domain | None = None
+        if said is not None:
+            lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
+            self._domain = Domain(lo, hi, self.was.inputs, not _runs_passes(said))
 
     def check(self) -> Certificate:
         """Have the independent checker prove the network as it is now, and return its certificate.
@@ -182,22 +182,39 @@ class AttentionNetwork(Remembers, Weights):
     def forward(self, x: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             self.was_compiled = True
+        begun = None if torch.compiler.is_compiling() else begin(self, x)
         x = self._admitted(x)
-        self._own_parts()
-        if torch.compiler.is_compiling() or any(map(is_hooked, self.modules())):
-            return self._run(x)  # in one piece: a hook sees the batch as it was given
-        layers = list(self.layers)
-        alone = all(getattr(part, "alone", False) for part in (self.embed, *layers, self.read))
-        one = x.shape[-1:] if alone else x.shape[-2:]  # what looks at no other: a token, or an input
-        rest = x.shape[: -len(one)]
-        tokens = math.prod(one[:-1])
-        widest = max(*_widths(layers, tokens), len(self.was.embed.coordinates))
-        parts = x.reshape(math.prod(rest), *one).split(max(1, _NUMBERS_AT_ONCE // max(widest * tokens, 1)))
-        out = torch.cat([self._run(part) for part in parts])
-        return out.reshape(*rest, *out.shape[1:])
+        if torch.compiler.is_compiling() or not x.is_cuda:
+            return self._run(x)
+        later = None if self.on_domain != "raise" or is_transformed(x) else self._domain
+        if begun is not None and begun[0] is self._planned():
+            _, y, outside = begun
+        else:
+            outside = None if later is None else later.look(x)
+            y = self._run(x)
+        if later is not None:
+            later.refuse(x, outside)
+        return y
+
+    def _planned(self) -> Plan | None:
+        """How to run as things are now; None where somebody looks at the parts."""
+        plan: Plan | None = self.__dict__.get("_plan")
+        if plan is None or torch_modules._has_any_global_hook() or not plan.holds():
+            if any(map(is_hooked, self.modules())):
+                return None
+            self._own_parts()
+            plan = self.__dict__["_plan"] = Plan(self)
+        return plan
 
     def _run(self, x: Tensor) -> Tensor:
-        X = self.embed(x)  # (B, n, d)
+        """Prompted networks by pieces, others by their plan, all of them part by part where somebody looks at these."""
+        if (found := run_by_pieces(self, x)) is not None:
+            return found
+        plan = None if is_transformed(x) or torch.compiler.is_compiling() else self._planned()
+        if plan is not None:
+            return plan.run(x)
+        self._own_parts()
+        X = self.embed(x)  # (B, n, d), in one piece: a hook sees the batch as it was given
         for layer in self.layers:
             X = layer(X)
         return self.read(X)  # (B, n, outputs)
@@ -211,10 +228,7 @@ class AttentionNetwork(Remembers, Weights):
         given, x = x, x.to(dtype)
         if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
             raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
-        if self.said is None:
-            return x
-        lo, hi = (end.to(x.device) for end in self._ends)
-        return admit(x, lo, hi, self.was.inputs, self.on_domain, not _runs_passes(self.said))
+        return x if self._domain is None else self._domain.admit(x, self.on_domain)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
@@ -238,6 +252,7 @@ class AttentionNetwork(Remembers, Weights):
         copied = memo[id(self)] = AttentionNetwork.__new__(AttentionNetwork)
         copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))  # without code that was compiled for this one
         copied.was_compiled = False
+        copied.__dict__.pop("_plan", None)
         return copied
 
     def run_with_cache(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -348,18 +363,6 @@ class AttentionNetwork(Remembers, Weights):
             return "no certificate"
         plain = not isinstance(said.claim, GridClaim | LoopClaim)
         return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
-
-
-def _widths(layers: Sequence[nn.Module], tokens: int) -> Iterator[int]:
-    """The scores that one of so many tokens takes room for in each layer of attention, loops opened."""
-    yield 1
-    for layer in layers:
-        if isinstance(layer, AttentionLayer):
-            yield layer.scores + tokens
-        elif isinstance(layer, FeedForwardLayer):
-            yield layer.units
-        elif isinstance(layer, LoopLayer):
-            yield from _widths(list(layer.layers), tokens)
 
 
 def _unpickle(

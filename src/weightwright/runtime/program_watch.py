@@ -1,17 +1,19 @@
 """Networks are watched while they run where a certificate leans on more than its domain: which watch goes with which
-claim, and the one for interpreters, whose bound is about programs whose products stay within their bounds.
+claim; the one for interpreters, whose bound is about programs whose products stay within their bounds; and the one for
+loops in which every token has a state of its own.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from weightwright.claims.certificate import Claim
 from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim
-from weightwright.claims.prompt import ARGUMENTS, STATES, LoopClaim, PromptClaim
+from weightwright.claims.prompt import ARGUMENTS, MULTIPLES, READ_OUT, STATES, LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.errors import DomainError
 from weightwright.runtime.layer_modules import LoopLayer
 from weightwright.runtime.watch import Running, is_ours, watch, watch_passes
@@ -21,18 +23,20 @@ _PARTS = ("K", "Q", "V")
 
 def is_watched(claim: Claim | None) -> bool:
     """Whether a claim leans on what only a look at the run can tell."""
-    return isinstance(claim, PromptClaim | LoopClaim | InterpreterClaim)
+    return isinstance(claim, PromptClaim | LoopClaim | InterpreterClaim | SharedKeysClaim)
 
 
 def watched_for(claim: Claim | None) -> tuple[str, ...]:
     """What is watched, in words: nobody looks at it where the watch is off."""
     match claim:
         case PromptClaim():
-            return ARGUMENTS, STATES
+            return (ARGUMENTS, STATES) if claim.read_out is None else (ARGUMENTS, STATES, READ_OUT)
         case LoopClaim():
-            return (STATES,)
+            return (claim.watched,)
         case InterpreterClaim():
             return (PRODUCTS, CODES, ENTRIES) if claim.times else (PRODUCTS, CODES)
+        case SharedKeysClaim():
+            return (MULTIPLES,)
         case _:
             return ()
 
@@ -42,6 +46,10 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
     match claim:
         case PromptClaim():
             watch(net, claim)
+        case LoopClaim() if claim.own or claim.beginning is not None:
+            look = EnteringLook(net, claim)
+            for place in _embeddings(net, claim):
+                place.register_forward_pre_hook(look)
         case LoopClaim():
             watch_passes(net, claim)
         case InterpreterClaim():
@@ -49,11 +57,68 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
             looped = claim.times and isinstance(net.layers[0], LoopLayer)
             place = cast(nn.ModuleList, net.layers[0].layers)[0] if looped else net.embed
             place.register_forward_pre_hook(ProgramLook(net, claim))
+        case SharedKeysClaim():
+            net.embed.register_forward_pre_hook(MultiplesLook(net, claim))
 
 
 def is_watch(hook: object) -> bool:
     """Whether a hook is one of those that watch, which change nothing."""
-    return is_ours(hook) or type(hook) is ProgramLook
+    return is_ours(hook) or type(hook) in (ProgramLook, EnteringLook, MultiplesLook)
+
+
+def _embeddings(net: Running, claim: LoopClaim) -> list[nn.Module]:
+    """The maps that features and states go into as a pass begins: before the loop, and at its end."""
+    loop = net.layers[-1] if len(net.layers) else None
+    if not isinstance(loop, LoopLayer) or not len(loop.layers) or (claim.beginning and len(net.layers) < 2):
+        return []  # no check agrees with a claim about anything else
+    return [net.layers[-2] if claim.beginning else net.embed, loop.layers[-1]]
+
+
+class EnteringLook:
+    """A hook that is data and no closure: refuses features and states that one pass is not proven for."""
+
+    def __init__(self, net: Running, claim: LoopClaim) -> None:
+        self.net, self.claim = net, claim
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        said, given = self.net.said, arguments[0].detach()
+        if self.net.on_domain == "ignore" or said is None:
+            return
+        box = said.domain if self.claim.beginning is None else self.claim.beginning.domain
+        lo, hi = (torch.as_tensor(np.array(end), device=given.device) for end in (box.lo, box.hi))
+        outside = ~((given >= lo) & (given <= hi))
+        if outside.any():
+            *_, token, place = outside.nonzero()[0].tolist()
+            names = self.net.network.layers[-1].layers[-2].coordinates  # type: ignore[union-attr]
+            value, ends = (
+                float(given[outside][0]),
+                [float(end.expand(given.shape[-2:])[token, place]) for end in (lo, hi)],
+            )
+            raise DomainError(
+                f"{names[place]} of token {token} became {value:.6g}, outside [{ends[0]:.6g}, {ends[1]:.6g}], which one"
+                " pass is proven for; build the network for larger ranges, take smaller steps, or scale the data"
+            )
+
+
+class MultiplesLook:
+    """A hook that is data: refuses prompts whose tokens do not hold one w and its multiples."""
+
+    def __init__(self, net: Running, claim: SharedKeysClaim) -> None:
+        self.net, self.claim = net, claim
+
+    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self.net.on_domain == "ignore":
+            return
+        prompt: Tensor = arguments[0].detach()
+        d = self.claim.features
+        multiples, w = prompt[..., d : 2 * d], prompt[..., 2 * d :]
+        k = torch.arange(prompt.shape[-2], dtype=prompt.dtype, device=prompt.device)[:, None]
+        if not bool((w == w[..., :1, :]).all()):
+            raise DomainError("the tokens of the prompt hold different w: one w stands in every token")
+        wrong = (multiples != k * w).any(dim=-1)
+        if bool(wrong.any()):
+            token = int(wrong.nonzero()[0][-1])
+            raise DomainError(f"token {token} of the prompt does not hold {token} w: `literal_prompt` makes prompts")
 
 
 class ProgramLook:

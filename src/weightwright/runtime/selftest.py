@@ -234,8 +234,8 @@ def _around_the_ends(dtype: str) -> Tensor:
 
 
 def _exponentials(dtype: str, short: bool, device: str, rng: np.random.Generator, reach: float) -> _Found:
-    """exp as it is, and inside softmax and torch's fused attention: the weight of a key beside one of score 0. The
-    model gives such a weight an exponential, a sum of two and a division; what is left is the exponential's."""
+    """exp as it is, and inside softmax along both axes and torch's fused attention: the weight of a key beside one of
+    score 0. The model gives it an exponential, a sum of two and a division; what is left is the exponential's."""
     found, kind = _Found(dtype), DTYPES[dtype]
     count = SHORT if short else WHOLE
     t = -torch.tensor(np.concatenate([rng.uniform(0, reach, count), np.geomspace(2.0**-20, reach, 64)])).to(kind)
@@ -244,7 +244,7 @@ def _exponentials(dtype: str, short: bool, device: str, rng: np.random.Generator
     if reach == NEAR:
         return found
     scores = torch.stack([t, torch.zeros_like(t)], -1).to(device)
-    weights = [torch.softmax(scores, -1)[:, 0]]
+    weights = [torch.softmax(scores, -1)[:, 0], torch.softmax(scores.T.contiguous(), 0)[0]]
     if dtype != "bfloat16":
         one_hot = torch.eye(2, dtype=kind, device=device)[None, None]  # keys and values: scores are the queries
         weights.append(scaled_dot_product_attention(scores[None, None], one_hot, one_hot, scale=1.0)[0, 0, :, 0])

@@ -21,6 +21,9 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument
 from weightwright.errors import DomainError
 from weightwright.network import Block, Layer, Linear, Loop, Network
 from weightwright.numbers import Floats
+from weightwright.runtime.passes.by_pieces import hear_by_pieces
+from weightwright.runtime.passes.looks import ArgumentLook, Look, StateLook
+from weightwright.runtime.passes.piece_steps import UnplannedError
 
 
 class Running(Protocol):
@@ -44,6 +47,8 @@ class Running(Protocol):
 
     @property
     def dtype(self) -> torch.dtype: ...
+
+    def _admitted(self, x: Tensor) -> Tensor: ...
 
 
 def ends_a_pass(layer: Layer) -> bool:
@@ -77,6 +82,12 @@ def all_states(net: Running, prompt: Tensor) -> Floats:
         return torch.stack([X[..., place] for place in places])  # (states, ..., n, d)
 
     found = [picked(prompt, inputs)]
+    columns = [i for group in states for i, name in enumerate(names) if name.split("[")[0] == group]
+    with torch.no_grad():
+        heard = hear_by_pieces(net, net._admitted(prompt), ends_a_pass, names, columns)
+    if heard is not None:
+        found += [torch.stack(X.chunk(len(states), -1)) for X in heard]
+        return np.stack([state.double().numpy() for state in found])
     hooks = [
         module.register_forward_hook(lambda _, __, X: found.append(picked(X, names)))
         for layer, module in flat(net.network.layers, net.layers)
@@ -92,13 +103,18 @@ def all_states(net: Running, prompt: Tensor) -> Floats:
 
 
 def watch(net: Running, claim: PromptClaim) -> None:
-    """Look at every pass's input: DomainError where an argument of f or a state leaves what was built for."""
+    """Look at every pass's input, and the read-out's: DomainError where an argument of f or a state leaves what was
+    built for."""
     layers = flat(net.network.layers, net.layers)
     spreads = [module for layer, module in layers if isinstance(layer, Linear) and _spreads(layer)]
     owners = [summand for summand in claim.summands for _ in range(min(summand.tables, len(spreads)))]
-    for number, module in enumerate(spreads):
+    last = 0 if claim.read_out is None else claim.read_out.tables
+    for number, module in enumerate(spreads[: len(spreads) - last]):
         table = number % len(owners)
         module.register_forward_pre_hook(_Look(net, owners[table], first=table == 0))
+    for number, module in enumerate(spreads[len(spreads) - last :]):
+        assert claim.read_out is not None
+        module.register_forward_pre_hook(_Look(net, claim.read_out, first=number == 0, asks=claim.answer))
 
 
 def _spreads(layer: Linear) -> bool:
@@ -110,14 +126,31 @@ def _spreads(layer: Linear) -> bool:
 class _Look:
     """A hook that is data and no closure: a copy of the network looks at its own domain, and can be pickled."""
 
-    def __init__(self, net: Running, summand: Summand, first: bool) -> None:
-        self.net, self.summand = net, summand
+    def __init__(self, net: Running, summand: Summand, first: bool, asks: str = "w") -> None:
+        self.net, self.summand, self.asks = net, summand, asks
         self.names = net.network.embed.coordinates
         self.groups = {
             group: [i for i, name in enumerate(self.names) if name.split("[")[0] == group] for group in "xywp"
         }
         self.states = self.groups["w"] + self.groups["p"]
         self.ends = _ends(net, [self.names[i] for i in self.states]) if first else None
+
+    def looks(self, _: Any) -> Iterator[Look]:
+        """The same by pieces of the stream."""
+        if self.ends is not None:
+            yield StateLook(np.eye(len(self.names))[:, self.states], *self.ends.cpu().numpy())
+        claim, scale, eps = self.summand.claim, self.summand.scale, torch.finfo(self.net.dtype).eps
+        x, y, w = (self.groups[group] for group in ("x", "y", self.asks))
+        if isinstance(claim, VectorLeaf):
+            parts = [((1.0, 0.0), claim.lo[0], claim.hi[0]), ((0.0, 1.0), claim.lo[1], claim.hi[1])]
+        else:
+            assert self.summand.along is not None
+            parts = [(self.summand.along, claim.lo, claim.hi)]
+        for (a, b), lo, hi in parts:
+            query = np.zeros((len(self.names), len(x) + 1))
+            query[w, np.arange(len(x))], query[self.names.index("one"), -1] = a, b
+            products = len(x) if a or len(parts) == 1 else 1
+            yield ArgumentLook(query, (*x, *y), float(lo / scale), float(hi / scale), (products + 4) * eps)
 
     def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
         if self.net.on_domain == "ignore":
@@ -127,7 +160,7 @@ class _Look:
             if self.ends.device != X.device:
                 self.ends = self.ends.to(X.device)
             _states(X[..., self.states].detach(), self.ends, [self.names[i] for i in self.states])
-        _arguments(self.summand, *(X[..., self.groups[group]] for group in "xyw"))
+        _arguments(self.summand, *(X[..., self.groups[group]] for group in ("x", "y", self.asks)))
 
 
 def _ends(net: Running, states: list[str]) -> Tensor:
@@ -226,6 +259,12 @@ class _Watch:
         self.net, self.guard, self.key = net, guard, list(guard.key)
         self.query = torch.tensor(guard.query, dtype=net.dtype)
 
+    def looks(self, _: Any) -> Iterator[Look]:
+        """The same by pieces of the stream."""
+        one = self.guard
+        slack = 2 * (len(self.key) + 4) * torch.finfo(self.net.dtype).eps
+        yield ArgumentLook(one.query, one.key, one.lo, one.hi, slack)
+
     def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
         if self.net.on_domain == "ignore":
             return
@@ -257,6 +296,12 @@ def passes(net: Running, prompt: Tensor) -> Floats:
     assert isinstance(net.said.against, LoopClaim)
     start = net.said.against.features
     found = [prompt[..., start:]]
+    end, names = net.network.layers[0].layers[-2], net.network.inputs  # type: ignore[union-attr]
+    with torch.no_grad():
+        columns = range(start, len(names))
+        heard = hear_by_pieces(net, net._admitted(prompt), lambda layer: layer is end, names, columns)
+    if heard is not None:
+        return np.stack([state.double().cpu().numpy() for state in [*found, *heard]])
     hook = _end_of_pass(net).register_forward_hook(lambda _, __, X: found.append(X[..., start:]))
     try:
         with torch.no_grad():
@@ -291,6 +336,15 @@ class _PassLook:
     def __init__(self, net: Running, claim: LoopClaim, times: int) -> None:
         self.net, self.claim, self.times = net, claim, times
         self.begun = 0  # passes of the last call, for the message alone: calls from several threads count together
+
+    def looks(self, hook: Any) -> Iterator[Look]:
+        """The same by pieces of the stream: the state that every pass begins with."""
+        certificate, read = self.net.said, self.net.network.read
+        if certificate is not None and hook == self.before_a_pass:
+            if len(read.terms) != 1 or read.moves_tokens or read.knows_positions or read.C.any():
+                raise UnplannedError
+            ends = _state_ends(certificate.domain, self.claim.features)
+            yield StateLook(read.terms[0].A, *(end[None] for end in ends))
 
     def begin(self, *_: Any) -> None:
         self.begun = 0

@@ -21,6 +21,7 @@ from torch.nn.modules import module as torch_modules
 
 from weightwright.errors import WeightwrightError
 from weightwright.limits import hold
+from weightwright.runtime.kernels.table_kernel import is_transformed as is_transformed
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -186,7 +187,8 @@ class Weights(nn.Module):
         out = self._buffers.out  # type: ignore[attr-defined]
         super()._apply(fn, recurse)
         self._buffers.out = out  # type: ignore[attr-defined]
-        self.__dict__.pop("_derived", None)  # it stands on the device that the weights came from
+        for name in ("_derived", "_plan"):  # they stand on the device that the weights came from
+            self.__dict__.pop(name, None)
         return self
 
 
@@ -194,11 +196,6 @@ def is_hooked(module: nn.Module) -> bool:
     """Whether somebody looks at what this module gets or returns, or at its gradients."""
     own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(own) or torch_modules._has_any_global_hook()
-
-
-def is_transformed(x: Tensor) -> bool:
-    """Whether torch.func (vmap, grad and so on) is at work on it: its numbers cannot be looked at."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def can_be_read(weight: Tensor) -> bool:

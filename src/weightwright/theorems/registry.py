@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from weightwright.errors import WeightwrightError
-from weightwright.theorems.algorithm_emulation import EMULATION, HOPFIELD
+from weightwright.theorems.algorithm_emulation import EMULATION, HOPFIELD, ONE_PASS
 from weightwright.theorems.low_rank_attention import LOW_RANK
 from weightwright.theorems.prompted_programs import FOLDING, PROGRAMS
 from weightwright.theorems.theorem import Theorem
@@ -16,7 +16,7 @@ from weightwright.theorems.universal_approximation import SUMMARY, UNIVERSAL
 
 #: By id. Later papers add their rows here.
 THEOREMS: dict[str, Theorem] = {
-    row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *PROGRAMS, *HOPFIELD, *FOLDING, *LOW_RANK)
+    row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *PROGRAMS, *HOPFIELD, *FOLDING, *ONE_PASS, *LOW_RANK)
 }
 
 

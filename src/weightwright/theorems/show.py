@@ -83,6 +83,7 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
         "printed": dict(about.printed),
         "bounds": dict(about.bounds),
         "notes": tuple(about.notes),
+        "target_norm": about.target_norm,
     }
     least = found.error
     if math.isfinite(power):

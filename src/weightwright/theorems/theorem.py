@@ -23,9 +23,10 @@ Expected = Literal["PROVEN", "MEASURED"]
 class Theorem:
     """One id of the mission map.
 
-    statement, repaired and rate are in words. expects: what the small instance should come out as; `show` says what
-    it did. home: the module that has the construction. small: "module:function" of a function that takes nothing and
-    returns an `Instance`. studies: the same for one that returns a tuple of `Study`, or None where there is none.
+    statement, repaired and rate are in words; repaired has a line for each deviation from the text. expects: what the
+    small instance should come out as; `show` says what it did. home: the module that has the construction. small:
+    "module:function" of a function that takes nothing and returns an `Instance`. studies: the same for one that returns
+    a tuple of `Study`, or None where there is none.
     """
 
     id: str
@@ -38,6 +39,11 @@ class Theorem:
     home: str
     small: str
     studies: str | None = None
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where we deviate from the text, one by one."""
+        return tuple(self.repaired.split("\n"))
 
     @property
     def file(self) -> str:

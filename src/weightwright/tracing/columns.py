@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,9 @@ from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.numbers import Bools, Floats
 from weightwright.tracing.user_source import refuse
 
+#: A column that holds what another one does, and that no gradient passes: what is differentiated by, or detached. None
+#: is left in a finished graph.
+HELD = "held"
 _FIXED = "where the function is made for a fixed number n of tokens, pass tokens=n"
 
 
@@ -30,6 +33,7 @@ class Columns:
         self._places: dict[bytes, int] = {}  # of the matrices
         self._constants: set[int] = set()
         self._loose: set[int] = set()  # sums that later sums may take apart
+        self._held = 0  # columns held so far
 
     def input(self, feature: int) -> int:
         return self._add(Node(INPUT, index=feature, label=f"x[{feature}]"))
@@ -149,6 +153,53 @@ class Columns:
         index = -1 if matrix is None else self._matrix(matrix)
         return self._add(Node(ATTENTION, of, index=index, label=label or "attention"))
 
+    def hold(self, column: int, label: str = "") -> int:
+        """A column of its own that holds the same."""
+        self._held += 1
+        return self._add(Node(HELD, (column,), index=self._held, label=label))
+
+    def release(self, outputs: Sequence[int], held: Collection[int] | None = None) -> list[int]:
+        """The same columns with what they hold in place of these held ones, in place of all if None."""
+        places = dict[int, int]()
+        for column in sorted(self._needed(outputs)):
+            node = self.nodes[column]
+            of = [places[k] for k in node.of]
+            if node.op == HELD and (held is None or column in held):
+                places[column] = of[0]
+            else:
+                places[column] = column if of == list(node.of) else self._again(column, of)
+        return [places[column] for column in outputs]
+
+    def _again(self, column: int, of: list[int]) -> int:
+        """The operation that made a column, on other columns."""
+        node = self.nodes[column]
+        if node.op == AFFINE:
+            add = self.combined if column in self._loose else self.affine
+            return add(of, node.weights, node.constants, node.label)
+        if node.op == PRODUCT:
+            return self.product(of[0], of[1], node.label)
+        if node.op == SOFTMAX:
+            return self.softmax(of, node.label.partition(" of ")[2])[node.index]
+        if node.op == MIX:
+            return self.mix(self.matrices[node.index], of[0], node.label)
+        if node.op == ATTENTION:
+            h = len(of) // 2
+            seen = None if node.index == -1 else self.matrices[node.index] != 0
+            return self.attention(of[:h], of[h:-1], of[-1], seen, node.label)
+        if node.op == HELD:
+            return self._add(replace(node, of=tuple(of)))
+        return self.apply(node.op, of[0], node.label)
+
+    def _needed(self, outputs: Sequence[int]) -> set[int]:
+        """The columns that these are computed from, themselves included."""
+        needed, stack = set[int](), list(outputs)
+        while stack:
+            column = stack.pop()
+            if column not in needed:
+                needed.add(column)
+                stack.extend(set(self.nodes[column].of) - needed)
+        return needed
+
     def _matrix(self, matrix: Floats) -> int:
         """The number of a matrix, each stored once."""
         place = self._places.setdefault(matrix.tobytes(), len(self.matrices))
@@ -158,12 +209,9 @@ class Columns:
 
     def graph(self, name: str, outputs: Sequence[int]) -> Graph:
         """The columns that the outputs need, numbered anew."""
-        needed, stack = set[int](), list(outputs)
-        while stack:
-            column = stack.pop()
-            if column not in needed:
-                needed.add(column)
-                stack.extend(set(self.nodes[column].of) - needed)
+        if self._held:
+            outputs = self.release(outputs)
+        needed = self._needed(outputs)
         places = np.zeros(len(self.nodes), dtype=np.int64)
         places[sorted(needed)] = np.arange(len(needed))
         used = sorted({self.nodes[column].index for column in needed if _has_matrix(self.nodes[column])})

@@ -1,13 +1,14 @@
-"""Sums of products: matrix products, einsum, linear layers."""
+"""Sums of products: matrix products, einsum, linear layers; small linear systems by determinants."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import torch
 
-from weightwright.tracing.arithmetic import add, mul, product
+from weightwright.tracing.arithmetic import add, div, mul, product
 from weightwright.tracing.operands import constant, elementwise, operand
 from weightwright.tracing.symbolic import Traced, called, operation
 from weightwright.tracing.user_source import refuse
@@ -98,6 +99,75 @@ def vecdot(x: Any, y: Any, dim: int = -1) -> Traced:
 @operation("addmm", "addmv", "baddbmm")
 def addmm(input: Any, mat1: Any, mat2: Any, beta: float = 1, alpha: float = 1) -> Traced:
     return add(mul(matmul(mat1, mat2), alpha), mul(operand(input), beta))
+
+
+#: Rows of the largest system that is solved by determinants; those of four rows have 24 products of four numbers each.
+LARGEST_SYSTEM = 3
+
+
+@operation("linalg_det", "det")
+def det(A: Any) -> Traced:
+    """Of matrices of at most three rows: the sum of products along the first row and its cofactors."""
+    a = _entries(A, "linalg.det")
+    return add(0.0, _along_first_row(a, _cofactors(a)))
+
+
+@operation("linalg_inv", "inverse")
+def inv(A: Any) -> Traced:
+    """The transposed cofactors over the determinant."""
+    return _inverse(_entries(A, "linalg.inv"))
+
+
+def _inverse(a: list[list[Any]]) -> Traced:
+    cofactors, n = _cofactors(a), len(a)
+    over = div(1.0, _along_first_row(a, cofactors))
+    rows = [[mul(cofactors[j][i], over) for j in range(n)] for i in range(n)]
+    return called("stack", ([called("stack", (row, -1)) for row in rows], -2))
+
+
+@operation("linalg_solve")
+def solve(A: Any, B: Any, left: bool = True) -> Traced:
+    """Cramer's rule. B: (..., n), or (..., n, k) for several right-hand sides."""
+    if not left:
+        raise refuse("linalg.solve with left=False cannot be traced", "solve the transposed system")
+    b = operand(B)
+    vector = b.ndim == 1 or (b.ndim == A.ndim - 1 and tuple(b.shape) == tuple(A.shape[:-1]))
+    found = matmul(_inverse(_entries(A, "linalg.solve")), b.unsqueeze(-1) if vector else b)
+    return called("squeeze", (found, -1)) if vector else found
+
+
+def _entries(A: Any, name: str) -> list[list[Any]]:
+    """The entries of square matrices (..., n, n), each (...)."""
+    a = operand(A)
+    n = a.shape[-1]
+    if a.ndim < 2 or a.shape[-2] != n:
+        raise ValueError("the matrix must be square")
+    if n > LARGEST_SYSTEM:
+        raise refuse(
+            f"{name} of a matrix of {n} rows cannot be traced: it takes at most {LARGEST_SYSTEM}",
+            "let the state hold the solution and take steps towards it in every pass, such as w + step * (b - A @ w)",
+        )
+    return [[a[..., i, j] for j in range(n)] for i in range(n)]
+
+
+def _cofactors(a: list[list[Any]]) -> list[list[Any]]:
+    """(-1)^(i + j) times the determinant without row i and column j."""
+    n = len(a)
+    if n == 1:
+        return [[torch.ones((), dtype=torch.float64)]]
+    if n == 2:
+        return [[a[1][1], -a[1][0]], [-a[0][1], a[0][0]]]
+    return [[_minor(a, i, j) for j in range(n)] for i in range(n)]
+
+
+def _minor(a: list[list[Any]], i: int, j: int) -> Any:
+    """Of three rows, by the next two rows and columns in the order of a circle: then the sign is right."""
+    (p, q), (r, s) = ((i + 1) % 3, (i + 2) % 3), ((j + 1) % 3, (j + 2) % 3)
+    return a[p][r] * a[q][s] - a[p][s] * a[q][r]
+
+
+def _along_first_row(a: list[list[Any]], cofactors: list[list[Any]]) -> Any:
+    return reduce(lambda total, pair: total + pair[0] * pair[1], zip(a[0], cofactors[0], strict=True), 0.0)
 
 
 @operation("einsum")

@@ -134,7 +134,7 @@ def clone(input: Traced, memory_format: Any = None) -> Traced:
     return Traced(input.sheet, input.codes, input.token_axis)
 
 
-@operation("detach", "double", "cpu", "requires_grad_")
+@operation("double", "cpu")
 def kept(input: Traced, *args: Any, **kwargs: Any) -> Traced:
     return input
 

@@ -3,19 +3,21 @@ sides of a switch meet; quadratic forms as sums of squares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
 
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, SQUARE, Graph, Node
 from weightwright.errors import FormulaError
-from weightwright.expressions import Apply, Expression
-from weightwright.expressions.nodes import count_nodes
+from weightwright.expressions import Apply, Expression, Number, Variable, to_text
+from weightwright.expressions.derivative import times
+from weightwright.expressions.nodes import count_nodes, substitute
 from weightwright.expressions.poles import join_poles
 from weightwright.expressions.quotients import take_out_quotients
 from weightwright.expressions.switches import bend
-from weightwright.tracing.columns import Columns
+from weightwright.tracing.columns import HELD, Columns
 
 #: How functions with poles are written; beside others nothing can cancel.
 _POLES = ("/", "**-", "**(-")
@@ -23,6 +25,8 @@ _POLES = ("/", "**-", "**(-")
 Square = tuple[Fraction, dict[int, Fraction]]
 #: Columns of a quadratic form: with more it is left as it is; of a few every order is tried, since floats may hold one.
 MOST_SQUARED, FEW_SQUARED = 16, 4
+#: Expressions whose poles were looked for, and that are remembered.
+KEPT = 256
 #: Operations of all sides together, written out: longer ones are left as they are.
 LONGEST = 200
 
@@ -38,6 +42,46 @@ def product_with_limit(columns: Columns, a: int, b: int, label: str) -> int | No
     return _joined(columns, "mul", a, b, label) if any(pole in op for op in ops for pole in _POLES) else None
 
 
+def product_without_jump(columns: Columns, a: int, b: int, label: str) -> int | None:
+    """a * b as one column, if b jumps and a is 0 where it does: relu(x) step(x) is relu(x). None otherwise."""
+    jumping = columns.nodes[b]
+    if not any(jump in jumping.op for jump in ("step", "sign")):
+        return None
+    if jumping.op == "step(x)" and any(node.op == "relu(x)" and node.of == jumping.of for node in _factors(columns, a)):
+        return a
+    base, sides = _of_one_column(columns, a, b)
+    x = Variable("x")
+    whole = times(*(substitute(side, "x", x) for side in sides)) if sides else None
+    if whole is None or any(jump in to_text(whole) for jump in ("step", "sign")):
+        return None
+    weight, rest = take_out_number(whole)
+    return columns.combined([columns.apply(rest, base, label)], [weight], label=label)
+
+
+def _factors(columns: Columns, column: int) -> Iterator[Node]:
+    """The columns that a product is made of, numbers left out."""
+    node = columns.nodes[column]
+    if node.op == PRODUCT or (node.op == AFFINE and len(node.of) == 1 and not node.constants.any()):
+        for factor in node.of:
+            yield from _factors(columns, factor)
+    else:
+        yield node
+
+
+def take_out_number(slope: Expression) -> tuple[float, Expression]:
+    """The number in front of a product and the rest, where a float holds it."""
+    if isinstance(slope, Number):
+        exact = Fraction(float(slope.value)) == slope.value
+        return (float(slope.value), Number(Fraction(1))) if exact else (1.0, slope)
+    if isinstance(slope, Apply) and slope.op == "neg":
+        weight, rest = take_out_number(slope.args[0])
+        return -weight, rest
+    if isinstance(slope, Apply) and slope.op == "mul" and isinstance(slope.args[0], Number):
+        weight, left = take_out_number(slope.args[0])
+        return (weight, slope.args[1]) if isinstance(left, Number) and left.value == 1 else (1.0, slope)
+    return 1.0, slope
+
+
 def switch_with_bend(columns: Columns, gap: int, above: int, below: int, label: str) -> int | None:
     """`above` where the gap is positive, `below` where it is not, as one column that bends; None if it jumps."""
     base, sides = _of_one_column(columns, gap, above, below)
@@ -47,9 +91,15 @@ def switch_with_bend(columns: Columns, gap: int, above: int, below: int, label: 
 
 def _joined(columns: Columns, op: str, a: int, b: int, label: str) -> int | None:
     base, sides = _of_one_column(columns, a, b)
-    whole = join_poles(Apply(op, sides)) if sides else None
-    found = whole is not None and take_out_quotients(whole).quotients
-    return columns.apply(whole, base, label) if whole is not None and found else None
+    whole = _with_limit(Apply(op, sides)) if sides else None
+    return None if whole is None else columns.apply(whole, base, label)
+
+
+@lru_cache(maxsize=KEPT)
+def _with_limit(expression: Apply) -> Expression | None:
+    """With poles that cancel joined; None where there are none. A function is traced several times: it asks again."""
+    whole = join_poles(expression)
+    return whole if take_out_quotients(whole).quotients else None
 
 
 def _of_one_column(columns: Columns, *given: int) -> tuple[int, tuple[Expression, ...]]:
@@ -71,7 +121,7 @@ def _common_column(columns: Columns, *given: int) -> int | None:
     while len(left) > 1:
         last = max(left)
         node = columns.nodes[last]
-        if node.op in (INPUT, SOFTMAX, MIX, ATTENTION):
+        if node.op in (INPUT, SOFTMAX, MIX, ATTENTION, HELD):
             return None
         left.remove(last)
         left.update(column for column in node.of if columns.constant_of(column) is None)

@@ -49,6 +49,7 @@ class Sheet:
         self.steps: list[tuple[str, list[Codes]]] | None = [] if unfolded else None
         self.columns.constant(0.0)
         self.ends: list[tuple[int, float, str]] = []  # of softplus: a column, the number it may not exceed, the line
+        self.shared: set[int] = set()  # inputs and held columns that hold the same number on every token
         self.label = ""
 
     @contextmanager

@@ -13,7 +13,7 @@ import torch
 from weightwright.errors import FormulaError
 from weightwright.tracing.elementary import torch_name
 from weightwright.tracing.sheet import Codes, Sheet
-from weightwright.tracing.user_source import COMPARED, EXACT, advice, line, refuse
+from weightwright.tracing.user_source import ATTRIBUTES, COMPARED, EXACT, advice, line, refuse
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -143,6 +143,11 @@ class Traced:
         self._writes = self.memory.writes
         return self
 
+    def renumbered(self, codes: Codes) -> Traced:
+        """This tensor with other columns that hold the same numbers; what looks at the old ones stays as it is."""
+        self._codes = codes
+        return self
+
     def then(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Traced | None:
         """What an operation makes of a tensor that waits to be computed; None if it is computed first."""
         return None
@@ -235,7 +240,7 @@ class Traced:
         if name.startswith("_") or not hasattr(torch.Tensor, name):
             raise AttributeError(f"a tensor has no attribute {name!r}")
         if not callable(getattr(torch.Tensor, name)):
-            raise refuse(f"the attribute .{name} of a traced tensor was asked for")
+            raise refuse(f"the attribute .{name} of a traced tensor was asked for", ATTRIBUTES.get(name, ""))
         return lambda *args, **kwargs: called(name, (self, *args), kwargs)
 
 

@@ -42,8 +42,14 @@ _SOLVE = "write the few steps of the method out (Newton's, Gauss's) with + - * /
 _ATTENTION = (
     "write it with nn.Linear and nn.functional.scaled_dot_product_attention, or softmax(q @ k.T / d**0.5, -1) @ v"
 )
+_BACKWARD = "take the gradient as a tensor: torch.func.grad(loss)(w), or torch.autograd.grad(loss, w)[0]"
+#: What to write in place of an attribute that a traced tensor does not have.
+ATTRIBUTES = {"grad": _BACKWARD}
 
 _ADVICE = {
+    "backward": _BACKWARD,
+    "grad": "the gradient jumps where the loss has a kink, and a head has no jump: write a loss whose slope bends, such"
+    " as nn.functional.huber_loss for abs, relu(x)**2 or nn.functional.softplus for relu",
     **dict.fromkeys(("item", "tolist", "numpy", "tensor", "as_tensor"), _NUMBER),
     **dict.fromkeys(("sort", "argsort", "topk", "kthvalue", "median", "argmax", "argmin", "unique", "mode"), _ORDER),
     **dict.fromkeys(("cummax", "cummin", "searchsorted", "bucketize", "histc"), _ORDER),
@@ -52,7 +58,7 @@ _ADVICE = {
     **dict.fromkeys(("float", "half", "bfloat16", "type_as", "to", "type"), _CAST),
     **dict.fromkeys(("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal"), _RANDOM),
     **dict.fromkeys(
-        ("inverse", "linalg_inv", "linalg_solve", "linalg_det", "det", "linalg_svd", "linalg_eigh"), _SOLVE
+        ("linalg_svd", "linalg_eigh", "linalg_lstsq", "linalg_qr", "linalg_cholesky", "cholesky_solve"), _SOLVE
     ),
     **dict.fromkeys(("nonzero", "isnan", "isinf", "isfinite", "allclose", "equal", "any", "all", "bool"), COMPARED),
     "multi_head_attention_forward": _ATTENTION,

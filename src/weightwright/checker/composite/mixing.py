@@ -138,7 +138,8 @@ def _softmax(scores: Balls, seen: Bools, i: int, hide: bool) -> tuple[Balls, flo
 
 def visible(head: Head, n: int, r: int) -> Bools:
     """(n, r + n): which keys each query sees."""
-    data = {"none": np.zeros((n, n), dtype=bool), "self": np.eye(n, dtype=bool), "all": np.ones((n, n), dtype=bool)}
+    every = np.ones((n, n), dtype=bool)
+    data = {"none": ~every, "self": np.eye(n, dtype=bool), "earlier": np.tril(every), "all": every}
     must(head.sees.data in data, f"no rule for a head that sees {head.sees.data!r}")
     tokens = data[head.sees.data] if head.mask is None else data[head.sees.data] & head.mask
     start, stop = head.sees.registers

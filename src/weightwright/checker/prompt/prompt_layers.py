@@ -16,7 +16,7 @@ import numpy as np
 from weightwright.checker.core.complaints import must
 from weightwright.claims.prompt import Pass, PromptClaim
 from weightwright.limits import hold, tick
-from weightwright.network import Attention, Block, Head, Linear, Loop, Network, Sees, Term
+from weightwright.network import Attention, Block, Gather, Head, Linear, Loop, Network, Sees, Term
 from weightwright.network.layers import Layer, Names
 from weightwright.network.token_maps import pick, total
 from weightwright.numbers import Floats
@@ -26,7 +26,8 @@ Entry = tuple[str, str, float]
 
 @dataclass(frozen=True)
 class StoredTable:
-    """Scores beta (kappa_j w.x + lam_j y + c_j), values v_j; what is added to f is weight * their mean + `mean`."""
+    """Scores beta (kappa_j w.x + lam_j y + c_j), values v_j; what is added to f is weight * their mean + `mean`, times
+    what the coordinates `factor` hold."""
 
     kappa: Floats  # (P,), as all four
     lam: Floats
@@ -35,6 +36,7 @@ class StoredTable:
     beta: float
     weight: float
     mean: float
+    factor: str = "u"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class ReadPrompt:
     """What is left to look at once every layer stands as it must."""
 
     tables: list[StoredTable]
+    read_out: list[StoredTable]  # its tables
     gate_betas: list[float]  # one for each pass with thresholds
     times: list[int]  # how often each pass runs
 
@@ -54,11 +57,15 @@ def read_prompt(network: Network, prompt: PromptClaim) -> ReadPrompt:
     _compare(network.embed, layout.embed(), "embed")
     gates = prompt.has("threshold") or prompt.has("clock")
     must(_same(network.registers, layout.registers(gates)), "its registers are other ones")
-    groups = list(_groups(network.layers))
+    asked = 0 if prompt.read_out is None else 3 * prompt.read_out.tables
+    must(asked < len(network.layers), "it has no layers but those of its read-out")
+    cut = len(network.layers) - asked
+    groups = list(_groups(network.layers[:cut]))
     must(len(groups) > 0, "it has no layers")
-    count = sum(summand.tables for summand in prompt.summands)
-    tables = [_table(groups[0][1][3 * i : 3 * i + 3], layout) for i in range(count)]
-    read = ReadPrompt(tables, [], [])
+    owners = [summand.factor for summand in prompt.summands for _ in range(summand.tables)]
+    tables = [_table(groups[0][1][3 * i : 3 * i + 3], layout, factor) for i, factor in enumerate(owners)]
+    read_out = _read_out(network.layers[cut:], layout)
+    read = ReadPrompt(tables, read_out, [], [])
     waiting: list[Pass | None] = list(prompt.passes) or [None]
     for times, layers in groups:
         must(len(layers) > 0, "a loop of nothing")
@@ -71,6 +78,18 @@ def read_prompt(network: Network, prompt: PromptClaim) -> ReadPrompt:
     must(bool(prompt.passes) or read.times == [1], "gradients are computed once")
     _compare(network.read, layout.read(network.read.coordinates), "read")
     return read
+
+
+def _read_out(layers: Sequence[Layer], layout: _Layout) -> list[StoredTable]:
+    """The tables of the read-out, whose layers come last and are what they must be."""
+    found = []
+    for start in range(0, len(layers), 3):
+        own = list(layers[start : start + 3])
+        table = _table(own, layout, "one")
+        for offset, (layer, expected) in enumerate(zip(own, layout.table(table), strict=True)):
+            _compare(layer, expected, f"layer {start + offset} of the read-out")
+        found.append(table)
+    return found
 
 
 def _groups(layers: Sequence[Layer]) -> Iterator[tuple[int, list[Layer]]]:
@@ -107,7 +126,7 @@ def _pass_stands(layers: list[Layer], start: int, layout: _Layout, read: ReadPro
     return start + len(expected)
 
 
-def _table(layers: list[Layer], layout: _Layout) -> StoredTable:
+def _table(layers: list[Layer], layout: _Layout, factor: str) -> StoredTable:
     """The numbers of a table where they must stand; whether all else is as it must be is seen later."""
     must(len(layers) == 3, "a table takes three layers")
     spread, attend, gather = layers
@@ -126,11 +145,13 @@ def _table(layers: list[Layer], layout: _Layout) -> StoredTable:
     must(len({len(column) for column in columns}) == 1, "the columns of a table are of unequal length")
     kappa, lam, c, v = columns
     head = attend.heads[0]
-    must(head.W_O.shape == (layout.d, len(spread.coordinates)), f"a head writes by a map of shape {head.W_O.shape}")
+    sources, targets = layout.multiplied(factor)
+    written = (len(targets), len(spread.coordinates))
+    must(head.W_O.shape == written, f"a head writes by a map of shape {head.W_O.shape}")
     must(gather.terms[0].A.shape == (len(spread.coordinates), len(layout.base)), "the last map of a table")
-    weight = float(head.W_O[0, layout.at("g[0]")])
-    mean = float(gather.terms[0].A[layout.at("u[0]"), layout.at("g[0]")])
-    return StoredTable(kappa, lam, c, v, head.beta, weight, mean)
+    weight = float(head.W_O[0, layout.at(targets[0])])
+    mean = float(gather.terms[0].A[layout.at(sources[0]), layout.at(targets[0])])
+    return StoredTable(kappa, lam, c, v, head.beta, weight, mean, factor)
 
 
 def _beta(layer: Layer) -> float:
@@ -169,15 +190,17 @@ class _Layout:
         self.states = "wp"[: prompt.states]
         tau = prompt.has("threshold")
         own, own_values = tau or prompt.has("clock"), prompt.own_values
-        given = [*(["u"] if own_values else []), "y", *self.states, *(["tau"] if tau else [])]
+        penalty = ["r"] if prompt.has_penalty else []
+        given = [*(["u"] if own_values else []), *penalty, "y", *self.states, *(["tau"] if tau else [])]
         self.inputs = self._names(["x", *given])
-        held = ["x", "u", "y", *self.states, *(["tau"] if tau else []), *(["clock"] if prompt.has("clock") else [])]
+        rest = [*(["tau"] if tau else []), *(["clock"] if prompt.has("clock") else [])]
+        held = ["x", "u", *penalty, "y", *self.states, *rest]
         self.kept = self._names([*held, "one", *(["own"] if own else [])])  # all but what a pass works with
-        self.base = self.kept + self._names(["g", "z", "q"])
+        self.base = self.kept + self._names(["g", "z", "q", *(["h"] if prompt.read_out is not None else [])])
 
     def _names(self, groups: Iterable[str]) -> Names:
         """One coordinate for each feature, but for what is a single number."""
-        single = ("y", "clock", "one", "own")
+        single = ("y", "clock", "one", "own", "h")
         return tuple(name for group in groups for name in ([group] if group in single else self.all(group)))
 
     def all(self, group: str) -> list[str]:
@@ -185,6 +208,10 @@ class _Layout:
 
     def at(self, name: str) -> int:
         return self.base.index(name)
+
+    def multiplied(self, factor: str) -> tuple[list[str], list[str]]:
+        """The coordinates that a table's function is multiplied with, and those that the products are added to."""
+        return (["one"], ["h"]) if factor == "one" else (self.all(factor), self.all("g"))
 
     def pairs(self, source: str, target: str, weight: float | Floats = 1.0) -> list[Entry]:
         """weight: of all features, or one for each."""
@@ -208,8 +235,10 @@ class _Layout:
 
     def table(self, table: StoredTable) -> tuple[Layer, ...]:
         """Every token becomes a block of keys, its first asks them, and the first is kept."""
-        wide = (*self.base, *self.all("key"), "key_y", "key_c", *self.all("value"))
-        P, d = len(table.kappa), self.d
+        sources, targets = self.multiplied(table.factor)
+        held = [f"value[{r}]" for r in range(len(sources))]
+        wide = (*self.base, *self.all("key"), "key_y", "key_c", *held)
+        P, d, ones = len(table.kappa), self.d, [1.0] * len(sources)
         first = np.zeros((P, 1))
         first[0] = 1.0
         parts: list[tuple[list[Entry], Floats]] = [
@@ -217,18 +246,21 @@ class _Layout:
             (self.pairs("x", "key"), table.kappa[:, None]),
             ([("y", "key_y", 1.0)], table.lam[:, None]),
             ([("one", "key_c", 1.0)], table.c[:, None]),
-            (self.pairs("u", "value"), table.v[:, None]),
+            (list(zip(sources, held, ones, strict=True)), table.v[:, None]),
         ]
         terms = tuple(Term(_map(self.base, wide, entries), Block(R)) for entries, R in parts)
         slots = tuple(str(i) for i in range(d + 2))
-        W_Q = _map(wide, slots, [*zip(self.all("w"), slots, [1.0] * d, strict=False), *_ones("one", slots[d:])])
+        asks = self.prompt.answer if table.factor == "one" else "w"
+        W_Q = _map(wide, slots, [*zip(self.all(asks), slots, [1.0] * d, strict=False), *_ones("one", slots[d:])])
         keys = (*self.all("key"), "key_y", "key_c")
         W_K = _map(wide, slots, zip(keys, slots, [1.0] * (d + 2), strict=True))
-        W_V = _map(wide, slots[:d], zip(self.all("value"), slots, [1.0] * d, strict=False))
-        W_O = _map(slots[:d], wide, zip(slots, self.all("g"), [table.weight] * d, strict=False))
+        own = tuple(str(i) for i in range(len(sources)))
+        W_V = _map(wide, own, zip(held, own, ones, strict=True))
+        W_O = _map(own, wide, zip(own, targets, [table.weight] * len(targets), strict=True))
         head = Head("", W_Q, W_K, W_V, W_O, table.beta, Sees((0, 0), "block", P, asks="first"))
         kept = [(name, name, 1.0) for name in self.base]
-        gather = Term(_map(wide, self.base, [*kept, *self.pairs("u", "g", table.mean)]), Block(first.T))
+        means = list(zip(sources, targets, [table.mean] * len(targets), strict=True))
+        gather = Term(_map(wide, self.base, [*kept, *means]), Block(first.T))
         return self._linear(terms, wide), Attention(wide, (head,)), self._linear((gather,), self.base)
 
     def update(self, step: Pass) -> Linear:
@@ -264,6 +296,10 @@ class _Layout:
         return self._linear((Term(_map(self.base, self.base, entries)),), self.base)
 
     def read(self, outputs: Names) -> Linear:
+        if self.prompt.read_out is not None:
+            must(len(outputs) == 1, f"it has {len(outputs)} outputs, not one prediction")
+            asked = Gather(tuple(range(self.n - self.prompt.queries, self.n)))
+            return self._linear((Term(_map(self.base, outputs, [("h", outputs[0], 1.0)]), asked),), outputs)
         must(len(outputs) == self.d, f"it has {len(outputs)} outputs, not one for each of {self.d} features")
         source = "g" if self.prompt.answer == "gradients" else self.prompt.answer
         A = _map(self.base, outputs, zip(self.all(source), outputs, [1.0] * self.d, strict=True))

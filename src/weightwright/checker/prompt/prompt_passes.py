@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from weightwright.checker.prompt.prompt_tables import (
     tables_of,
 )
 from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.prompt import ARGUMENTS, STATES, Pass, PromptClaim, prompt_in_words
+from weightwright.claims.prompt import ARGUMENTS, READ_OUT, STATES, Pass, PromptClaim, Summand, prompt_in_words
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Network
@@ -40,7 +40,7 @@ from weightwright.numbers import Floats
 def agree_prompt(network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
     """Refuse (CertificateError) unless every pass is within the certificate's bound of the exact one."""
     found = _Errors(network, certificate, prompt)
-    for tables in found.summands:
+    for tables in (*found.summands, *found.read_out):
         summand_holds(tables)
     terms = found.terms()
     terms_hold(dataclasses.replace(terms, rounding=0.0), arb(terms.rounding), certificate)
@@ -55,11 +55,13 @@ def prompt_errors(network: Network, certificate: Certificate, prompt: PromptClai
 def with_costs(network: Network, certificate: Certificate, prompt: PromptClaim) -> PromptClaim:
     """The same with claims that say what leakage and rounding of the tables come to in this network."""
     found = _Errors(network, certificate, prompt)
-    summands = []
-    for tables in found.summands:
+
+    def costed(tables: Tables) -> Summand:
         claim = dataclasses.replace(tables.summand.claim, terms=tables_cost(tables))
-        summands.append(dataclasses.replace(tables.summand, claim=claim))
-    return dataclasses.replace(prompt, summands=tuple(summands))
+        return dataclasses.replace(tables.summand, claim=claim)
+
+    read_out = costed(found.read_out[0]) if found.read_out else None
+    return dataclasses.replace(prompt, summands=tuple(map(costed, found.summands)), read_out=read_out)
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class _Off:
 
 
 class _Errors:
-    """Reads the network and composes the errors of one pass."""
+    """Reads the network and composes the errors of one pass, and of the read-out."""
 
     def __init__(self, network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
         _well_formed(prompt)
@@ -91,12 +93,14 @@ class _Errors:
         require(box.lo.shape in (shape, shape[1:]), f"a domain of {box.lo.shape} is no box of {shape[1]} features")
         require(bool(np.isfinite([box.lo, box.hi]).all() and (box.lo < box.hi).all()), "the domain is no box")
         lo, hi = (np.broadcast_to(end, shape) for end in (box.lo, box.hi))
+        require(prompt.queries <= shape[0], f"{prompt.queries} predictions from {shape[0]} tokens")
         self.read, self.prompt, self.n = read_prompt(network, prompt), prompt, shape[0]
         if prompt.has("threshold"):  # the last inputs
             require(bool((lo[:, -prompt.features :] >= 0).all()), "a threshold may be negative")
-        self.reach = Reach.of(prompt, lo, hi)
+        self.reach, self.asked = Reach.of(prompt, lo, hi), Reach.of(prompt, lo, hi, prompt.answer)
         self.dtype, self.u, self.tiny = network.dtype, UNIT[network.dtype], SMALLEST[network.dtype]
         self.summands = list(self._summands(self.read))
+        self.read_out = list(self._read_out(self.read))
         for size in self._sizes():
             self._fits(size)
 
@@ -107,39 +111,54 @@ class _Errors:
             start += summand.tables
             yield tables_of(summand, tables, self.reach, self.prompt.features, self.dtype)
 
-    def terms(self) -> Terms:
-        """The largest of any pass, or of f u itself."""
-        if not self.prompt.passes:
-            return _as_terms([self._gradient(self.reach.u, 1)])
-        betas = iter(self.read.gate_betas)
-        z_of = self._gradient(self.reach.sum_u, self.n)
-        return _as_terms([row for step in self.prompt.passes for row in self._pass(step, z_of, betas)])
+    def _read_out(self, read: ReadPrompt) -> Iterator[Tables]:
+        if self.prompt.read_out is not None:
+            yield tables_of(self.prompt.read_out, read.read_out, self.asked, self.prompt.features, self.dtype)
 
-    def _gradient(self, values: arb, samples: int) -> _Off:
-        """f u of this number of samples, added up exactly; values: the sum of their largest |u|."""
-        u = self.u
+    def terms(self) -> Terms:
+        """The largest of any pass and of the read-out, or of f u itself."""
+        reach = self.reach
+        if not self.prompt.passes:
+            return _as_terms([self._products(self.summands, {"u": reach.u}, 1)])
+        betas = iter(self.read.gate_betas)
+        z_of = self._products(self.summands, {"u": reach.sum_u, "r": reach.sum_r}, self.n)
+        found = [row for step in self.prompt.passes for row in self._pass(step, z_of, betas)]
+        if self.read_out:
+            found.append(self._products(self.read_out, {"one": arb(1)}, 1))
+        return _as_terms(found)
+
+    def _products(self, summands: Iterable[Tables], values: Mapping[str, arb], samples: int) -> _Off:
+        """f u (and h r) of this number of samples, added up exactly; values: the sums of their largest |u| and |r|."""
+        u, sizes = self.u, self._sizes_of_factors()
         size = approximation = leakage = rounding = lost = held = adding = arb(0)
-        for of in self.summands:
-            claimed = of.summand.claim.terms
-            approximation += claimed.approximation
-            leakage += claimed.leakage
-            rounding += claimed.rounding
-            size += largest_size(of)
+        one = arb(0)  # what a single sample holds
+        for of in summands:
+            claimed, times, most = of.summand.claim.terms, values[of.summand.factor], sizes[of.summand.factor]
+            approximation += claimed.approximation * times
+            leakage += claimed.leakage * times
+            rounding += claimed.rounding * times
+            size += largest_size(of) * times
             for table in of.tables:
-                weight, mean, largest_value = abs(arb(table.weight)), abs(arb(table.mean)), _largest_value(table.v)
-                head = weight * largest_value + claimed.rounding
+                weight, largest_value = abs(arb(table.weight)), _largest_value(table.v)
+                mean = abs(arb(table.mean)) * times
+                head = (weight * largest_value + claimed.rounding) * times
                 product = arb(0) if exact_factor(weight) else u * head
                 adding += product
                 if held > 0:  # g is 0 before the first table
                     adding += u * (held + head + adding)
                 held += head
                 if table.mean:
-                    adding += (arb(0) if exact_factor(mean) else u * mean) + u * (held + mean * (1 + u) + adding)
+                    product = arb(0) if exact_factor(arb(table.mean)) else u * mean
+                    adding += product + u * (held + mean * (1 + u) + adding)
                     held += mean
-                lost += 2 * (weight + 1) * underflow(len(table.v), largest_value * self.reach.u, self.dtype)
-                self._fits(held * self.reach.u * (1 + len(table.v)) * 2)
-        rounding = (rounding + adding) * values + samples * lost
-        return _Off(size * values, approximation * values, leakage * values, rounding)
+                lost += 2 * (weight + 1) * underflow(len(table.v), largest_value * most, self.dtype)
+                one += (weight * largest_value + claimed.rounding + abs(arb(table.mean))) * most
+                self._fits(one * (1 + len(table.v)) * 2)
+        return _Off(size, approximation, leakage, rounding + adding + samples * lost)
+
+    def _sizes_of_factors(self) -> dict[str, arb]:
+        """The largest number that a table's function is multiplied with."""
+        return {"u": self.reach.u, "r": self.reach.r, "one": arb(1)}
 
     def _pass(self, step: Pass, gradient: _Off, betas: Iterator[float]) -> list[_Off]:
         """The new states."""
@@ -201,13 +220,14 @@ class _Errors:
     def _sizes(self) -> Iterator[arb]:
         """Inputs, keys, queries, scores and values, also those that nobody reads."""
         reach = self.reach
-        yield from (reach.x, reach.y, reach.w, reach.p, reach.tau, reach.u, reach.sum_u)
-        for table in self.read.tables:
+        yield from (reach.x, reach.y, reach.w, reach.p, reach.tau, reach.u, reach.sum_u, reach.r, reach.sum_r)
+        for table in (*self.read.tables, *self.read.read_out):
+            asking = self.asked if table.factor == "one" else reach
             beta = arb(table.beta)
             kappa, lam, c, v = (arb(_largest_value(part)) for part in (table.kappa, table.lam, table.c, table.v))
-            yield from (kappa * reach.x, lam * reach.y, beta * (reach.w + 1))
-            yield 2 * beta * (kappa * reach.products + lam * reach.y + c)
-            yield 2 * len(table.v) * v * reach.u
+            yield from (kappa * reach.x, lam * reach.y, beta * (asking.w + 1))
+            yield 2 * beta * (kappa * asking.products + lam * reach.y + c)
+            yield 2 * len(table.v) * v * self._sizes_of_factors()[table.factor]
         ticks = zip(self.read.times, self.prompt.passes, strict=False)
         yield sum((times * abs(arb(step.tick)) for times, step in ticks), abs(arb(self.prompt.clock)))
 
@@ -220,13 +240,19 @@ def _stated(certificate: Certificate, prompt: PromptClaim) -> None:
     require(certificate.kernel == "dot", "networks with a prompt run in kernel 'dot'")
     words = prompt_in_words(prompt)
     require(certificate.formula == words, f"the network computes {words!r}")
-    require({ARGUMENTS, STATES, MASKED} <= set(certificate.assumptions), "the certificate hides an assumption")
+    leans_on = {ARGUMENTS, STATES, MASKED, *([] if prompt.read_out is None else [READ_OUT])}
+    require(leans_on <= set(certificate.assumptions), "the certificate hides an assumption")
 
 
 def _well_formed(prompt: PromptClaim) -> None:
     whole = (prompt.features, *(summand.tables for summand in prompt.summands))
     require(all(type(x) is int and x > 0 for x in whole) and len(whole) > 1, f"features and tables are {whole}")
     require(type(prompt.own_values) is bool, f"own_values = {prompt.own_values!r}")
+    kinds = [summand.factor for summand in prompt.summands]
+    require(set(kinds) <= {"u", "r"} and "u" in kinds, f"f is multiplied with {kinds}")
+    alone = "r" not in kinds or (prompt.own_values and len(prompt.passes) > 0)
+    require(alone, "values of a penalty go with values of the examples, and with passes")
+    _well_formed_read_out(prompt)
     answers = "wp"[: prompt.states] if prompt.passes else ("gradients",)
     require(prompt.answer in tuple(answers), f"the answer is {prompt.answer!r}")
     clocked = prompt.has("clock")
@@ -247,6 +273,17 @@ def _well_formed(prompt: PromptClaim) -> None:
         require(bool(np.isfinite(step.method).all() and np.isfinite(step.alpha).all()), "a pass with no number")
         require(math.isfinite(step.tick) and (clocked or step.tick == 0), "a tick without a clock")
     require(math.isfinite(prompt.clock) and (clocked or prompt.clock == 0), "there is no clock")
+
+
+def _well_formed_read_out(prompt: PromptClaim) -> None:
+    count, read_out = prompt.queries, prompt.read_out
+    if read_out is None:
+        require(type(count) is int and count == 0, f"queries = {count!r}, and nothing is read out")
+        return
+    require(type(count) is int and count > 0, f"queries = {count!r} is no number of predictions")
+    require(len(prompt.passes) > 0, "a read-out comes after passes")
+    require(read_out.factor == "one", f"the read-out is multiplied with {read_out.factor!r}")
+    require(type(read_out.tables) is int and read_out.tables > 0, f"the read-out has {read_out.tables!r} tables")
 
 
 def _as_terms(outputs: list[_Off]) -> Terms:

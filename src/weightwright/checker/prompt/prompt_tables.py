@@ -48,14 +48,17 @@ class Reach:
     p: arb
     tau: arb
     u: arb
+    r: arb
     products: arb  # sum over the features of |w x|, for any sample
     sum_x: arb  # sum over the features of |x|
     sum_w: arb
     sum_u: arb  # sum over the samples of the largest |u| of each
+    sum_r: arb
 
     @classmethod
-    def of(cls, prompt: PromptClaim, lo: Floats, hi: Floats) -> Reach:
-        """lo, hi: (samples, inputs), in the order of the inputs."""
+    def of(cls, prompt: PromptClaim, lo: Floats, hi: Floats, asks: str = "w") -> Reach:
+        """lo, hi: (samples, inputs), in the order of the inputs. asks: the state that is multiplied with x: "w" in a
+        pass, in the read-out perhaps "p", which then stands for w here."""
         sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompt.features, 0
 
         def take(width: int) -> Floats:
@@ -65,14 +68,17 @@ class Reach:
 
         x = take(d)
         u = take(d) if prompt.own_values else x
+        r = take(d) if prompt.has_penalty else np.zeros((1, 1))
         y, w = take(1), take(d)
         p = take(d) if prompt.states == 2 else np.zeros((1, 1))
         tau = take(d) if prompt.has("threshold") else np.zeros((1, 1))
         require(at == sizes.shape[1], f"the domain has {sizes.shape[1]} features, the prompt {at}")
-        sums = [(w * x).sum(axis=1).max(), x.sum(axis=1).max(), w.sum(axis=1).max(), u.max(axis=1).sum()]
+        w, p = (p, w) if asks == "p" else (w, p)
+        sums = [(w * x).sum(axis=1).max(), x.sum(axis=1).max(), w.sum(axis=1).max()]
+        sums += [values.max(axis=1).sum() for values in (u, r)]
         roundings = d + len(sizes) + 2
         sums_of = (arb(float(above(s, roundings))) + LOST for s in sums)
-        most = (arb(float(part.max())) for part in (x, y, w, p, tau, u))
+        most = (arb(float(part.max())) for part in (x, y, w, p, tau, u, r))
         return cls(*most, *sums_of)
 
 
@@ -135,15 +141,17 @@ def _well_formed(summand: Summand) -> None:
 
 
 def _score_errors(table: StoredTable, reach: Reach, features: int, dtype: str) -> list[arb]:
-    """beta (sum of (w_r)(kappa_j x_r) + lam_j y + c_j): a key rounds, its product with w, and up to d + 1 additions."""
+    """beta (sum of (w_r)(kappa_j x_r) + lam_j y + c_j): a key rounds, its product with w, and up to d + 1 additions; or
+    kappa_j (sum of w_r x_r): a product with w, d - 1 additions, the product with kappa_j, and two additions."""
     u, tiny, beta = UNIT[dtype], SMALLEST[dtype], arb(table.beta)
     grown = (1 + u) ** (features + 3) - 1
     out = []
     tick()
     for kappa, lam, c in zip(table.kappa.tolist(), table.lam.tolist(), table.c.tolist(), strict=True):
         size = beta * (abs(arb(kappa)) * reach.products + abs(arb(lam)) * reach.y + abs(arb(c)))
-        # keys, queries times beta and products may underflow, each by less than the smallest normal number
-        lost = beta * (reach.sum_w + 1) + abs(arb(kappa)) * reach.sum_x + features + 2
+        # keys, queries times beta and products may underflow, each by less than the smallest normal number; so may
+        # those of w and x before kappa multiplies them
+        lost = beta * (reach.sum_w + 1) + abs(arb(kappa)) * (reach.sum_x + beta * features) + features + 2
         out.append((grown * size + 2 * (1 + grown) * tiny * lost).upper())
     return out
 

@@ -32,12 +32,14 @@ from weightwright.network.token_maps import copy
 from weightwright.numbers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+from weightwright.tracing.following.torch_gradients import follow_gradients
 from weightwright.tracing.guard.confirm import confirm_rule
+from weightwright.tracing.guard.running_error import known_domain
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import boundary, swallow_nothing
+from weightwright.tracing.user_source import advice, boundary, swallow_nothing
 
 
 def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:
@@ -55,11 +57,20 @@ def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: in
 def trace_and_confirm(rule: Callable[..., Any], samples: int, examples: Box, state: Box, name: str) -> Graph:
     """The same, after comparing it with the rule itself on examples and states of the boxes."""
     features, states = examples.lo.shape[-1], state.lo.shape[-1]
-    graph = trace_rule(rule, samples, features, states, name)
-    without_jumps(graph)
-    once_more = functools.partial(_trace, rule, features=features, states=states, name=name)
-    confirm_rule(rule, graph, once_more, side_by_side(examples, state), (features, states))
+    box = side_by_side(examples, state)
+    with known_domain(box):
+        graph = trace_rule(rule, samples, features, states, name)
+        without_jumps(graph)
+        once_more = functools.partial(_trace, rule, features=features, states=states, name=name)
+        confirm_rule(rule, graph, once_more, box, (features, states))
     return graph
+
+
+def is_still(rule: Callable[..., Any], graph: Graph, samples: int, examples: Box, state: Box) -> bool:
+    """Whether the rule is what it was when the graph was traced on these boxes: it may read what has changed since."""
+    with known_domain(side_by_side(examples, state)):
+        again = trace_rule(rule, samples, examples.lo.shape[-1], state.lo.shape[-1], graph.name)
+    return not graphs_differ(again, graph)
 
 
 def the_rule(graph: Graph, states: int) -> Graph:
@@ -72,7 +83,8 @@ def _trace(rule: Callable[..., Any], sheet: Sheet, features: int, states: int, n
     examples = sheet.input(features)  # (samples, features)
     inputs = [sheet.columns.input(place) for place in range(features + states)]
     state = np.array(inputs[features:]) * (sheet.n + 1)  # codes of columns that hold the same on every token
-    with swallow_nothing():
+    sheet.shared.update(inputs[features:])
+    with swallow_nothing(), follow_gradients():
         result = rule(Traced(sheet, examples, 0 if sheet.n > 1 else None), Traced(sheet, state, None))
     graph = sheet.columns.graph(name, [*inputs, *_new_state(sheet, result, states, name)])
     return dataclasses.replace(graph, nodes=tuple(_named(node, features) for node in graph.nodes))
@@ -134,11 +146,35 @@ def compile_rule(
     try:
         return certify_graph(graph, asked, certify_loop, f"{LARGER}; {UNPROVEN}")
     except ToleranceError as error:
-        if str(error).endswith(UNPROVEN):
-            raise
-        raise ToleranceError(f"{error}. {LARGER}; {UNPROVEN}", error.best) from error
+        said = str(error) if str(error).endswith(UNPROVEN) else f"{error}. {LARGER}; {UNPROVEN}"
+        raise ToleranceError(said + advise_on(graph, str(error)), error.best) from error
     except FormulaError as error:
-        raise type(error)(f"{error}; {UNPROVEN}") from error
+        raise type(error)(f"{error}; {UNPROVEN}{advise_on(graph, str(error))}") from error
+
+
+def advise_on(graph: Graph, error: str) -> str:
+    """What to do about this very error, where it is one that rules often meet."""
+    said = []
+    if "the claim covers" in error:
+        said.append(
+            "A column reaches farther than its table, since errors of the columns before it grow on the way: mostly a"
+            " quotient such as EM's (r * x).mean(0) / r.mean(0), whose divisor comes near 0 somewhere in the boxes,"
+            " though not on your data. Clamp the divisor (torch.clamp(r.mean(0), min=0.05)), divide means and not sums,"
+            " add a constant to a variance, or give smaller boxes (state_box=, examples_box=)"
+        )
+    if error.startswith("div") and "1/x is undefined" in error:
+        said.append(
+            "Shares such as EM's p / p.sum(1) are torch.softmax of the logarithms of p, which divides by nothing; other"
+            " divisors can be clamped"
+        )
+    if "linalg_" in error:
+        said.append(
+            "A linear system is solved by its determinant, which must stay away from 0 as ranges show: add a larger"
+            " multiple of the identity to the matrix, or take steps towards the solution, w + step * (b - A @ w)"
+        )
+    if any(node.label.startswith("grad") and ("step(" in node.op or "sign(" in node.op) for node in graph.nodes):
+        said.append(f"The rule takes a gradient that may jump: {advice('grad')}")
+    return "".join(f". {what}" for what in said)
 
 
 def put_in_loop(lowered: Lowered, graph: Graph, sizes: tuple[int, int], steps: int) -> tuple[Network, LoopClaim]:

@@ -8,6 +8,7 @@ How a product of two columns becomes the difference of two squares, balanced and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,8 @@ def _middle(lo: float, hi: float) -> tuple[float, float]:
 
 #: The share of the tolerance that functions may use; the rest is left to rounding.
 SHARE = 0.6
+#: Numbers that are held at a time to find what errors of units come to: a gigabyte.
+AT_ONCE = 2**27
 #: A softmax moves by at most this times the largest move of its arguments.
 SOFTMAX_SLOPE = 0.5
 
@@ -83,12 +86,26 @@ class Slopes:
 def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float], int]:
     """For every unit what an error of 1 in it, on all tokens, moves an output by at most; and how many heads can err
     on the way to one output."""
+    outputs = ranges.forms.graph.outputs
+    each = 2 * ranges.forms.size * ranges.forms.n**2  # numbers that are held for one output
+    count = max(1, AT_ONCE // each)
+    found: dict[int, float] = {}
+    most = 1
+    for start in range(0, len(outputs), count):
+        moved, heads = _moved_outputs(ranges, slopes, outputs[start : start + count])
+        found = {unit: max(size, found.get(unit, 0.0)) for unit, size in moved.items()}
+        most = max(most, heads)
+    return found, most
+
+
+def _moved_outputs(ranges: ColumnRanges, slopes: Slopes, outputs: Sequence[int]) -> tuple[dict[int, float], int]:
+    """The same for some of the outputs."""
     forms = ranges.forms
     graph, n = forms.graph, forms.n
     err = [unit for unit in forms.plan.units if graph.nodes[unit].op not in (MIX, SOFTMAX, ATTENTION)]
     if not err:  # nothing is approximated
         return {}, 1
-    O = n * len(graph.outputs)  # noqa: E741  (outputs, token by token)
+    O = n * len(outputs)  # noqa: E741  (outputs, token by token)
     own, through = np.zeros((2, forms.size, O, n))
 
     def reaches(column: int, moved: Floats, *totals: Floats) -> None:
@@ -97,12 +114,14 @@ def sensitivities(ranges: ColumnRanges, slopes: Slopes) -> tuple[dict[int, float
             used = np.flatnonzero(weights)
             total[used] += weights[used, None, None] * moved
 
-    for m, column in enumerate(graph.outputs):
-        moved = np.zeros((len(graph.outputs), n, n))
+    for m, column in enumerate(outputs):
+        moved = np.zeros((len(outputs), n, n))
         moved[m] = np.eye(n)
         reaches(column, moved.reshape(O, n), own, through)
     for unit in reversed(forms.plan.units):
         node, moved = graph.nodes[unit], through[forms.place[unit]]
+        if not moved.any():
+            continue
         if unit in forms.plan.functions:
             reaches(forms.plan.functions[unit].base, slopes.functions[unit] * moved, own, through)
         elif node.op == MIX:

@@ -94,12 +94,15 @@ class WideForms:
     def __init__(self, forms: Forms) -> None:
         self.forms = forms
         self.mixed = np.zeros(forms.size, dtype=bool)
-        self._rows: dict[int, tuple[Floats, Floats]] = {}
+        # by their places: which of the basis they hold, (tokens, tokens, as many), and constants
+        self._rows: dict[int, tuple[list[int], Floats, Floats]] = {}
         for unit in mixes(forms.graph, forms.plan):
             node = forms.graph.nodes[unit]
             A = forms.graph.matrices[node.index]
             rows, constants = self.always(forms[node.of[0]])
-            self._rows[forms.place[unit]] = A @ rows, A @ constants
+            mixed = (A @ rows).reshape(forms.n, forms.n, forms.size)
+            held = np.flatnonzero(mixed.any(axis=(0, 1))).tolist()
+            self._rows[forms.place[unit]] = held, mixed[:, :, held], A @ constants
             self.mixed[forms.place[unit]] = True
 
     def row(self, form: Form) -> tuple[Floats, Floats] | None:
@@ -110,11 +113,11 @@ class WideForms:
         n, B = self.forms.n, self.forms.size
         own, constants = np.zeros((n, n, B)), form.constants.copy()
         own[range(n), range(n)] = np.where(self.mixed, 0.0, form.weights)
-        rows = own.reshape(n, n * B)
         for place in np.flatnonzero(self.mixed & (form.weights != 0)):
-            weights, shift = self._rows[int(place)]
-            rows, constants = rows + form.weights[place] * weights, constants + form.weights[place] * shift
-        return rows, constants
+            held, weights, shift = self._rows[int(place)]
+            own[:, :, held] += form.weights[place] * weights
+            constants = constants + form.weights[place] * shift
+        return own.reshape(n, n * B), constants
 
 
 class Evaluator:

@@ -27,7 +27,7 @@ import numpy as np
 
 from weightwright.approximation.table import ProposedTable
 from weightwright.heads.registers import HIDDEN, Rows, on_registers, table_head
-from weightwright.network import Head, Sees
+from weightwright.network import Head, Network, Sees
 from weightwright.numbers import Floats
 
 #: Row sums that differ by less than this count as equal: what is left is rounding.
@@ -171,8 +171,8 @@ class Registers:
         return W_Q, W_K
 
     def mixing_head(self, mixing: Mixing, W_V: Floats, W_O: Floats, role: str) -> Head:
-        """A head with constant scores. Data tokens see data tokens, and the padding where it has scores; registers see
-        registers, whose cells hold 0."""
+        """A head with constant scores. Data tokens see data tokens, those before them alone where no later one has
+        weight, and the padding where it has scores; registers see registers, whose cells hold 0."""
         n = len(mixing.scores)
         W_Q, W_K = np.zeros((self.width, n + 2)), np.zeros((self.width, n + 2))
         W_Q[self.positions, :n], W_Q[self.one, n], W_Q[self.register, n + 1] = np.eye(n), 1.0, 1.0
@@ -181,7 +181,8 @@ class Registers:
         if mixing.padding is not None:
             W_K[self.padding, :n] = mixing.padding
         seen = (0, 0) if mixing.padding is None else self.padding_rows
-        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "all"))
+        causal = bool((mixing.scores[np.triu_indices(n, 1)] == HIDDEN).all()) and n > 1
+        return Head(role, W_Q, W_K, W_V, W_O, sees=Sees(seen, "earlier" if causal else "all"))
 
     def attention_head(
         self,
@@ -205,6 +206,18 @@ class Registers:
         W_V = np.zeros((self.width, len(values)))
         W_V[list(values), range(len(values))] = 1.0
         return Head(role, W_Q, W_K, W_V, W_O, sees=Sees((0, 0), "all"))
+
+
+def hide_register(network: Network) -> Floats:
+    """(coordinates,): what a register of another network holds, so that no head of this compiled one looks at it: the
+    offset that hides data tokens from tables, and that it is a register like any with a value."""
+    names = network.embed.coordinates
+    hidden = np.array([float(name in ("register", "table")) for name in names])
+    for head in network.heads:
+        for place, entry in np.argwhere(head.W_K == 1.0):
+            if names[place].startswith("offset of "):
+                hidden[place] = head.W_K[names.index("one"), entry]
+    return hidden
 
 
 class _Names:

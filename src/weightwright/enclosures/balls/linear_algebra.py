@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from flint import arb, arb_mat, fmpq
 
+from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.expressions import Expression, Number, Variable, fold
 from weightwright.numbers import Floats
 
@@ -139,6 +140,8 @@ def diagonal(entries: Balls) -> arb_mat:
 
 def weighted_rows(rows: arb_mat, weights: Balls) -> arb_mat:
     """Every row times its weight."""
+    if all(weight == 1 for weight in weights):
+        return rows
     return arb_mat([[s * a for a in row] for s, row in zip(weights, rows.table(), strict=True)])
 
 
@@ -160,6 +163,26 @@ def row_lengths(rows: arb_mat, inverted: arb_mat) -> Balls:
     """|a|_{M^-1} of every row a."""
     pulled = (rows * inverted).table()
     return [root(dot(row, other)) for row, other in zip(rows.table(), pulled, strict=True)]
+
+
+def row_lengths_above(rows: Floats, inverted: arb_mat) -> Floats | None:
+    """Floats that are not below |a|_{M^-1} of every row a, nor far above it; None where rounding would make them so.
+
+    a^T P a in floats, P near M^-1, is off by at most the sum of |a_j| |a_k| (gamma |P_jk| + |P_jk - (M^-1)_jk|), gamma
+    for the 2 d + 2 roundings of every term.
+    """
+    entries, d = inverted.table(), rows.shape[1]
+    P = np.array([[float(entry.mid()) for entry in row] for row in entries])
+    pairs = (zip(row, near, strict=True) for row, near in zip(entries, P.tolist(), strict=True))
+    off = np.array([[float_above(abs(x - arb(p))) for x, p in pair] for pair in pairs])
+    sizes = np.abs(rows)
+    with np.errstate(all="ignore"):
+        squares = ((rows @ P) * rows).sum(axis=1)
+        room = np.abs(P) * ((2 * d + 6) * 2.0**-53) + off
+        errors = above(((sizes @ room) * sizes).sum(axis=1), 2 * d + 4) + LOST
+        if not (np.isfinite(errors).all() and (errors <= squares / 4).all()):
+            return None
+        return above(np.sqrt(above(squares + errors, 1)), 1)
 
 
 def box_around(centre: Balls, inverted: arb_mat, radius: arb) -> Balls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from typing import Any, Protocol
@@ -63,7 +64,8 @@ def heads_figure(model: FittedModel) -> Any:
     """A matplotlib figure of three rows: (a) the prompt; (b) tables and (c) attention; (d) the coefficients."""
     from matplotlib.figure import Figure
 
-    seen = watch_run(model.network_, model.prompt_, model.n_iter_)
+    net = model.network_ if model.network_.device.type == "cpu" else copy.deepcopy(model.network_).cpu()
+    seen = watch_run(net, model.prompt_, model.n_iter_)
     beside = len(seen.tables) == 1  # else tables and attention have a row each
     heights = (3.4, 7.2, 4.2) if beside else (3.4, 6.6, 3.8, 4.2) if seen.tables else (3.4, 4.2, 4.2)
     width = 14 if beside else max(14, 3.6 * len(seen.patterns))

@@ -9,6 +9,7 @@ import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.errors import DomainError
 from weightwright.estimators.solving.huber_plan import HuberPlan, Stage, plan_stages
+from weightwright.estimators.solving.kept_networks import build_or_load
 from weightwright.estimators.solving.networks import HEAD_TOL, ROOM, TRIES, last_states, prompt_size
 from weightwright.estimators.solving.scaling import (
     Scaling,
@@ -38,8 +40,12 @@ RATIO = 16.0
 #: The first scale is at least this share of the largest residual of the middle target.
 SMALLEST = 2.0**-30
 
-#: The 16 networks that were used last are kept: data sets of about the same size share them.
-build_network = functools.lru_cache(maxsize=16)(huber_network)
+
+@functools.lru_cache(maxsize=16)
+def build_network(device: str, samples: int, features: int, **settings: Any) -> AttentionNetwork:
+    """The 16 networks that were used last are kept: data sets of about the same size share them."""
+    asked = ("huber", samples, features, *sorted(settings.items()))
+    return build_or_load(lambda: huber_network(samples, features, **settings), *asked).to(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +67,9 @@ def solve_huber(problems: Sequence[Problem], epsilon: float, settings: Settings)
             ConvergenceWarning,
             stacklevel=4,
         )
-    fixed = run_stages(contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    fixed = run_stages(
+        contexts, plan, settings.max_steps, settings.tol, settings.head_tol, settings.dtype, settings.device
+    )
     back = [scaling.coefficients(theta[:-1]) for scaling, theta in zip(scalings, fixed.theta, strict=True)]
     return HuberSolution(
         coef=np.stack([coef for coef, _ in back]),
@@ -156,13 +164,19 @@ class HuberFixed:
 
 
 def run_stages(
-    contexts: HuberContexts, plan: HuberPlan, max_steps: int, tol: float, head_tol: float | None, dtype: str
+    contexts: HuberContexts,
+    plan: HuberPlan,
+    max_steps: int,
+    tol: float,
+    head_tol: float | None,
+    dtype: str,
+    device: str,
 ) -> HuberFixed:
     """All stages; then a quarter of the last again and again on its own answer, until no more is gained."""
     theta, total = contexts.start.copy(), 0
     for stage in plan.stages:
         steps = min(stage.needed, max_steps - total)
-        theta[stage.which], net, shown, unit = _run(contexts, stage, steps, theta, head_tol, dtype)
+        theta[stage.which], net, shown, unit = _run(contexts, stage, steps, theta, head_tol, dtype, device)
         total += steps
         if total == max_steps:
             break
@@ -170,7 +184,7 @@ def run_stages(
     remaining = mine.remaining(theta[stage.which])
     while plan.settled and total < max_steps and (remaining > tol).any():
         steps = min(max(stage.needed // 4, 1), max_steps - total)
-        found, *_ = _run(contexts, stage, steps, theta, head_tol, dtype)
+        found, *_ = _run(contexts, stage, steps, theta, head_tol, dtype, device)
         total += steps
         left = mine.remaining(found)
         gained = bool((left < remaining / 2).any())
@@ -182,7 +196,7 @@ def run_stages(
 
 
 def _run(
-    contexts: HuberContexts, stage: Stage, steps: int, theta: Floats, head_tol: float | None, dtype: str
+    contexts: HuberContexts, stage: Stage, steps: int, theta: Floats, head_tol: float | None, dtype: str, device: str
 ) -> tuple[Floats, AttentionNetwork, torch.Tensor, Floats]:
     """(B', D + 1): where the stage ends; the network, its prompts and their units. With more room if numbers
     turn out larger than in the rehearsal."""
@@ -194,6 +208,7 @@ def _run(
     d = mine.features - mine.intercept
     for _ in range(TRIES):
         net = build_network(
+            device,
             mine.samples,
             d,
             epsilon=mine.epsilon,

@@ -36,12 +36,13 @@ def plan_multinomial(
 def solve_multinomial(problems: Sequence[Problem], classes: int, settings: Settings) -> Solution:
     """All problems in one call of one network; the answer has the classes of the first, then those of the next."""
     contexts, scalings, plan = plan_multinomial(problems, classes, settings)
-    warn_of_early_stop(plan, settings.max_steps)
+    warn_of_early_stop(plan, settings.max_steps, 5)
 
-    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
+    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork, int]:
         shrink = tuple((float(plan.step.max()) * contexts.ridge[: contexts.features]).tolist())
-        net = build_network(contexts.samples, contexts.features, classes, plan.condition, shrink, steps, settings.dtype)
-        return last_states(net, _prompts(contexts, plan.step, theta, settings.dtype)), net
+        sizes, how = (contexts.samples, contexts.features, classes), (settings.dtype, settings.device)
+        net = build_network(*sizes, plan.condition, shrink, steps, *how)
+        return last_states(net, _prompts(contexts, plan.step, theta, settings.dtype)), net, steps
 
     fixed = repeat_runs(contexts, in_few_sizes(plan.needed), settings.max_steps, settings.tol, run)
     W = fixed.theta.reshape(len(problems), classes, -1)
@@ -68,11 +69,18 @@ def solve_multinomial(problems: Sequence[Problem], classes: int, settings: Setti
 
 @functools.lru_cache(maxsize=16)
 def build_network(
-    samples: int, features: int, classes: int, condition: float, shrink: tuple[float, ...], steps: int, dtype: str
+    samples: int,
+    features: int,
+    classes: int,
+    condition: float,
+    shrink: tuple[float, ...],
+    steps: int,
+    dtype: str,
+    device: str,
 ) -> AttentionNetwork:
     return multinomial_network(
         samples, features, classes, momentum=momentum(condition), steps=steps, shrink=np.array(shrink), dtype=dtype
-    )
+    ).to(device)
 
 
 def _prompts(contexts: MultinomialContexts, step: Floats, theta: Floats, dtype: str) -> torch.Tensor:

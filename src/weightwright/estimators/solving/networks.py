@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from weightwright.errors import DomainError
-from weightwright.estimators.solving.plan import Plan, make_algorithm
+from weightwright.errors import DomainError, ToleranceError
+from weightwright.estimators.solving.kept_networks import build_or_load
+from weightwright.estimators.solving.plan import DIVERGED, ROOM_EXP, WIDEST_EXP, Plan, make_algorithm
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.descent import slope_tables
 from weightwright.incontext.networks.descent_network import Ranges, descent_network
@@ -31,8 +32,11 @@ HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
 ROOM = 1.25
 #: The most networks that are built, each for numbers twice as large, where numbers turn out larger than rehearsed.
 TRIES = 4
-#: The most numbers of the stream that are held at once, about: further contexts run afterwards, in the same memory.
-MOST_NUMBERS = 2**22
+#: The most numbers of the stream that would be held at once, written out: further contexts run afterwards, in the same
+#: memory. 256 MB; a network that runs by pieces takes a hundredth of it.
+MOST_NUMBERS = 2**25
+#: Where a run leaves the ranges of every network that can be built, this share of its passes is tried next.
+FEWER_PASSES = 4
 #: The most examples in a prompt: the map that adds up its tokens grows with their square.
 MOST_SAMPLES = 2**13
 
@@ -52,13 +56,18 @@ class NetworkDesign:
     ranges: Ranges
     head_tol: float
     dtype: str
+    device: str
 
 
 @functools.lru_cache(maxsize=16)
 def build_network(design: NetworkDesign) -> AttentionNetwork:
-    slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
-    algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
-    return descent_network(slope, algorithm, design.samples, design.features, design.steps, design.ranges, design.dtype)
+    def build() -> AttentionNetwork:
+        slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
+        algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
+        sizes = (design.samples, design.features, design.steps)
+        return descent_network(slope, algorithm, *sizes, design.ranges, design.dtype)
+
+    return build_or_load(build, replace(design, device="")).to(design.device)
 
 
 def _steepest(design: NetworkDesign) -> float:
@@ -68,7 +77,9 @@ def _steepest(design: NetworkDesign) -> float:
     return math.exp(design.reach[0]) if design.loss.name == "poisson" else 1.0
 
 
-def design_network(contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str) -> NetworkDesign:
+def design_network(
+    contexts: Contexts, plan: Plan, steps: int, head_tol: float | None, dtype: str, device: str
+) -> NetworkDesign:
     """The design for these contexts; sizes are rounded up to powers of two."""
     values = plan.step[:, None, None] * contexts.pulls
     largest = ROOM * float(np.abs(contexts.targets).max())
@@ -87,11 +98,23 @@ def design_network(contexts: Contexts, plan: Plan, steps: int, head_tol: float |
         samples=contexts.samples,
         features=contexts.features,
         steps=steps,
-        reach=(power_above(ROOM * max(plan.argument, 2.0**-10)), power_above(largest)),
+        reach=(_reach(contexts.loss, plan.argument), power_above(largest)),
         ranges=ranges,
         head_tol=HEAD_TOL[dtype] if head_tol is None else head_tol,
         dtype=dtype,
+        device=device,
     )
+
+
+def _reach(loss: Loss, argument: float) -> float:
+    """How far the table of the slope goes, in few sizes: powers of two; for exp, which grows with it, whole numbers."""
+    if loss.name == "poisson":
+        return min(float(math.ceil(min(argument, DIVERGED) + ROOM_EXP)), WIDEST_EXP)
+    return power_above(ROOM * max(argument, 2.0**-10))
+
+
+def _more_reach(loss: Loss, reach: float) -> float:
+    return min(reach + 2 * ROOM_EXP, WIDEST_EXP) if loss.name == "poisson" else 2 * reach
 
 
 def in_few_sizes(count: int) -> int:
@@ -139,14 +162,23 @@ class Fixed:
 
 
 def run_to_fixed_point(
-    contexts: Contexts, plan: Plan, max_steps: int, tol: float, head_tol: float | None, dtype: str
+    contexts: Contexts, plan: Plan, max_steps: int, tol: float, head_tol: float | None, dtype: str, device: str
 ) -> Fixed:
     """The network of the plan, until no step is missing or no more is gained."""
 
-    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
-        return _run(contexts, plan, design_network(contexts, plan, steps, head_tol, dtype), theta)
+    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork, int]:
+        """As many steps as stay in the ranges of a network that can be built."""
+        while True:
+            design = design_network(contexts, plan, steps, head_tol, dtype, device)
+            try:
+                return *_run(contexts, plan, design, theta), steps
+            except (DomainError, ToleranceError):
+                if steps == 1:
+                    return theta, build_network(design), steps
+                steps = max(1, steps // FEWER_PASSES)
 
-    return repeat_runs(contexts, in_few_sizes(plan.needed), max_steps, tol, run)
+    most = max_steps if plan.most is None else min(plan.most, max_steps)
+    return repeat_runs(contexts, in_few_sizes(plan.needed), most, tol, run)
 
 
 def repeat_runs(
@@ -154,17 +186,17 @@ def repeat_runs(
     passes: int,
     max_steps: int,
     tol: float,
-    run: Callable[[int, Floats], tuple[Floats, AttentionNetwork]],
+    run: Callable[[int, Floats], tuple[Floats, AttentionNetwork, int]],
     worth: float = 0.5,
 ) -> Fixed:
     """A network again and again on its own answer. passes: of one run. run: from a number of passes and where they
-    start to where they end. worth: a run that leaves more than this share of the distance is the last."""
+    start to where they end, and how many there were. worth: a run that leaves more than this share of the distance
+    is the last."""
     theta, total = contexts.start, 0
     remaining = np.full(len(theta), np.inf)
     while True:
-        steps = min(passes, max_steps - total)
-        found, net = run(steps, theta)
-        total += steps
+        found, net, taken = run(min(passes, max_steps - total), theta)
+        total, passes = total + taken, min(passes, max(taken, 1))
         left = contexts.remaining(found)
         better = left < remaining
         gained = bool((left < worth * remaining).any())
@@ -182,7 +214,7 @@ def _run(contexts: Contexts, plan: Plan, design: NetworkDesign, theta: Floats) -
         except DomainError as error:
             last = error
         ranges = replace(design.ranges, w=2 * design.ranges.w)
-        design = replace(design, ranges=ranges, reach=(2 * design.reach[0], design.reach[1]))
+        design = replace(design, ranges=ranges, reach=(_more_reach(design.loss, design.reach[0]), design.reach[1]))
     raise last
 
 
@@ -196,5 +228,5 @@ def answers(net: AttentionNetwork, prompt: torch.Tensor) -> Floats:
     keys = max(head.sees.block for head in net.network.heads)
     together = max(1, MOST_NUMBERS // (prompt.shape[1] * keys * 4 * len(net.network.embed.coordinates)))
     with torch.no_grad():
-        parts = [net(part) for part in prompt.split(together)]
-    return torch.cat(parts).double().numpy()
+        parts = [net(part.to(net.device)) for part in prompt.split(together)]
+    return torch.cat(parts).double().cpu().numpy()

@@ -16,6 +16,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,8 +45,11 @@ SLOWEST = 0.99
 #: The most targets in one prompt.
 TARGETS = 8
 
-#: Only the last 4 networks are kept: with 64 coefficients one holds 134 MB.
-build_network = functools.lru_cache(maxsize=4)(newton_schulz_network)
+
+@functools.lru_cache(maxsize=4)
+def build_network(device: str, size: int, **settings: Any) -> AttentionNetwork:
+    """Only the last 4 networks are kept: with 128 coefficients running one takes about 3 GB."""
+    return newton_schulz_network(size, **settings).to(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +97,20 @@ def plan_inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype
 
 
 def run_newton_schulz(
-    contexts: Contexts, plan: Inversion, max_steps: int, tol: float, head_tol: float | None, dtype: str
+    contexts: Contexts, plan: Inversion, max_steps: int, tol: float, head_tol: float | None, dtype: str, device: str
 ) -> Fixed:
     """Runs until none is missing or no more is gained."""
 
-    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork]:
-        found, net = _solve(plan.H, -contexts.gradient(theta), steps, head_tol, dtype)
-        return theta + found, net
+    def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork, int]:
+        found, net = _solve(plan.H, -contexts.gradient(theta), steps, head_tol, dtype, device)
+        return theta + found, net, steps
 
     return repeat_runs(contexts, plan.passes, max_steps, tol, run, worth=min((1 + plan.left) / 2, SLOWEST))
 
 
-def _solve(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str) -> tuple[Floats, AttentionNetwork]:
+def _solve(
+    H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str, device: str
+) -> tuple[Floats, AttentionNetwork]:
     """H^-1 b by the network, (B, D). It is rehearsed in floats; only sizes are taken from that."""
     together, scales = _scales(H, b, steps)
     targets = max(map(len, together))
@@ -113,7 +119,7 @@ def _solve(H: Floats, b: Floats, steps: int, head_tol: float | None, dtype: str)
         columns = np.zeros((H.shape[1], targets))
         columns[:, : len(places)] = (b[places] / scales[places, None]).T
         prompts.append(newton_schulz_prompt(H[places[0]], columns, dtype))
-    net = build_network(H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
+    net = build_network(device, H.shape[1], steps=steps, reach=1.0, targets=targets, head_tol=head_tol, dtype=dtype)
     found, answer = answers(net, torch.stack(prompts)), np.empty_like(b)
     for places, columns in zip(together, found, strict=True):
         answer[places] = scales[places, None] * columns[:, : len(places)].T

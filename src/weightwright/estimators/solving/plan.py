@@ -6,7 +6,7 @@ The plain algorithm is rehearsed in floats. Only sizes are taken from it: what i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,11 @@ DOUBLINGS = 40
 RETRIES = 4
 #: A rehearsal in which an argument or a state grows beyond this size has diverged.
 DIVERGED = 1e6
+#: The largest size of an argument of exp that a table is made for: from about here on 64 keys leave an error above
+#: 1e-10 of its largest value.
+WIDEST_EXP = 20.0
+#: The room that arguments of exp get, in which it grows e-fold.
+ROOM_EXP = 1.0
 #: Chebyshev steps are counted until the error is this share of the tolerance: their bound is relative to the
 #: first error, which may be larger than the coefficients.
 SPARE = 0.01
@@ -36,14 +41,21 @@ SPARE = 0.01
 @dataclass(frozen=True, eq=False)
 class Plan:
     """needed: steps until the tolerance, an estimate. step: (B,). condition: what the momentum is chosen for.
-    argument, state: the largest that occurred."""
+    lowest, highest: the arguments that occurred. state: the largest one."""
 
     kind: str
     condition: float
     step: Floats
     needed: int
-    argument: float
+    lowest: float
+    highest: float
     state: float
+    most: int | None = None  # steps until an argument leaves the widest table; None: none does
+
+    @property
+    def argument(self) -> float:
+        """The largest size of an argument."""
+        return max(-self.lowest, self.highest)
 
     @property
     def reason(self) -> str:
@@ -83,6 +95,30 @@ def plan_fit(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan
     return plan
 
 
+def limit_to_tables(plan: Plan, contexts: Contexts, max_steps: int, dtype: str, is_centred: bool) -> Plan:
+    """The same, as far as its arguments stay in the widest table of exp. is_centred: that may lie anywhere."""
+    widest = WIDEST_EXP - 2 * ROOM_EXP
+    ends = max((plan.highest - plan.lowest) / 2, 0.0) if is_centred else plan.argument
+    if ends <= widest:
+        return plan
+    algorithm = plan.algorithm(contexts.ridge, dtype)
+    count, run = 0, rehearse(contexts, algorithm, plan.step, 0, 0.0)
+    for steps in (4**k for k in range(12)):  # how far it goes, to a factor of 4
+        there = rehearse(contexts, algorithm, plan.step, min(steps, max_steps), 0.0)
+        wide = (there.span[1] - there.span[0]) / 2 if is_centred else max(-there.span[0], there.span[1])
+        if not there.fine or wide > widest or steps > max_steps:
+            break
+        count, run = steps, there
+    return replace(plan, lowest=run.span[0], highest=run.span[1], state=run.state, most=max(count, 1))
+
+
+def plan_hopeless(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
+    """A plan where there is no optimum: a few steps towards it."""
+    L = _largest(contexts.steepest(), contexts)
+    plan, _ = _accelerated(contexts, "Nesterov", L, tol, min(TRIAL, max_steps), dtype)
+    return replace(plan, needed=TRIAL)
+
+
 def _accelerated(
     contexts: Contexts, kind: str, L: Floats, tol: float, max_steps: int, dtype: str
 ) -> tuple[Plan, Floats]:
@@ -120,11 +156,16 @@ def _with_momentum(
                 best, chosen = run, condition
             elif condition > 16 * chosen and run.needed > 1.5 * best.needed:
                 break
-    return Plan(kind, chosen, 1 / L, _whole(best.needed), best.argument, best.state), best.theta
+    return Plan(kind, chosen, 1 / L, _whole(best.needed), *best.span, best.state), best.theta
 
 
-def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
-    """Chebyshev steps, for the eigenvalues that are not 0."""
+def chebyshev_steps(contexts: Contexts, tol: float) -> int:
+    """About how many steps Chebyshev's method takes for least squares."""
+    return _chebyshev(contexts, tol)[2]
+
+
+def _chebyshev(contexts: Contexts, tol: float) -> tuple[float, Floats, int]:
+    """The condition number, by the eigenvalues that are not 0, the steps' sizes, and how many are needed."""
     values = np.linalg.eigvalsh(contexts.hessian(contexts.start))  # (B, D)
     L = values[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
@@ -135,20 +176,25 @@ def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Pl
     condition = power_above(max(float((L / smallest).max()), 2.0))
     step = 2 / (L * (1 + 1 / condition))
     t = 2 * math.atanh(1 / math.sqrt(condition))  # acosh((condition + 1) / (condition - 1))
-    needed = math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
+    return condition, step, math.ceil(math.acosh(1 / (SPARE * tol)) / t) + 1
+
+
+def _quadratic(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan:
+    """Chebyshev steps."""
+    condition, step, needed = _chebyshev(contexts, tol)
     algorithm = make_algorithm("Chebyshev", condition, step.max() * contexts.ridge, dtype)
     run = rehearse(contexts, algorithm, step, min(needed, max_steps), 0.0)
-    return Plan("Chebyshev", condition, step, needed, run.argument, run.state)
+    return Plan("Chebyshev", condition, step, needed, *run.span, run.state)
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """theta: (B, D), where it ended. needed: steps until the tolerance, infinite if there was none. argument,
-    state: the largest that occurred. fine: it did not diverge."""
+    """theta: (B, D), where it ended. needed: steps until the tolerance, infinite if there was none. span: the
+    lowest and the highest argument that occurred. state: the largest one. fine: it did not diverge."""
 
     theta: Floats
     needed: float
-    argument: float
+    span: tuple[float, float]
     state: float
     fine: bool
 
@@ -158,14 +204,14 @@ def rehearse(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int,
     w = p = contexts.start
     pulls, clock = step[:, None, None] * contexts.pulls, algorithm.clock
     tau = step[:, None] * contexts.l1
-    largest_argument = largest_state = 0.0
+    lowest = highest = largest_state = 0.0
     needed, change, halfway, quiet = math.inf, math.inf, math.inf, 0
     with np.errstate(all="ignore"):
         for k in range(steps):
             now = algorithm.step(k)
             arguments = contexts.arguments(w)
-            size = np.abs(arguments - contexts.targets if contexts.loss.form == "residual" else arguments).max()
-            largest_argument = max(largest_argument, float(size))
+            met = arguments - contexts.targets if contexts.loss.form == "residual" else arguments
+            lowest, highest = min(lowest, float(met.min())), max(highest, float(met.max()))
             z = now.alpha * w - contexts.pull(contexts.slopes(arguments), pulls)
             q = np.zeros_like(z)
             if now.middle == "threshold":
@@ -177,8 +223,8 @@ def rehearse(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int,
             w, p = new[0], new[-1]
             clock += now.tick
             largest_state = max(largest_state, float(np.abs(new).max()))
-            if not (np.isfinite(new).all() and largest_state < DIVERGED and largest_argument < DIVERGED):
-                return Rehearsal(w, math.inf, DIVERGED, DIVERGED, False)
+            if not (np.isfinite(new).all() and max(largest_state, highest, -lowest) < DIVERGED):
+                return Rehearsal(w, math.inf, (-DIVERGED, DIVERGED), DIVERGED, False)
             if tol:
                 answer = p if algorithm.answer == "p" else w
                 change = float(
@@ -191,7 +237,7 @@ def rehearse(contexts: Contexts, algorithm: Algorithm, step: Floats, steps: int,
                     break
     if tol and math.isinf(needed):
         needed = extrapolate_steps(steps, halfway, change, tol)
-    return Rehearsal(p if algorithm.answer == "p" else w, needed, largest_argument, largest_state, True)
+    return Rehearsal(p if algorithm.answer == "p" else w, needed, (lowest, highest), largest_state, True)
 
 
 def extrapolate_steps(steps: int, halfway: float, change: float, tol: float) -> float:

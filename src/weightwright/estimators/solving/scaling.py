@@ -98,6 +98,12 @@ def choose_scaling(X: Floats, weights: Floats, intercept: bool, uniform: bool = 
     return Scaling(mean, near_powers_of_two(size), 0.0, 1.0, intercept)
 
 
+def exact_sum(numbers: Floats) -> Fraction:
+    """Of floats; weights are often all alike, and counted then."""
+    values, counts = np.unique(numbers, return_counts=True)
+    return sum((Fraction(x) * k for x, k in zip(values.tolist(), counts.tolist(), strict=True)), Fraction(0))
+
+
 def root_mean_squares(X: Floats, weights: Floats) -> Floats:
     """Of every column, sqrt(sum of weights x^2), also where a square is no float."""
     _, exponents = np.frexp(np.abs(X).max(axis=0))

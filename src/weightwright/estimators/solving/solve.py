@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,31 +12,51 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from weightwright.estimators.solving.networks import in_few_sizes, prompt_size, run_to_fixed_point, write_prompts
+from weightwright.estimators.solving.networks import (
+    MOST_SAMPLES,
+    in_few_sizes,
+    prompt_size,
+    run_to_fixed_point,
+    write_prompts,
+)
 from weightwright.estimators.solving.newton_schulz import (
     Inversion,
     first_prompts,
     plan_inversion,
     run_newton_schulz,
 )
-from weightwright.estimators.solving.plan import Plan, plan_fit
+from weightwright.estimators.solving.plan import (
+    DIVERGED,
+    WIDEST_EXP,
+    Plan,
+    chebyshev_steps,
+    limit_to_tables,
+    plan_fit,
+    plan_hopeless,
+)
 from weightwright.estimators.solving.scaling import (
     Scaling,
     choose_scaling,
+    exact_sum,
     near_powers_of_two,
     root_mean_squares,
     scale_alike,
     scale_examples,
 )
+from weightwright.incontext.networks.newton_schulz_network import MOST
 from weightwright.incontext.problem.contexts import Contexts
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
+#: The most passes times cubed coefficients that Newton-Schulz is chosen for by itself: minutes.
+DEAR = 1e8
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is to run. dtype: "float64" or "float32". method: "gradient" or "newton-schulz".
+    """How a network is to run. dtype: "float64" or "float32". device: as torch names it. method: "gradient",
+    "newton-schulz" or "auto", which takes the second where the first would need more than max_steps.
     relative: the penalties are stated beside the mean of the losses, so all data sets have the same whatever
     their weights add up to; else beside their sum."""
 
@@ -43,6 +64,7 @@ class Settings:
     max_steps: int
     head_tol: float | None
     dtype: str
+    device: str = "cpu"
     method: str = "gradient"
     relative: bool = False
 
@@ -71,11 +93,52 @@ class Solution:
 
 
 def solve_problems(problems: Sequence[Problem], settings: Settings) -> Solution:
-    """All problems in one call of one network."""
-    prompt_size(max(problem.n for problem in problems))
+    """All problems in one call of one network; of one for each penalty, which stands in its weights."""
+    groups = _of_one_penalty(problems, settings.relative)
+    found = [_solve_alike([problems[k] for k in places], settings) for places in groups]
+    return found[0] if len(found) == 1 else _merge(found, groups)
+
+
+def _of_one_penalty(problems: Sequence[Problem], relative: bool) -> list[list[int]]:
+    """Places of problems with the same ridge, the group of the first problem first."""
+    places: dict[Fraction, list[int]] = {}
+    for k, problem in enumerate(problems):
+        total = exact_sum(problem.plain_weights) if relative else 1
+        places.setdefault(problem.exact_ridges()[0] / total, []).append(k)
+    return list(places.values())
+
+
+def _merge(found: Sequence[Solution], groups: Sequence[Sequence[int]]) -> Solution:
+    """Solutions of groups of problems as one. steps, needed: the most of a group. network: of the first problem."""
+    back = np.argsort(np.concatenate(groups))
+
+    def joined(name: str) -> Floats:
+        return np.concatenate([getattr(one, name) for one in found])[back]
+
+    prompts = [prompt for one in found if one.shown for prompt in one.shown.prompts]
+    scalings = [scaling for one in found if one.shown for scaling in one.shown.scalings]
+    return Solution(
+        joined("coef"),
+        joined("intercept"),
+        max(one.steps for one in found),
+        max(one.needed for one in found),
+        joined("remaining"),
+        joined("units"),
+        found[0].network,
+        shown=ShownRun([prompts[k] for k in back], [scalings[k] for k in back]),
+    )
+
+
+def count_steps(problems: Sequence[Problem], settings: Settings) -> int:
+    """About how many passes `solve_problems` takes."""
+    groups = _of_one_penalty(problems, settings.relative)
+    return max(plan_problems([problems[k] for k in places], settings)[2].needed for places in groups)
+
+
+def _solve_alike(problems: Sequence[Problem], settings: Settings) -> Solution:
     contexts, scalings, plan = plan_problems(problems, settings)
-    warn_of_early_stop(plan, settings.max_steps)
-    how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype)
+    warn_of_early_stop(plan, settings.max_steps, 6)
+    how = (settings.max_steps, settings.tol, settings.head_tol, settings.dtype, settings.device)
     if isinstance(plan, Inversion):
         fixed = run_newton_schulz(contexts, plan, *how)
         shown = ShownRun(*first_prompts(contexts, plan, scalings, settings.dtype))
@@ -95,24 +158,65 @@ def solve_problems(problems: Sequence[Problem], settings: Settings) -> Solution:
     )
 
 
-def warn_of_early_stop(plan: Plan | Inversion, max_steps: int) -> None:
-    """Before the run, where it is going to be too short."""
+def warn_of_early_stop(plan: Plan | Inversion, max_steps: int, depth: int) -> None:
+    """Before the run, where it is going to be too short. depth: of the stack, up to the caller of `fit`."""
+    if isinstance(plan, Plan) and plan.most is not None and plan.most < min(plan.needed, max_steps):
+        warnings.warn(
+            f"the rates of these counts go over more than e^{2 * WIDEST_EXP:.0f}, and a table of exp goes no further:"
+            f" the fit stops after {plan.most} steps. Take a stronger penalty",
+            ConvergenceWarning,
+            stacklevel=depth,
+        )
+        return
     if plan.needed > max_steps:
         warnings.warn(
             f"these data need about {plan.needed} steps of the {plan.kind} method{plan.reason},"
             f" but max_steps={max_steps}; the fit will stop early",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=depth,
         )
 
 
 def plan_problems(problems: Sequence[Problem], settings: Settings) -> tuple[Contexts, list[Scaling], Plan | Inversion]:
     """The problems in scaled coordinates, and what is going to be run."""
     contexts, scalings = _contexts(problems, settings.relative)
-    if settings.method == "newton-schulz":
+    if settings.method == "newton-schulz" or (settings.method == "auto" and _takes_products(contexts, settings)):
         plan = plan_inversion(contexts, settings.tol, settings.head_tol, settings.dtype, problems[0].intercept)
         return contexts, scalings, plan
-    return contexts, scalings, plan_fit(contexts, settings.tol, settings.max_steps, settings.dtype)
+    prompt_size(max(problem.n for problem in problems))
+    is_poisson = contexts.loss.name == "poisson"
+    never = is_poisson and problems[0].intercept and not all(problem.y.any() for problem in problems)
+    gradients = (plan_hopeless if never else plan_fit)(contexts, settings.tol, settings.max_steps, settings.dtype)
+    if not is_poisson:
+        return contexts, scalings, gradients
+    gradients = limit_to_tables(gradients, contexts, settings.max_steps, settings.dtype, problems[0].intercept)
+    return _centre(contexts, scalings, gradients) if problems[0].intercept else (contexts, scalings, gradients)
+
+
+def _centre(contexts: Contexts, scalings: list[Scaling], plan: Plan) -> tuple[Contexts, list[Scaling], Plan]:
+    """The same with the arguments of exp around 0, which makes its table as narrow as it can be: counts are divided by
+    a power of two, samples weigh as much more, and its logarithm leaves the intercept."""
+    if plan.argument >= DIVERGED:
+        return contexts, scalings, plan
+    rate = 2.0 ** round((plan.lowest + plan.highest) / 2 / math.log(2))
+    moved, start = math.log(rate), contexts.start.copy()
+    start[:, -1] -= moved
+    contexts = replace(contexts, targets=contexts.targets / rate, weights=contexts.weights * rate, start=start)
+    scalings = [replace(scaling, rate=scaling.rate * rate) for scaling in scalings]
+    lowest, highest, state = plan.lowest - moved, plan.highest - moved, plan.state + abs(moved)
+    return contexts, scalings, replace(plan, lowest=lowest, highest=highest, state=state)
+
+
+def _takes_products(contexts: Contexts, settings: Settings) -> bool:
+    """Whether Newton-Schulz arrives where gradients would not within max_steps, and is not dear."""
+    if contexts.features > MOST:
+        return False
+    if contexts.samples > MOST_SAMPLES:
+        return True
+    if chebyshev_steps(contexts, settings.tol) <= settings.max_steps:
+        return False
+    needed = plan_inversion(contexts, settings.tol, settings.head_tol, settings.dtype, False).needed
+    return needed <= settings.max_steps and needed * contexts.features**3 <= DEAR
 
 
 def _contexts(problems: Sequence[Problem], relative: bool) -> tuple[Contexts, list[Scaling]]:
@@ -143,7 +247,7 @@ def _shares(problem: Problem, relative: bool, whole: float) -> tuple[float, floa
     relative ones divide by a whole of their own, and get what was stated beside the mean, to the last bit."""
     ridge, l1 = problem.exact_ridges()[0], problem.exact_l1s()[0]
     if relative:
-        total = sum(problem.exact_weights(), Fraction(0))
+        total = 1 if problem.weights is None else exact_sum(problem.weights)
         return float(ridge / total), float(l1 / total)
     return float(ridge) / whole, float(l1) / whole
 

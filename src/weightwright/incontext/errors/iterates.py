@@ -80,6 +80,8 @@ def _run(problem: Problem, method: Method, steps: int, first: Floats, bits: int)
         slopes = _slopes(problem, w, step)
         moved = product(pulls, slopes)
         alphas = balls(np.broadcast_to(now.alpha, (problem.size,)))
+        if method.shrinks is not None:
+            alphas = [alpha - shrink for alpha, shrink in zip(alphas, balls(method.shrinks), strict=True)]
         z = [alpha * w_r - g_r for alpha, w_r, g_r in zip(alphas, w, moved, strict=True)]
         q = _middle(now, method, z, p, clock)
         w, p = _mixed(now, z, q, p, w)
@@ -151,7 +153,8 @@ def plain_iterates(problem: Problem, method: Method, steps: int, start: Floats |
     clock, path = method.clock, [np.stack([w, p][: method.states])]
     for step in range(steps):
         now = method.at(step)
-        z = now.alpha * w - method.values.T @ _plain_slopes(problem, w)
+        alpha = now.alpha if method.shrinks is None else now.alpha - method.shrinks
+        z = alpha * w - method.values.T @ _plain_slopes(problem, w)
         q = np.zeros_like(z)
         if now.middle == "threshold" and method.thresholds is not None:
             q = np.sign(z) * np.maximum(np.abs(z) - method.thresholds, 0)

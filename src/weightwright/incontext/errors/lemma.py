@@ -7,7 +7,8 @@ it: exact descent stays within |w*| of w*, and the steps within |w*| + t eps.
 
 Every condition is checked in balls. Three things are stricter than the source: its step error is in the largest norm,
 and has to be multiplied by sqrt(d); the steps stay in the ball of radius 2 |w*| + T eps only, which may be larger than
-its R (here R is at least 2 |w*| + 2 T eps, which satisfies everything); and every token holds weights of its own, which
+its R (here R is at least 2 |w*| + 2 T eps, which satisfies everything, and T eps is at most |w*|, as with R = 2 |w*|:
+a bound above |w*| would say nothing); and every token holds weights of its own, which
 sums that round differently may drive apart, so that a step is not quite that of one w.
 """
 
@@ -76,7 +77,7 @@ def composed_error(
             R = float_above(2 * size + 2 * ROOM * steps * total + arb(apart))
             total = eps + _data_rounding(problem, method, step, zero, R) + _apart(problem, method, zero, R, apart)
         e = float_above(total)
-        failed = _failed(problem, step, 2 * size + arb(apart), steps * total, R, zero)
+        failed = _failed(problem, step, size, arb(apart), steps * total, R, zero)
         bounds = tuple(float_above(t * arb(e)) for t in range(steps + 1)) if failed is None else None
         return Composed(bounds, failed, e, R)
 
@@ -90,16 +91,27 @@ def _other_method(problem: Problem, method: Method) -> str | None:
     return "the lemma is about plain gradient or proximal steps; this method has another form (momentum)"
 
 
-def _failed(problem: Problem, step: float, least_R: arb, all_steps: arb, R: float, zero: Balls) -> str | None:
-    least, _ = curvatures(problem, zero, R)
+def _failed(problem: Problem, step: float, size: arb, apart: arb, all_steps: arb, R: float, zero: Balls) -> str | None:
+    """size: |w*| at most."""
+    if not all_steps.is_finite():
+        loss, ball = problem.loss.name, f"|w| <= 2 |w*|, which is at most {2 * float_above(size):.3g}"
+        return f"smoothness: no bound of the curvature of the loss {loss} is known for {ball}"
+    if not all_steps <= size:
+        return (
+            f"number of steps: their errors add up to {float_above(all_steps):.3g}, and |w*| is at most"
+            f" {float_above(size):.3g}: with R = 2 |w*| there may be R/(2 eps) steps, and more say nothing"
+        )
+    least, most = curvatures(problem, zero, R)
+    where = f"for |w| <= R = {R:.3g}"
+    if not np.isfinite(np.maximum(np.abs(least), np.abs(most))).all():
+        return f"smoothness: no bound of the curvature of the loss {problem.loss.name} is known {where}"
     if not (least >= 0).all():
         i = int(np.argmin(least))
-        where = f"at sample {i} for |w| <= {R:.3g}"
-        return f"convexity: the loss {problem.loss.name} may have a curvature of {least[i]:.3g} {where}"
+        return f"convexity: the loss {problem.loss.name} may have a curvature of {least[i]:.3g} at sample {i} {where}"
     L = smoothness(problem, zero, R)
     if not arb(step) * arb(L) <= 2:
         return f"step size: eta = {step!r} is above 2/L_f = {_two_over(L):.6g} on |w| <= R = {R:.3g}"
-    if not least_R + 2 * all_steps <= arb(R):
+    if not 2 * size + apart + 2 * all_steps <= arb(R):
         return f"number of steps: their errors add up to {float_above(all_steps):.3g} and leave the ball of R = {R:.3g}"
     return None
 
@@ -162,4 +174,5 @@ def require_stable(problem: Problem, step: float, radius: float = USUAL_RADIUS) 
 
 
 def _two_over(L: float) -> float:
-    return float_below(2 / arb(L)) if L > 0 else math.inf
+    """Rounded down; never below 0."""
+    return max(float_below(2 / arb(L)), 0.0) if L > 0 else math.inf

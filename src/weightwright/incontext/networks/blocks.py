@@ -22,7 +22,8 @@ GATE_BETA = {"float64": 2.0**36, "float32": 2.0**20}
 
 @dataclass(frozen=True)
 class PromptTable:
-    """Scores beta (along_j w.x + across_j y + offsets_j), values values_j; weight and mean as in a `ProposedTable`."""
+    """Scores beta (along_j w.x + across_j y + offsets_j), values values_j; weight and mean as in a `ProposedTable`.
+    factor: the group of the stream that its function is multiplied with."""
 
     along: Floats
     across: Floats
@@ -32,6 +33,7 @@ class PromptTable:
     weight: float
     mean: float
     role: str
+    factor: str = "u"
 
     @property
     def size(self) -> int:

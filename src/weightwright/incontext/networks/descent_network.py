@@ -1,4 +1,4 @@
-"""Networks that run an algorithm on the examples in their prompt, with certificates: AE-1 to AE-7, UA-12.
+"""Networks that run an algorithm on the examples in their prompt, with certificates: AE-1 to AE-7, AE-16, UA-12.
 
 Statement: for examples (x_i, y_i) and a state w in the prompt, attention computes f(w . x_i - y_i) x_i for every i,
 any continuously differentiable f; with f the slope of a loss that is a step of gradient descent, and the same layer
@@ -22,7 +22,7 @@ from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.prompt import PromptClaim
 from weightwright.incontext.networks.passes import Algorithm
-from weightwright.incontext.networks.prompted import prompted_network
+from weightwright.incontext.networks.prompted import ReadOut, prompted_network
 from weightwright.incontext.networks.slopes import Slope
 from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
@@ -37,6 +37,8 @@ class Ranges:
     w: float  # of the states' entries
     value: float = 0.0  # of u, where it is an input of its own
     tau: float = 0.0  # of the thresholds
+    fitted: float = 0.0  # of w.x, for any token; 0: a `learner` takes twice the larger of y and w
+    ridge: float = 0.0  # of the penalty that a prompt may ask for
 
 
 def gradients_network(
@@ -65,6 +67,31 @@ def descent_network(
     network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
     claim = PromptClaim(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
     return certify(network, claim, _domain(network.inputs, ranges, dtype))
+
+
+def learner_network(
+    slope: Slope,
+    read_out: Slope,
+    queries: int,
+    d: int,
+    algorithm: Algorithm,
+    steps: int,
+    domain: Box,
+    dtype: str = "float64",
+) -> AttentionNetwork:
+    """The same with predictions for the last tokens, read_out(w . x) of the state w after `steps` steps: AE-16. `bound`
+    is about one step, and about the read-out from the state that it begins with.
+
+    domain: (tokens, inputs), an interval for every number of the prompt.
+    """
+    n, (read,) = len(domain.lo), read_out.summands
+    passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped=True, reads=True)
+    reads = ReadOut(read_out.tables, queries)
+    network = prompted_network(
+        n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock, reads
+    )
+    claim = PromptClaim(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock, read, queries)
+    return certify(network, claim, domain)
 
 
 def _domain(inputs: tuple[str, ...], ranges: Ranges, dtype: str) -> Box:

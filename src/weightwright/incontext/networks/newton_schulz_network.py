@@ -43,7 +43,7 @@ from weightwright.runtime.module import DTYPES
 #: Entries of Y H are at most 1 in size; rounding may carry them a little further.
 ROOM = 1.125
 #: Features that a network may have: each of its d^2 tokens is one pair of features.
-MOST = 64
+MOST = 128
 #: Passes are counted until the residual is so small.
 SMALL = {"float64": 2.0**-50, "float32": 2.0**-22}
 

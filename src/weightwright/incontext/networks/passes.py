@@ -65,7 +65,14 @@ class Algorithm:
         return self.first[k] if k < len(self.first) else self.cycle[(k - len(self.first)) % len(self.cycle)]
 
     def arranged(
-        self, count: int, tables: Sequence[PromptTable], n: int, d: int, dtype: str, looped: bool
+        self,
+        count: int,
+        tables: Sequence[PromptTable],
+        n: int,
+        d: int,
+        dtype: str,
+        looped: bool,
+        reads: bool = False,
     ) -> tuple[list[Pass], list[Layer]]:
         """The passes as they stand in the layers (those of a loop once), and the layers.
 
@@ -73,8 +80,9 @@ class Algorithm:
         tables: of the loss's slope.
         n: examples of the prompt.
         d: features of an example.
+        reads: whether a read-out comes after them.
         """
-        layout = layout_of(d, [*self.first, *self.cycle])
+        layout = layout_of(d, [*self.first, *self.cycle], tables, reads)
 
         def layers(passes: Sequence[Pass]) -> list[Layer]:
             return [layer for one in passes for layer in pass_layers(layout, tables, one, n, dtype)]

@@ -6,7 +6,9 @@ A prompt has n tokens, one for each example: x, y, the state w, and what the alg
     q = soft(z, tau)  or  sigmoid(clock) (z - p)  or  0
     (w, p) = method (z, q, p, w)
 
-is three layers for every table of f and up to three more. A table gives every example a block of keys of its own,
+is three layers for every table of f and up to three more. The sum may have a second part, h(w . x_i) r_i: a penalty
+whose values r stand in the prompt. After the last pass a read-out may turn the state into predictions, l(w . x_i) of
+the last tokens: three layers for every table of l. A table gives every example a block of keys of its own,
 kappa_j x_i and lambda_j y_i with values v_j u_i, and the query is w: the score is the inner product, which no map of
 the stream could compute. Only the first token of a block asks, so a pass costs n P scores for P keys.
 """
@@ -14,6 +16,7 @@ the stream could compute. Only the first token of a block asks, so a pass costs 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,14 +24,24 @@ import numpy as np
 from weightwright.claims.prompt import Pass
 from weightwright.incontext.networks.blocks import Layout, gate, table_layers
 from weightwright.incontext.networks.blocks import PromptTable as PromptTable
-from weightwright.network import Attention, Layer, Linear, Network, Term
+from weightwright.network import Attention, Gather, Layer, Linear, Network, Term
 from weightwright.network.token_maps import pick, total
 from weightwright.numbers import rounded
 
 Answer = Literal["gradients", "w", "p"]
 
 #: Groups of one number.
-SINGLE = ("y", "clock", "one", "own")
+SINGLE = ("y", "clock", "one", "own", "h")
+#: The group that a table's function is added to, by the group that it is multiplied with.
+TARGETS = {"u": "g", "r": "g", "one": "h"}
+
+
+@dataclass(frozen=True)
+class ReadOut:
+    """The network returns what these tables make of the state and each of the last `queries` tokens."""
+
+    tables: Sequence[PromptTable]
+    queries: int
 
 
 def prompted_network(
@@ -41,13 +54,14 @@ def prompted_network(
     own_values: bool,
     dtype: str,
     first: float = 0.0,
+    read_out: ReadOut | None = None,
 ) -> Network:
     """The network of these passes, one after the other; `arrange` puts other layers (loops) in their place.
 
     answer: "gradients" (every token's f u; no passes), or the state that is read. own_values: u is an input of its own,
-    else it is x. first: what the clock shows at first.
+    else it is x. first: what the clock shows at first. read_out: what is returned of the state; None: the state itself.
     """
-    layout = layout_of(d, passes)
+    layout = layout_of(d, passes, tables, read_out is not None)
     inputs = _inputs(d, layout, own_values)
     A, C = np.zeros((len(inputs), layout.width)), np.zeros((1, layout.width))
     for row, name in enumerate(inputs):
@@ -61,27 +75,32 @@ def prompted_network(
         C[0, layout.at["clock"]] = first
     registers = np.zeros((int("own" in layout.at), layout.width))
     registers[:, layout.at["one"]] = 1.0
+    token: Gather | None
     if answer == "gradients":
         layers = gradient_layers(layout, tables)
         outputs, source, token = [f"g[{r}]" for r in range(d)], "g", None
     else:
         layers = tuple(layer for one in passes for layer in pass_layers(layout, tables, one, n, dtype))
         outputs, source, token = [f"answer[{r}]" for r in range(d)], answer, pick(0)
-    read = np.zeros((layout.width, d))
-    read[layout.at[source], np.arange(d)] = 1.0
+    layers = layers if arrange is None else tuple(arrange)
+    if read_out is not None:
+        layers = (*layers, *multiplied_layers(layout, read_out.tables, answer))
+        outputs, source, token = ["prediction"], "h", Gather(tuple(range(n - read_out.queries, n)))
+    read = np.zeros((layout.width, len(outputs)))
+    read[layout.at[source], np.arange(len(outputs))] = 1.0
     return Network(
         inputs=inputs,
         embed=Linear(layout.names, (Term(A),), C),
         registers=registers,
-        layers=layers if arrange is None else tuple(arrange),
-        read=Linear(tuple(outputs), (Term(read, token),), np.zeros((1, d))),
+        layers=layers,
+        read=Linear(tuple(outputs), (Term(read, token),), np.zeros((1, len(outputs)))),
         tokens=n,
         dtype=dtype,
     )
 
 
-def layout_of(d: int, passes: Sequence[Pass]) -> Layout:
-    """The coordinates that these passes need."""
+def layout_of(d: int, passes: Sequence[Pass], tables: Sequence[PromptTable] = (), reads: bool = False) -> Layout:
+    """The coordinates that these passes and tables need. reads: with one for the read-out."""
     for one in passes:
         if one.alpha.shape not in ((), (d,)):
             raise ValueError(
@@ -97,18 +116,23 @@ def layout_of(d: int, passes: Sequence[Pass]) -> Layout:
         absent.add("clock")
     if middles <= {"none"}:
         absent.add("own")
-    every = ("x", "u", "y", "w", "p", "tau", "clock", "one", "own", "g", "z", "q")
+    if all(table.factor != "r" for table in tables):
+        absent.add("r")
+    if not reads:
+        absent.add("h")
+    every = ("x", "u", "r", "y", "w", "p", "tau", "clock", "one", "own", "g", "z", "q", "h")
     return Layout({group: None if group in SINGLE else d for group in every if group not in absent})
 
 
 def _inputs(d: int, layout: Layout, own_values: bool) -> tuple[str, ...]:
-    groups = ["x", *(["u"] if own_values else []), "y", "w", *(name for name in ("p", "tau") if name in layout.at)]
+    given = ["x", *(["u"] if own_values else []), "r", "y", "w", "p", "tau"]
+    groups = [name for name in given if name in layout.at]
     return tuple(layout.names[i] for name in groups for i in layout.at[name])
 
 
 def pass_layers(layout: Layout, tables: Sequence[PromptTable], one: Pass, n: int, dtype: str) -> tuple[Layer, ...]:
     """The layers of one pass."""
-    stays = [name for name in layout.at if name not in ("g", "z", "q")]
+    stays = [name for name in layout.at if name not in ("g", "z", "q", "h")]
     nothing = np.zeros((1, layout.width))
     summed = Linear(
         layout.names,
@@ -134,12 +158,20 @@ def pass_layers(layout: Layout, tables: Sequence[PromptTable], one: Pass, n: int
 
 
 def gradient_layers(layout: Layout, tables: Sequence[PromptTable]) -> tuple[Layer, ...]:
-    """Every token gets g = f(w . x, y) u, by one block of keys after the other."""
-    query, at = layout.reading("w"), layout.at
+    """Every token gets g = f(w . x, y) u, and h(w . x) r on top where tables say so, by one block of keys after the
+    other."""
+    return multiplied_layers(layout, tables, "w")
+
+
+def multiplied_layers(layout: Layout, tables: Sequence[PromptTable], asks: str) -> tuple[Layer, ...]:
+    """Every token gets each table's function of (state . x, y) times what it is multiplied with. asks: the state."""
+    query, at = layout.reading(asks), layout.at
     return tuple(
         layer
         for table in tables
-        for layer in table_layers(layout, table, query, at["x"], at["u"], at["g"], beside=at["y"][0])
+        for layer in table_layers(
+            layout, table, query, at["x"], at[table.factor], at[TARGETS[table.factor]], beside=at["y"][0]
+        )
     )
 
 

@@ -7,6 +7,7 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -42,6 +43,13 @@ class Slope:
         """Keys that every example holds."""
         return sum(table.size for table in self.tables)
 
+    def times(self, factor: Literal["r", "one"]) -> Slope:
+        """The same, multiplied with another group of the stream than u."""
+        return Slope(
+            tuple(dataclasses.replace(summand, factor=factor) for summand in self.summands),
+            tuple(dataclasses.replace(table, factor=factor) for table in self.tables),
+        )
+
     def __add__(self, other: Slope) -> Slope:
         return Slope(self.summands + other.summands, self.tables + other.tables)
 
@@ -55,7 +63,7 @@ def spectral_slope(
     is no linear map.
     """
     if tol is None:
-        tol = (BENDING_TOL if _bends(formula) else DEFAULT_TOL)[dtype] * _size(formula, reach)
+        tol = (BENDING_TOL if bends(formula) else DEFAULT_TOL)[dtype] * _size(formula, reach)
     part = propose_table_near(to_text(parse(formula, ("x",))), -reach, reach, _in_few_bits(tol), dtype, most)
     slope = as_slope(part, along)
     if part.slope:
@@ -159,8 +167,9 @@ def _size(formula: str, reach: float) -> float:
     return float(np.ptp(values(parse(formula, ("x",)), np.linspace(-reach, reach, 257)))) / 2 or 1.0
 
 
-def _bends(formula: str) -> bool:
-    return fold(parse(formula, ("x",)), lambda leaf: False, lambda op, args: op in BENDS or any(args))
+def bends(formula: str) -> bool:
+    """Whether it is written with kinks."""
+    return fold(parse(formula, ("x", "y")), lambda leaf: False, lambda op, args: op in BENDS or any(args))
 
 
 def _in_few_bits(tol: float) -> float:

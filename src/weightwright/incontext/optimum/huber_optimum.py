@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -42,8 +42,10 @@ from weightwright.enclosures.balls.linear_algebra import (
     product,
     root,
     row_lengths,
+    row_lengths_above,
     weighted_rows,
 )
+from weightwright.enclosures.balls.midrad import LOST
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import Distance
 from weightwright.incontext.optimum.enclosure import (
@@ -168,7 +170,9 @@ def huber_distance(problem: Problem, epsilon: float | Fraction, coef: Floats, c:
         problem.size,
     )
     if found.box is None:
-        return _unknown(f"{found.why}. The best scale may be zero, where most samples can be fitted exactly")
+        known = landscape.without_optimum in found.why
+        more = "" if known else ". The best scale may be zero, where most samples can be fitted exactly"
+        return _unknown(found.why + more)
     with working_precision(BITS[0]):
         place = landscape.at(balls(given))
         gradient = float_above(norm(place.gradient)) if place else math.inf
@@ -193,13 +197,27 @@ def _unknown(why: str) -> HuberDistance:
 
 
 def _starts(landscape: HuberLandscape, given: Balls) -> Iterator[Balls]:
-    """The given numbers; and least squares with a scale at which every sample is an inlier."""
+    """The given numbers; least squares with a scale at which every sample is an inlier; and the same of the given
+    inliers alone, without a penalty: where they can be fitted but for rounding, the scale is as small as that."""
     yield given
-    squares, _ = enclose_least_squares(landscape.problem)
-    if squares is not None:
-        middle = [entry.mid() for entry in squares]
-        widest = max((abs(r) for r in landscape.problem.arguments(middle)["x"]), key=float)
-        yield [*middle, widest / rational(landscape.epsilon)]
+    problem, epsilon = landscape.problem, rational(landscape.epsilon)
+    inside = [bool(abs(r) <= epsilon * given[-1]) for r in problem.arguments(given[:-1])["x"]]
+    for some in (problem, _unpenalised(problem, inside)):
+        squares = None if some is None else enclose_least_squares(some)[0]
+        if squares is not None and some is not None:
+            middle = [entry.mid() for entry in squares]
+            widest = max((abs(r) for r in some.arguments(middle)["x"]), key=float)
+            if widest > 0:
+                yield [*middle, widest / epsilon]
+
+
+def _unpenalised(problem: Problem, which: Sequence[bool]) -> Problem | None:
+    """Least squares of these samples alone; None where they are too few to determine it."""
+    if sum(which) < problem.size:
+        return None
+    used = np.array(which)
+    weights = None if problem.weights is None else problem.weights[used]
+    return replace(problem, X=problem.X[used], y=problem.y[used], weights=weights, ridge=0.0)
 
 
 @dataclass(frozen=True)
@@ -208,6 +226,10 @@ class HuberLandscape:
 
     problem: Problem
     epsilon: Fraction
+
+    @property
+    def without_optimum(self) -> str:
+        return " with a scale above 0 (as where nearly all samples can be fitted exactly)"
 
     def at(self, v: Balls) -> Place | None:
         if not v[-1] > 0:
@@ -265,12 +287,24 @@ class _HuberPlace:
         ridges = diagonal([*self.landscape.problem.ridge_balls(), arb(0)])
         return self.directions.transpose() * weighted_rows(self.directions, counted) + ridges
 
+    def _lengths(self, inverse: arb_mat, unit: arb) -> tuple[Balls, Balls]:
+        """Not below |(x_i, 1, 0)| and |u| in the norm of the inverse, nor far above."""
+        rows, z = self.landscape.problem.rows, np.array([float(entry.mid()) for entry in self.z])
+        arguments = row_lengths_above(np.column_stack([rows, np.zeros(len(z))]), inverse)
+        lengths = row_lengths_above(np.column_stack([rows, -z]), inverse)
+        if arguments is None or lengths is None:
+            table = self.landscape.problem.matrix.table()
+            return row_lengths(arb_mat([[*row, arb(0)] for row in table]), inverse), row_lengths(
+                self.directions, inverse
+            )
+        # u has the exact middle of z_i, which is within a unit in the last place of its float
+        moved = [(2.0**-52 * abs(entry) + LOST) * unit.upper() for entry in z.tolist()]
+        return balls(arguments), [arb(one) + by for one, by in zip(lengths.tolist(), moved, strict=True)]
+
     def change(self, inverse: arb_mat, radius: arb) -> arb:
         epsilon, around = rational(self.landscape.epsilon), arb(0, 1) * radius.upper()
-        rows = self.landscape.problem.matrix.table()
-        arguments = row_lengths(arb_mat([[*row, arb(0)] for row in rows]), inverse)
-        lengths = row_lengths(self.directions, inverse)
         unit = root(inverse.table()[-1][-1])  # |(0, 0, 1)|_{M^-1}
+        arguments, lengths = self._lengths(inverse, unit)
         sigma = self.v[-1] + around * unit
         if not sigma > 0:
             return arb.pos_inf()

@@ -87,6 +87,10 @@ class MultinomialLandscape:
     problem: Problem
     classes: int
 
+    @property
+    def without_optimum(self) -> str:
+        return " (as where planes separate the classes; add a ridge penalty)"
+
     @cached_property
     def ties(self) -> Balls:
         """tau_j: of the size of the Hessian, so that the model is no worse conditioned by it."""

@@ -36,10 +36,7 @@ _SINGULAR = (
     " ridge penalty"
 )
 _UNDEFINED = "the loss is undefined, or too large, at the coefficients"
-_NOT_THERE = (
-    "Newton's method did not arrive: there may be no optimum, as where a plane separates the labels. Add a ridge"
-    " penalty, or give coefficients that are nearer"
-)
+_NOT_THERE = "Newton's method did not arrive: there may be no optimum{where}, or it is far from the given coefficients"
 
 
 class Place(Protocol):
@@ -58,6 +55,10 @@ class Place(Protocol):
 
 class Landscape(Protocol):
     """A convex function with a continuous gradient."""
+
+    @property
+    def without_optimum(self) -> str:
+        """For which data there is none, and what to do, in words that follow "there may be no optimum"."""
 
     def at(self, v: Balls) -> Place | None:
         """None outside the domain; otherwise gradient and model are finite."""
@@ -78,7 +79,8 @@ def enclose_minimum(landscape: Landscape, starts: Iterable[Balls], is_sharp: Cal
 
 def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> Enclosure:
     found: Balls | None = None
-    why = _NOT_THERE
+    not_there = _NOT_THERE.format(where=landscape.without_optimum)
+    why = not_there
     steps = max(min(OPERATIONS // len(v) ** 3, MOST_STEPS), LEAST_STEPS)
     for _ in range(steps):
         place = landscape.at(v)
@@ -86,7 +88,7 @@ def _from(landscape: Landscape, v: Balls, is_sharp: Callable[[Balls], bool]) -> 
             why = _UNDEFINED
             break
         inverted = inverse(place.model)
-        why = _SINGULAR if inverted is None else _NOT_THERE
+        why = _SINGULAR if inverted is None else not_there
         if inverted is None:
             further = _downhill(landscape, v, place.gradient, inverse(_softened(place.model)))
         else:

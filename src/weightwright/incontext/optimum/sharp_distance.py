@@ -8,13 +8,14 @@ how badly the data are scaled, and the bound is hardly above the true distance.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from flint import arb, ctx
 
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_above, norm
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext.errors.distance import Distance
+from weightwright.incontext.errors.distance import Distance, duality_gap
 from weightwright.incontext.optimum.enclosure import (
     BITS,
     NO_WEIGHT,
@@ -32,10 +33,10 @@ from weightwright.incontext.optimum.multinomial_optimum import multinomial_dista
 from weightwright.incontext.optimum.newton import enclose_minimum
 from weightwright.incontext.optimum.smooth import SmoothLandscape
 from weightwright.incontext.problem.loss_kinks import has_jumps
-from weightwright.incontext.problem.problem import Problem, shortest_subgradient
+from weightwright.incontext.problem.problem import Problem, rational, shortest_subgradient
 from weightwright.numbers import Floats
 
-__all__ = ["HuberDistance", "distance", "huber_distance", "multinomial_distance"]
+__all__ = ["HuberDistance", "distance", "gap_above", "huber_distance", "multinomial_distance"]
 
 #: From this condition number on, people are told that the columns of X are independent through rounding only.
 NEARLY_DEPENDENT = 1e13
@@ -68,6 +69,31 @@ def distance(problem: Problem, coef: Floats, intercept: float = 0.0) -> Distance
     if found.box is None:
         return nowhere(found.why, gradient)
     return Distance(far_side(given, found.box), 0.0, 0.0, gradient, math.inf, found.why)
+
+
+def enclose_optimum(problem: Problem, near: Floats) -> Enclosure:
+    """The optimum in balls, as narrow as the problem's own numbers are known; its box is None where nothing is proven.
+
+    near: numbers to start from.
+    """
+    if refusal := _refusal(problem):
+        return Enclosure(None, refusal)
+    widths: list[float] = []
+
+    def is_sharp(box: Balls) -> bool:
+        """Whether one more step made it hardly narrower."""
+        widths.append(float_above(norm(entry.rad() for entry in box)))
+        return len(widths) > 1 and widths[-1] > widths[-2] / 2
+
+    with working_precision(BITS[0]):
+        return _method(problem.without_idle_samples())(balls(near), is_sharp)
+
+
+def gap_above(problem: Problem, v: Floats, total: Fraction) -> float:
+    """A float above (F(v) - min F) / total, by a dual point; infinite where none is found. v: all fitted numbers."""
+    with working_precision(BITS[0]):
+        gap = duality_gap(problem.without_idle_samples(), balls(v)).nonnegative_part() / rational(total)
+        return float_above(gap) if gap.is_finite() else math.inf
 
 
 def _refusal(problem: Problem) -> str:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from flint import arb, arb_mat
 
-from weightwright.enclosures.balls.linear_algebra import Balls, evaluate, row_lengths
+from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, row_lengths, row_lengths_above
 from weightwright.enclosures.balls.series import largest
 from weightwright.expressions import Expression, differentiate
 from weightwright.incontext.optimum.newton import Place
@@ -28,6 +28,18 @@ class SmoothLandscape:
     """F as a function of all fitted numbers."""
 
     problem: Problem
+
+    @property
+    def without_optimum(self) -> str:
+        if self.problem.loss.targets == "counts":
+            if self.problem.intercept and not self.problem.y.any():
+                return " (all counts are 0, so the best intercept is minus infinity)"
+            return " (as where all counts are 0 on one side of a plane; add a ridge penalty)"
+        return (
+            " (as where a plane separates the labels; add a ridge penalty)"
+            if self.problem.loss.form == "margin"
+            else ""
+        )
 
     def at(self, v: Balls) -> Place | None:
         arguments = self.problem.arguments(v)
@@ -65,7 +77,8 @@ class _SmoothPlace:
 
     def change(self, inverse: arb_mat, radius: arb) -> arb:
         problem = self.landscape.problem
-        lengths = row_lengths(problem.matrix, inverse)
+        near = row_lengths_above(problem.rows, inverse)
+        lengths = row_lengths(problem.matrix, inverse) if near is None else balls(near)
         around = arb(0, 1) * radius.upper()
         moved = [x + around * h for x, h in zip(self.arguments["x"], lengths, strict=True)]
         curvatures = evaluate(self.landscape.curvature, {**self.arguments, "x": moved})

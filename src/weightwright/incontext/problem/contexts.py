@@ -94,7 +94,7 @@ class Contexts:
 
     def pull(self, slopes: Floats, pulls: Floats) -> Floats:
         """(B, D): slopes times rows, summed over the samples."""
-        return np.asarray(np.einsum("bn,bnd->bd", slopes, pulls), dtype=np.float64)
+        return np.asarray((slopes[:, None] @ pulls)[:, 0], dtype=np.float64)
 
     def hessian(self, theta: Floats) -> Floats:
         """(B, D, D): of the smooth part."""

@@ -1,5 +1,6 @@
-"""Convexity by composition rules: sums, maxima and increasing convex functions of convex parts, and
-logarithms of sums of exponentials. Where the rules say nothing, the function may still be convex."""
+"""Convexity by composition rules: sums, maxima and increasing convex functions of convex parts, logarithms of sums of
+exponentials, and roots of sums of squares: (a^2 + b^2)^(1/2) increases in |a| and |b| and is convex in them. Where the
+rules say nothing, the function may still be convex."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from weightwright.expressions import Apply, Expression, Number, Variable, fold
 
 @dataclass(frozen=True)
 class LossShape:
-    """What is known of a part as a function of x. log_convex: positive, with a convex logarithm. value: of a number."""
+    """What is known of a part as a function of x. log_convex: positive, with a convex logarithm. root_convex: nowhere
+    negative, with a convex square root. value: of a number."""
 
     convex: bool = False
     concave: bool = False
@@ -24,6 +26,7 @@ class LossShape:
     log_convex: bool = False
     constant: bool = False
     value: arb | None = None
+    root_convex: bool = False
 
     @property
     def affine(self) -> bool:
@@ -48,7 +51,7 @@ def _leaf(node: Number | Variable) -> LossShape:
 
 
 def _number(value: arb) -> LossShape:
-    return LossShape(True, True, bool(value >= 0), bool(value <= 0), bool(value > 0), True, value)
+    return LossShape(True, True, bool(value >= 0), bool(value <= 0), bool(value > 0), True, value, bool(value >= 0))
 
 
 def _shape(op: str, args: Sequence[LossShape]) -> LossShape:
@@ -82,19 +85,20 @@ def _sum(a: LossShape, b: LossShape) -> LossShape:
         above=a.above and b.above,
         below=a.below and b.below,
         log_convex=a.log_convex and b.log_convex,
+        root_convex=a.root_convex and b.root_convex,
     )
 
 
 def _scaled(a: LossShape, sign: int) -> LossShape:
     """Times a positive number, or a negative one."""
     if sign > 0:
-        return LossShape(a.convex, a.concave, a.above, a.below, a.log_convex)
+        return LossShape(a.convex, a.concave, a.above, a.below, a.log_convex, root_convex=a.root_convex)
     return LossShape(a.concave, a.convex, a.below, a.above)
 
 
 def _product(op: str, a: LossShape, b: LossShape) -> LossShape:
     if op == "mul" and a.log_convex and b.log_convex:
-        return LossShape(convex=True, above=True, log_convex=True)
+        return LossShape(convex=True, above=True, log_convex=True, root_convex=True)
     number, other = (a, b) if op == "mul" and a.constant else (b, a)
     if not number.constant:
         return LossShape()
@@ -105,21 +109,24 @@ def _product(op: str, a: LossShape, b: LossShape) -> LossShape:
 
 def _power(base: LossShape, exponent: LossShape) -> LossShape:
     k = exponent.value
+    if k is not None and k == 0.5:
+        return _of_one("sqrt", base)
     if k is None or not k >= 1:
         return LossShape()
     if k.is_integer() and (k / 2).is_integer():
         inside = base.affine or (base.convex and base.above) or (base.concave and base.below)
-        return LossShape(convex=inside, above=True)
-    return LossShape(convex=base.convex and base.above, above=base.above)
+        return LossShape(convex=inside, above=True, root_convex=inside)
+    inside = base.convex and base.above
+    return LossShape(convex=inside, above=base.above, root_convex=inside and bool(k >= 2))
 
 
 def _of_one(op: str, a: LossShape) -> LossShape:
     if op == "exp":
-        return LossShape(convex=a.convex, above=True, log_convex=a.convex)
+        return LossShape(convex=a.convex, above=True, log_convex=a.convex, root_convex=a.convex)
     if op == "log":
         return LossShape(convex=a.log_convex, concave=a.concave)
     if op == "sqrt":
-        return LossShape(concave=a.concave, above=True)
+        return LossShape(convex=a.root_convex, concave=a.concave, above=True, log_convex=a.log_convex)
     if op in ("relu", "softplus"):
         return LossShape(convex=a.convex, above=True)
     if op == "abs":

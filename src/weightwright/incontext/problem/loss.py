@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from weightwright.approximation.formula_of_torch import trace
@@ -157,7 +158,7 @@ def _of_catalogue(name: str, parameters: dict[str, float]) -> Loss:
         if key not in defaults:
             known = ", ".join(defaults) or "none"
             raise ValueError(f"{key}={value!r} is not a parameter of the loss {name!r}; it has {known}")
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
             raise ValueError(f"{key}={value!r}: the loss {name!r} needs a positive finite number")
     numbers = {key: float(parameters.get(key, default)) for key, default in defaults.items()}
     return replace(build(**numbers), convex=True)  # all of them are

@@ -23,6 +23,7 @@ class Method:
     algorithm: Algorithm  # its passes
     values: Floats  # the u_i, (n, size), each a row of the problem times the step and its weight
     thresholds: Floats | None = None  # tau, (size,), where there is an l1 penalty
+    shrinks: Floats | None = None  # (size,), what each weight is pulled by times itself, where the prompt says so
 
     def __post_init__(self) -> None:
         if self.thresholds is None and any(one.middle == "threshold" for one in self.passes):

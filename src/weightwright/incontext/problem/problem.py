@@ -89,8 +89,9 @@ class Problem:
             given = getattr(self, name)
             if not (isinstance(given, Fraction) and given >= 0):
                 object.__setattr__(self, name, read_penalty(name, given, self.d))
-        if not isinstance(self.intercept, bool):
+        if not isinstance(self.intercept, bool | np.bool_):
             raise ValueError(f"intercept={self.intercept!r}: write True or False")
+        object.__setattr__(self, "intercept", bool(self.intercept))
 
     @property
     def n(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -102,7 +103,8 @@ def printable(text: str) -> str:
 
 
 def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
-    """A product of intervals; of a box per token one interval for all numbers, or a product for each token."""
+    """A product of intervals; of a box per token one interval for all numbers, or a product for each token, neighbours
+    that are alike together."""
     if not isinstance(lo[0], list):
         sides = [f"[{_number(a)}, {_number(b)}]" for a, b in zip(lo, hi, strict=True)]
         alike = len(sides) > len(VARIABLES) and len(set(sides)) == 1
@@ -111,7 +113,10 @@ def interval(lo: Sequence[Any], hi: Sequence[Any]) -> str:
     ends = {(a, b) for row in zip(lo, hi, strict=True) for a, b in zip(*row, strict=True)}
     if len(ends) == 1:
         return f"{interval(*([end] for end in ends.pop()))} for each of {len(lo):,} x {len(lo[0]):,} numbers"
-    return f"{tokens[0]} for each of {len(tokens):,} tokens" if len(set(tokens)) == 1 else "; ".join(_few(tokens))
+    if len(set(tokens)) == 1:
+        return f"{tokens[0]} for each of {len(tokens):,} tokens"
+    runs = [(text, len(list(alike))) for text, alike in groupby(tokens)]
+    return "; ".join(_few([text if count == 1 else f"{text} for {count:,} tokens" for text, count in runs]))
 
 
 def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:

@@ -14,7 +14,14 @@ from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, S
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand, argument_in_words
+from weightwright.claims.prompt import (
+    LoopClaim,
+    PromptClaim,
+    SharedKeysClaim,
+    Summand,
+    about_passes,
+    argument_in_words,
+)
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 from weightwright.report.facts.compiled import Facts, error_by_part, graph_facts
@@ -63,7 +70,8 @@ def _how(certificate: Certificate) -> Facts:
         rules |= {"forms", "gate"} if composite.gates else {"forms"}
     if isinstance(claim, LoopClaim):
         if certificate.measured is None:
-            facts["bound_is_about"] = "every state after one pass, against the rule in exact arithmetic"
+            begins = "" if claim.beginning is None else ", and what the first begins with"
+            facts["bound_is_about"] = f"every state after one pass{begins}, against the rule in exact arithmetic"
         rules.add("loop")
     if isinstance(claim, GridClaim):
         facts |= {"cells": claim.core.shape[1], "delta": claim.delta, "exceptional_volume": claim.exceptional}
@@ -74,12 +82,17 @@ def _how(certificate: Certificate) -> Facts:
     if isinstance(claim, PromptClaim):
         rules.add("prompt")
         if claim.passes:
-            facts["bound_is_about"] = "every state after one pass, against the exact pass"
+            facts["bound_is_about"] = about_passes(claim)
         facts["arguments_of_f"] = [_argument(summand) for summand in claim.summands]
+        if claim.read_out is not None:
+            facts |= {"queries": claim.queries, "argument_of_the_read_out": _argument(claim.read_out)}
     if isinstance(claim, InterpreterClaim):
         rules |= {"interpreter", "attention"}
         facts["bound_is_about"] = "every program and input within these bounds, against the plain attention head"
         facts["largest_entries"] = _entries(claim)
+    if isinstance(claim, SharedKeysClaim):
+        rules |= {"nearest", "shared keys"}
+        facts["bound_is_about"] = "every prompt whose tokens hold one w and its multiples"
     if isinstance(claim, SideBySideClaim):
         facts["networks_side_by_side"] = len(claim.parts)
     return {**facts, "boxes": sum(len(leaf.boxes) for leaf in leaves), "rules": sorted(rules)}
@@ -93,11 +106,12 @@ def _leaves(claim: Claim | None) -> list[Leaf | VectorLeaf]:
         case Composite():
             return [part.claim for part in claim.parts]
         case LoopClaim():
-            return _leaves(claim.composite)
+            return _leaves(claim.composite) + ([] if claim.beginning is None else _leaves(claim.beginning.composite))
         case GridClaim():
             return [] if claim.head is None else [claim.head]
         case PromptClaim():
-            return [summand.claim for summand in claim.summands]
+            read_out = () if claim.read_out is None else (claim.read_out,)
+            return [summand.claim for summand in (*claim.summands, *read_out)]
         case InterpreterClaim():
             return [table.claim for table in claim.tables]
         case SideBySideClaim():

@@ -73,7 +73,7 @@ def section(shown: Shown, studies: Sequence[Study], figures: Sequence[str]) -> s
     theorem = shown.theorem
     lines = [
         f"## {theorem.id}: {theorem.title}\n",
-        f"**Deviations.** {theorem.repaired}\n",
+        _deviations(theorem),
         f"{theorem.statement}\n",
         f"**Source.** {theorem.source}.\n",
         f"**Rate.** {theorem.rate}\n",
@@ -90,6 +90,14 @@ def section(shown: Shown, studies: Sequence[Study], figures: Sequence[str]) -> s
     lines += [_markdown(columns) for columns in tables(shown, studies)]
     said = ["- " + note.replace("](", r"]\(") for note in notes(shown)]  # [0,1](x) is no link
     return "\n".join([*lines, *said, *([""] if said else [])])
+
+
+def _deviations(theorem: Theorem) -> str:
+    """First on the page: a list, or one sentence where there is only one."""
+    listed = theorem.deviations
+    if len(listed) == 1:
+        return f"**Deviations.** {listed[0]}\n"
+    return "\n".join(["**Deviations.**\n", *(f"- {deviation}" for deviation in listed), ""])
 
 
 def _code(theorem: Theorem) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ _MARKERS = tuple(
 )
 #: The first lines are thick, so that those which lie on them do not hide them.
 _WIDTHS = (2.6, 1.2, 0.9, 0.7, 0.7, 0.7)
-_LONG = 36  # characters of a label, more than which two do not fit beside each other
+_TICKS = 8  # values of a parameter that are all written on the axis
+_TITLE = 62  # characters of a title's line that fit over one panel
+_LONG = 32  # characters of a label, more than which two do not fit beside each other
 _WIDTH = 11.0  # inches, of a figure with two columns; half for one
 
 
@@ -42,7 +45,7 @@ def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
     columns = min(2, len(pictures))
     rows = -(-len(pictures) // columns)
     figure = Figure(figsize=(_WIDTH if columns == 2 else 7.5, 0.6 + 5.0 * rows), layout="constrained")
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(title, parse_math=False, wrap=True)
     draw: dict[str, Callable[[Any, Any], None]] = {
         "Curve": _curve,
         "HeatMap": _heat_map,
@@ -131,7 +134,7 @@ def _heat_map(part: Any, heat: HeatMap) -> None:
     axes.set_xlabel("key")
     axes.set_ylabel(heat.query_label)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_title(heat.title, fontsize=10, parse_math=False)
+    axes.set_title(_broken(heat.title), fontsize=10, parse_math=False)
     part.colorbar(picture, ax=axes, label="attention weight")
 
 
@@ -146,8 +149,13 @@ def _plane(part: Any, plane: Plane) -> None:
     axes.set_ylabel(plane.labels[1])
     bound = "no proven bound" if plane.bound is None else f"proven bound {round_up(plane.bound)}"
     largest = f"largest drawn {float(np.nanmax(plane.errors)):.2g}"
-    axes.set_title(f"{plane.title}\n{largest}, {bound}", fontsize=10, parse_math=False)
+    axes.set_title(f"{_broken(plane.title)}\n{largest}, {bound}", fontsize=10, parse_math=False)
     part.colorbar(picture, ax=axes, label="|network − target|")
+
+
+def _broken(title: str) -> str:
+    """A title in lines that fit over one panel."""
+    return "\n".join(textwrap.wrap(title, _TITLE)) or title
 
 
 def _matrices(part: Any, matrices: Matrices) -> None:
@@ -176,7 +184,7 @@ def _study(part: Any, study: Study) -> None:
         _rates(axes, study)
     axes.set_yscale("log")
     axes.set_ylabel(study.error_is)
-    axes.set_title(study.title, fontsize=10, parse_math=False)
+    axes.set_title(_broken(study.title), fontsize=10, parse_math=False)
     labels = axes.get_legend_handles_labels()[1]
     narrow = max(map(len, labels), default=0) <= _LONG
     part.legend(loc="outside lower center", ncols=2 if narrow else 1, frameon=False, fontsize=None if narrow else 8)
@@ -198,9 +206,34 @@ def _rates(axes: Any, study: Study) -> None:
             if start is not None:
                 drawn = 0.6 * y[start] * (x / x[start]) ** series.slope
                 axes.plot(x, drawn, ":", color=colour, linewidth=1.6, label=f"slope {series.slope:g}, the theorem's")
+    _draw_norms(axes, study)
     if study.axis == "log":
         axes.set_xscale("log")
+    known = sorted({point.value for series in study.series for point in series.points})
+    if len(known) <= _TICKS:  # the values themselves, and no powers of ten between them
+        ticks = _apart(known, study.axis == "log")
+        axes.set_xticks(ticks, [f"{value:,.0f}" if float(value).is_integer() else f"{value:g}" for value in ticks])
+        axes.minorticks_off()
     axes.set_xlabel(study.parameter)
+
+
+def _apart(values: Sequence[float], log: bool) -> list[float]:
+    """Those that leave room for their labels beside each other, the first and as many more as fit."""
+    places = np.log(values) if log else np.asarray(values, dtype=np.float64)
+    room, kept = 0.06 * float(np.ptp(places)), [0]
+    for i, place in enumerate(places):
+        if place - places[kept[-1]] > room:
+            kept.append(i)
+    return [values[i] for i in kept]
+
+
+def _draw_norms(axes: Any, study: Study) -> None:
+    """What returning 0 would be off by, where the points know it: a bound above says nothing."""
+    for series in study.series:
+        norms = [point.extras.get("target's own norm", np.nan) for point in series.points]
+        if not np.isnan(norms).all():
+            x = [point.value for point in series.points]
+            axes.plot(x, norms, "-.", color="0.45", linewidth=1.4, label="the target's own norm")
 
 
 def _places(axes: Any, study: Study) -> None:

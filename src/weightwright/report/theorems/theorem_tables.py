@@ -77,7 +77,7 @@ def theorem_table(shown: Shown, studies: Sequence[Study] = ()) -> Group:
     head.add_column(overflow="fold")
     rows: dict[str, str | Text] = {
         theorem.id: theorem.title,
-        "deviations": theorem.repaired,
+        "deviations": "\n".join(theorem.deviations),
         "statement": theorem.statement,
         "source": theorem.source,
         "rate": theorem.rate,
@@ -141,11 +141,13 @@ def _variants(shown: Shown) -> Columns:
         bound = "-" if check.bound is None else round_up(check.bound)
         native = [] if check.native is None else ["yes" if check.native else "no"]
         inputs = f"{check.inputs:,}" if check.inputs else "-"
-        rows.append([check.name, check.status, bound, found, check.norm, inputs, *native])
+        own = [] if not any(other.target_norm is not None for other in shown.checks) else [_number(check.target_norm)]
+        rows.append([check.name, check.status, bound, found, check.norm, *own, inputs, *native])
         rows[-1] += [_number(check.cost.get(name)) for name in costs]
+    beside = ["the target's own norm"] if any(check.target_norm is not None for check in shown.checks) else []
     fits = ["plain Transformer"] if any(check.native is not None for check in shown.checks) else []
     headings = ["anchors on registers" if name == "anchors" else name for name in costs]
-    return "", ("variant", "status", "bound", "error found", "norm", "inputs", *fits, *headings), rows
+    return "", ("variant", "status", "bound", "error found", "norm", *beside, "inputs", *fits, *headings), rows
 
 
 def _study(study: Study) -> Columns:
@@ -172,9 +174,9 @@ def _study(study: Study) -> Columns:
 
 
 def _extras(study: Study) -> list[str]:
-    """Seconds and bytes; what else a point knows stays in the JSON."""
+    """Seconds, bytes and norms; what else a point knows stays in the JSON."""
     known = [name for series in study.series for point in series.points for name in point.extras]
-    return [name for name in dict.fromkeys(known) if name in ("seconds", "peak bytes")]
+    return [name for name in dict.fromkeys(known) if name in ("seconds", "peak bytes", "target's own norm")]
 
 
 class _Fitting:

@@ -12,7 +12,8 @@ Deviations:
 - a sample sees its own block of keys, as in AE-1.
 Faithful: a grid of anchors with the values of l' there. Its softmax is the product of two, one along each axis, so what
 a sharp one picks is the nearest anchor of the grid. The proof is by Taylor models on boxes, whose number grows with
-beta: grids of a few anchors along each axis are proven in seconds.
+beta: grids of up to 16 spacings along each axis are proven, in seconds to half a minute. The error falls as 1/P, so a
+tolerance is met down to about an eighth of the error of the coarsest grid; below that there is the spectral form.
 Spectral: anchors of two dimensions with fitted values. The logistic loss in margin form, a function of y w . x, takes
 two keys and is exact.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +39,7 @@ from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.prompted import PromptTable
 from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope, vector_slope, with_slopes
 from weightwright.numbers import Floats, rounded
+from weightwright.progress import show_progress
 from weightwright.prover.vector import Goal, prove_vector
 from weightwright.prover.vector_rounding import VectorAnchors
 from weightwright.runtime import AttentionNetwork
@@ -47,6 +50,8 @@ from weightwright.theorems.kit.constructed import Method
 
 #: beta dL^2 of the faithful grid: at an anchor its neighbours weigh e^-4 each, and boxes are few.
 SHARPNESS = 4.0
+#: Spacings along an axis: of the grid that is tried first for a tolerance, and of the finest one that is tried.
+FIRST_P, MOST_P = 2, 16
 #: What is asked of the proof, as a multiple of the error on a grid of points; and the most boxes.
 _GOAL, _BOXES, _POINTS = 1.25, 2**13, 129
 
@@ -66,8 +71,8 @@ def in_context_step_of_pairs(
     """Prompt (n, 3d + 1), tokens (x_i, u_i, y_i, w) -> (1, d): w - sum_i l'(w . x_i, y_i) u_i, u_i = eta x_i / n.
 
     loss: a formula in x = w . x and y; l' is its derivative in x.
-    P: faithful: a grid of (P + 1)^2 anchors.
-    tol: spectral: the error of l' times all |u|.
+    P: faithful: a grid of (P + 1)^2 anchors; give it, or tol.
+    tol: the error of a step. Faithful: the coarsest grid of up to 17^2 anchors that is tried and proven within it.
     sharpness: faithful: how sharply the nearest anchor is picked; more leaks less and needs a larger beta.
     Hypotheses, checked: d |x| |w| and |y| are within the reach, the larger of the two that `ranges` allow.
     Error: `net.certificate.bound`. Cost: 5 layers, 1 head, n (P + 1)^2 scores.
@@ -91,13 +96,39 @@ def in_context_step_of_pairs(
         return net
     if method != "faithful":
         raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
-    if tol is not None or P is None:
-        raise ValueError("give P, and no tol, for method='faithful': grids fine enough for a tolerance are not proven")
+    if (tol is None) == (P is None):
+        raise ValueError(f"give either tol or P for method='faithful', not both and not neither: tol={tol!r}, P={P!r}")
+    positive("tol", tol)
     whole("P", P, 1, " spacings along each axis")
     positive("sharpness", sharpness)
-    slope = grid_slope(formula, reach, P, sharpness, dtype)
-    chosen = {"P": float(P), "beta": sharpness / (2 * reach / P) ** 2}
-    return in_context_step(slope, of_both(formula), n, d, ranges, method=method, chosen=chosen, id="UA-12", dtype=dtype)
+
+    def on_grid(P: int) -> AttentionNetwork:
+        slope = grid_slope(formula, reach, P, sharpness, dtype)
+        chosen = {"P": float(P), "beta": sharpness / (2 * reach / P) ** 2}
+        return in_context_step(
+            slope, of_both(formula), n, d, ranges, method="faithful", chosen=chosen, id="UA-12", dtype=dtype
+        )
+
+    return on_grid(P) if P is not None else _fine_enough(on_grid, float(tol or 0.0))
+
+
+def _fine_enough(on_grid: Callable[[int], AttentionNetwork], tol: float) -> AttentionNetwork:
+    """The network of the first grid within tol: the error falls as 1/P, so each bound says which P to try next."""
+    P, best = FIRST_P, math.inf
+    with show_progress(True, f"looking for a grid within tol={tol:g}") as tell:
+        while P <= MOST_P:
+            tell(f"proving a grid of {P + 1} by {P + 1} anchors")
+            net = on_grid(P)
+            assert net.certificate is not None
+            best = min(best, net.certificate.bound)
+            if best <= tol:
+                return net
+            P = max(P + 1, math.ceil(P * net.certificate.bound / tol * 0.98))
+    raise ToleranceError(
+        f"tol={tol:g} takes a grid of about {P} spacings along each axis, and at most {MOST_P} are proven:"
+        f" {best:.3g} is the best that was; method='spectral' proves it with fewer anchors",
+        best,
+    )
 
 
 def logistic_step(n: int, d: int, ranges: Ranges, tol: float = 1e-12, dtype: str = "float64") -> AttentionNetwork:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -145,14 +146,15 @@ def descend(
 ) -> Descended:
     """Build the network for the problem, run it on it, and compare with exact arithmetic.
 
-    step: a power of two, so that u = step x / n is exact where n is one too. tables: of f(x) = x for residuals up to
-    the reach that it is given. WeightwrightError names a condition of the lemma that fails.
+    step: a power of two. u = step x / n is rounded where n is none; what that moves a step by is part of e.
+    tables: of f(x) = x for residuals up to the reach that it is given.
+    WeightwrightError names a condition of the lemma that fails.
     """
     whole("steps", steps, 1)
     positive("step", step)
     u = step * problem.X / problem.n
-    if math.frexp(step)[0] != 0.5 or math.frexp(problem.n)[0] != 0.5:
-        raise ValueError(f"step and n must be powers of two, so that u is exact, not step={step!r}, n={problem.n}")
+    if math.frexp(step)[0] != 0.5:
+        raise ValueError(f"step must be a power of two, so that it multiplies exactly, not {step!r}")
     smoothness = 1 / step
     if not curvature_is_between(problem, -1.0, 2 * smoothness):
         raise WeightwrightError(f"step={step!r} exceeds 2/L_f: the lemma on composed steps does not apply")
@@ -161,7 +163,8 @@ def descend(
     radius = 2.0 ** math.ceil(math.log2(2.5 * size))
     x, y = float(np.abs(problem.X).max()), float(np.abs(problem.y).max())
     longest = float(np.sqrt((problem.X**2).sum(axis=1)).max()) * (1 + 2.0**-40)
-    slope = tables(longest * radius + y)
+    largest_residual = longest * radius + y
+    slope = tables(largest_residual)
     threshold = step * float(problem.l1s.max())
     ranges = Ranges(x, y, radius, float(np.abs(u).max()), threshold)
     shrink = step * problem.ridge
@@ -173,6 +176,7 @@ def descend(
     # tokens whose sums round differently hold different w: the gradient is then not quite that at one w
     lengths = np.sqrt((u**2).sum(axis=1) * (problem.X**2).sum(axis=1)).sum()
     error += largest_distance(every) * float(lengths) * (1 + 2.0**-40)
+    error += largest_residual * _rounding_of(problem, step, u)
     if 2 * size + steps * error > radius:
         raise WeightwrightError(f"{steps} steps with an error of {error:.3g} each may leave |w| <= {radius:g}")
     states = every[:, 0]
@@ -189,6 +193,16 @@ def descend(
         kappa,
         radius,
     )
+
+
+def _rounding_of(problem: Problem, step: float, u: Floats) -> float:
+    """The sum over the samples of |u_i - step x_i / n| in exact arithmetic, rounded up: 0 where n is a power of two."""
+    exact = [[Fraction(step) * Fraction(x) / problem.n for x in row] for row in problem.X.tolist()]
+    off = [
+        sum((abs(a - Fraction(b)) for a, b in zip(row, held, strict=True)), Fraction(0))
+        for row, held in zip(exact, u.tolist(), strict=True)
+    ]
+    return float(sum(off, Fraction(0))) * (1 + 2.0**-40)  # the 1-norm is at least the 2-norm
 
 
 def _condition(problem: Problem, step: float) -> float:

@@ -57,6 +57,13 @@ def counts_shared_anchors(n: int, d: int, H: int, shared: bool = True, one_hot: 
     return {"layers": 1, "heads": H, "registers": 0, "width": D, "parameters": embed + 6 * D * H + D + 1}
 
 
+def counts_literal(n: int, d: int, H: int) -> Counts:
+    """AE-8 as printed: H heads of one layer whose keys are the tokens, (x, k w, w) and a one-hot code in each."""
+    D = 3 * d + n + 2
+    parameters = 3 * d * D + n * D + H * (2 * D * (d + 1) + 2 * D) + D + 1
+    return {"layers": 1, "heads": H, "registers": 0, "width": D, "parameters": parameters}
+
+
 def counts_on_registers(n: int, d: int, heads: int, keys: int, shared: bool = False) -> Counts:
     """UA-2 and UA-3, spectral: heads whose keys stand on registers."""
     D = 3 + 3 * heads
@@ -216,12 +223,12 @@ def parameters_of_grids(d: int, n: int, g: int) -> int:
 
 
 def heads_native(N: int) -> int:
-    """O(N) for UA-10."""
+    """O(N) for UA-10, N units for each token."""
     return N
 
 
 def parameters_native(n: int, N: int, d: int) -> int:
-    """O(N (d² + d n) + n² N²) for UA-10, first and third layer."""
+    """O(N (d² + d n) + n² N²) for UA-10, first and third layer; N units for each token."""
     return N * (d**2 + d * n) + n**2 * N**2
 
 

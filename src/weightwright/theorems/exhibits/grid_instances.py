@@ -15,6 +15,8 @@ from weightwright.theorems.kit.rates import Study, sweep
 _F = "sin(2*x0) + abs(x1)/2"
 _SORT = ("max(x0, x1)", "min(x0, x1)")
 _N, _D = 2, 1  # tokens, features
+_TERMS = ("sin(2*x0)", "abs(x1)/2", "x2*x0", "x3*x1", "x4/2", "x5/2")  # the first N are a function of N numbers
+_CELLS = {1: 64, 2: 24, 3: 10, 4: 6, 5: 6, 6: 3}  # numbers: cells along each, as many as are proven in seconds
 
 
 def bumps() -> Instance:
@@ -61,10 +63,22 @@ def to_sequence() -> Instance:
 
 
 def bumps_studies() -> tuple[Study, ...]:
-    """UA-4: g = 4, 6, ..., 16."""
+    """UA-4: g = 4, 6, ..., 16; and functions of up to six numbers."""
     from weightwright.theorems.grids.bumps import bumps as bump_network
 
-    return (_study("UA-4", bump_network, (4, 6, 8, 11, 16)),)
+    return _study("UA-4", bump_network, (4, 6, 8, 11, 16)), numbers_study(_CELLS)
+
+
+def numbers_study(cells: dict[int, int]) -> Study:
+    """The bound beside the norm of the target, for functions of N numbers on a grid of cells[N] along each."""
+    from weightwright.theorems.grids.bumps import bumps as bump_network
+
+    def build(N: float) -> AttentionNetwork:
+        return bump_network(" + ".join(_TERMS[: int(N)]), int(N), 1, g=cells[int(N)])
+
+    series = sweep("UA-4", build, tuple(cells), count=4096)
+    said = ", ".join(f"{g}" for g in cells.values())
+    return Study(f"n d numbers, g = {said}", "n d, numbers", (series,), "linear", error_is="L_1 error, estimated")
 
 
 def to_scalar_studies() -> tuple[Study, ...]:

@@ -104,12 +104,12 @@ def shared_anchors_studies() -> tuple[Study, ...]:
         net: AttentionNetwork = truncated_linear_heads(_SHARED, _SHIFTS, _A, _B, (-1, 1), H=int(H))
         return net
 
-    def tokens(n: float) -> AttentionNetwork:
-        return truncated_linear_heads(_SHARED, np.linspace(-0.2, 0.2, int(n)), _A, _B, (-1, 1), H=2)
+    def tokens(anchors: float) -> AttentionNetwork:
+        return truncated_linear_heads(_SHARED, np.linspace(-0.2, 0.2, int(anchors) + 2), _A, _B, (-1, 1), H=2)
 
     heads = Study("error against H, six tokens", "H, heads", (sweep("faithful", faithful, (1, 2, 4, 8, 16), -1.0),))
-    lengths = sweep("faithful", tokens, (4, 6, 10, 18, 34), -1.0)
-    return heads, Study("error against n, two heads", "n, tokens", (lengths,))
+    lengths = sweep("faithful", tokens, (2, 4, 8, 16, 32), -1.0)
+    return heads, Study("error against n - 2, two heads", "n - 2, anchors of a head", (lengths,))
 
 
 def _line(w: Floats, t: Floats, p: int, heads: tuple[tuple[int, int], ...] = ((0, 0),)) -> Line:

@@ -9,15 +9,15 @@ import numpy as np
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted, heads_shared
+from weightwright.theorems.exhibits.counts import PromptShape, counted_prompted, counts_literal, heads_shared
 from weightwright.theorems.exhibits.gradient_instances import by_keys, step_line
-from weightwright.theorems.kit.instance import Instance, Line
+from weightwright.theorems.kit.instance import Instance, Line, counted
 from weightwright.theorems.kit.measure import outputs
 from weightwright.theorems.kit.rates import Study, sweep
 
 _A, _B = -1.0, 1.0
 _N, _D, _P = 6, 2, 16
-_H = 4  # heads of AE-8: (n - 2) H anchors are as many as _P
+_H = 6  # heads of AE-8
 _PAIR = "(1 + y**2/4)*softplus(x) - x*y/2"  # no function of x - y or of x y, and its slope is no sum
 _SAMPLES, _RANGES = 4, Ranges(1.0, 1.0, 0.5, 0.25)
 
@@ -37,32 +37,49 @@ def truncated() -> Instance:
 
 
 def shared() -> Instance:
-    """AE-8: the same 16 anchors on four heads; the paper's own layout computes the same, without a certificate."""
+    """AE-8: 24 anchors on six heads of one layer, as printed; and on six layers of one head, a w for each sample."""
     from weightwright.theorems.descent.truncated import in_context_truncated_linear_heads
-
-    net = in_context_truncated_linear_heads(_A, _B, _N, _D, H=_H)
-    apart, prompts = _from_the_literal_layout(net)
-    note = (
-        f"the paper's layout (token k holds k w and w; a plain Transformer) differs by at most {apart:.2g} on"
-        f" {prompts:,} prompts; it has no certificate, since its scores are products of two inputs"
-    )
-    net.about = dataclasses.replace(net.about, notes=(note,))
-    paper = {"heads": ("p / (n-2)", float(heads_shared(_N, _P)))}
-    counts = counted_prompted(net, "faithful", PromptShape(_N, _D, [_N] * _H, values=True), paper)
-    return Instance((net,), counts=counts, line=_line(1))
-
-
-def _from_the_literal_layout(net: AttentionNetwork) -> tuple[float, int]:
-    """How far the two networks are apart, and on how many prompts, one w for all samples."""
-    from weightwright.theorems.linear.literal import literal_prompt, literal_truncated_linear
+    from weightwright.theorems.linear.literal import literal_truncated_linear
 
     literal = literal_truncated_linear(_A, _B, _N, _D, H=_H)
+    net = in_context_truncated_linear_heads(_A, _B, _N, _D, H=_H)
+    apart, prompts = _from_the_literal_layout(literal, net)
+    note = f"the two differ by at most {apart:.2g} on {prompts:,} prompts with one w"
+    net.about = dataclasses.replace(net.about, notes=(note,))
+    names = ("one layer", "one head a layer")
+    paper = {"heads": ("p / (n-2)", float(heads_shared(_N, (_N - 2) * _H)))}
+    counts = (
+        *counted(literal, "counts_literal", counts_literal(_N, _D, _H), paper, names[0]),
+        *counted_prompted(net, names[1], PromptShape(_N, _D, [_N] * _H, values=True), paper),
+    )
+    return Instance((literal, net), names, counts=counts, line=_literal_line(), drawn=1)
+
+
+def _from_the_literal_layout(literal: AttentionNetwork, net: AttentionNetwork) -> tuple[float, int]:
+    """How far the two networks are apart, and on how many prompts, one w for all samples."""
+    from weightwright.theorems.linear.literal import literal_prompt
+
     rng = np.random.default_rng(8)
     x, w = rng.uniform(-1, 1, (512, _N, _D)), rng.uniform(-1, 1, (512, _D))
     ours = np.concatenate(
         [x, np.tile([1.0, 0.0], (512, _N, 1)), np.zeros((512, _N, 1)), np.tile(w[:, None], (1, _N, 1))], axis=-1
     )
     return float(np.abs(outputs(literal, literal_prompt(x, w)) - outputs(net, ours)[..., :1]).max()), 512
+
+
+def _literal_line() -> Line:
+    """s = w . x of the first sample: x = (1, 1), w = s/2 (1, 1); the other samples are 0."""
+    from weightwright.theorems.linear.literal import literal_prompt
+
+    def at(s: Floats) -> Floats:
+        x, w = np.zeros((len(s), _N, _D)), np.tile(s[:, None] / _D, (1, _D))
+        x[:, 0] = 1.0
+        return literal_prompt(x, w)
+
+    p = (_N - 2) * _H
+    anchors = tuple((_A + np.arange(p) * ((_B - _A) / p)).tolist())
+    heads = tuple((0, h) for h in range(_H))
+    return Line(-1.5, 1.5, at, "s = w·x of sample 0", anchors, {"a": _A, "b": _B}, heads=heads)
 
 
 def pairs() -> Instance:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from weightwright.network.interpreter import attention_weights
@@ -10,6 +12,7 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.exhibits import counts as paper_counts
 from weightwright.theorems.exhibits.counts import counts_native_relu, counts_relu_network, counts_token_mixing
 from weightwright.theorems.kit.instance import Instance, Line, Matrices, counted
+from weightwright.theorems.kit.measure import outputs
 from weightwright.theorems.kit.rates import Study, sweep
 
 _SORT = ("min(x0, x1)", "max(x0, x1)")
@@ -27,6 +30,24 @@ def infinity_norm() -> Instance:
     counts = counts_relu_network(2, 1, 1, 1, 2, (parts[0], parts[1], parts[2]))
     names = ("sort, spectral", "sort, faithful", "plane waves")
     return Instance((sort, faithful, waves), names, counts=counted(sort, "counts_relu_network", counts, name="sort"))
+
+
+def shared_keys() -> Instance:
+    """UA-15: sorting two numbers with ten keys a head; and UA-3 for ten tokens on inputs of three, padded."""
+    from weightwright.theorems.kit.arguments import pad_tokens
+    from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
+    from weightwright.theorems.relu.emulated import relu_network
+
+    sort = relu_network(_SORT, 2, (-1, 1), tol=2e-1, method="faithful", keys=10)
+    padded = truncated_linear_heads([1.0, -0.5], np.zeros(10), -1.0, 1.0, (-1, 1), H=2)
+    x = np.random.default_rng(15).uniform(-1, 1, (64, 3, 2))
+    others = np.concatenate([x, np.random.default_rng(16).uniform(-1, 1, (64, 7, 2))], axis=1)
+    apart = float(np.abs(outputs(padded, pad_tokens(x, 10))[:, :3] - outputs(padded, others)[:, :3]).max())
+    note = f"three tokens padded with zeros, and with anything else, come out at most {apart:.2g} apart"
+    padded.about = dataclasses.replace(padded.about, id="UA-15", notes=(note,))
+    parts = tuple(int(sort.about.chosen[name]) for name in ("heads of x", "heads of relu", "p"))
+    counts = counted(sort, "counts_relu_network", counts_relu_network(2, 1, 1, 1, 2, parts), name="sort, ten keys")  # type: ignore[arg-type]
+    return Instance((sort, padded), ("sort, ten keys", "UA-3, padded"), counts=counts, drawn=1)
 
 
 def mixing() -> Instance:
@@ -54,22 +75,23 @@ def _mixed(net: AttentionNetwork, R: Floats) -> Matrices:
 
 
 def native() -> Instance:
-    """UA-10: a random ReLU network of eight units on three tokens of two features."""
+    """UA-10: a random ReLU network of eight units on three tokens of two features; formulas, sorted and multiplied."""
     from weightwright.theorems.relu.native import native_relu
 
     W = _network()
     net = native_relu(W, _TOKENS, (-1, 1), tol=1e-6)
-    hidden = _TOKENS * _UNITS  # the paper counts units for each token
+    sort = native_relu(_SORT, 2, (-1, 1), tol=1e-6)
+    waves = native_relu(("x0*x1", "sin(x0)*cos(x1)"), 2, (-1, 1), tol=2e-2)
+    N = _UNITS * _FEATURES  # the proof's: units of one token, one for each output that takes it
     orders = {
-        "heads": ("N", float(paper_counts.heads_native(hidden))),
-        "parameters": (
-            "N (d² + d n) + n² N²",
-            float(paper_counts.parameters_native(_TOKENS, _UNITS, _FEATURES)),
-        ),
+        "heads": ("N = m d_o", float(paper_counts.heads_native(N))),
+        "parameters": ("N (d² + d n) + n² N²", float(paper_counts.parameters_native(_TOKENS, N, _FEATURES))),
     }
     counts = counts_native_relu(_TOKENS, _FEATURES, _FEATURES, _UNITS)
     line = _through_a_kink(W[0], W[1], net.about.chosen["beta"])
-    return Instance((net,), counts=counted(net, "counts_native_relu", counts, orders), line=line)
+    names = ("ReLU network", "formulas: sort", "formulas: plane waves")
+    counted_all = counted(net, "counts_native_relu", counts, orders, names[0])
+    return Instance((net, sort, waves), names, counts=counted_all, line=line, drawn=1)
 
 
 def _through_a_kink(W: Floats, b: Floats, beta: float) -> Line:

@@ -46,7 +46,8 @@ def bumps(
 
     f: a formula in x0, x1, ... (the numbers token by token), a function of n d numbers that can be traced, or a
     function of arrays (count, n, d) -> (count,), whose error is proven if `lipschitz` (in the infinity norm) is stated,
-    and measured if not. tol, in the L_p norm of `norm`, or g; delta is g^-2 unless given.
+    and measured if not. tol, in the L_p norm of `norm`, or g; delta is g^-2 unless given, and an
+    8th of it for every number beyond two.
     Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; no more than max_cells
     cells, else BudgetError.
 

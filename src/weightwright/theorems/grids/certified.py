@@ -36,6 +36,7 @@ from weightwright.prover.grid import (
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.grid_points import Grid, GridTarget
+from weightwright.theorems.grids.target_norms import norm_of_target, say_if_void
 from weightwright.theorems.kit.constructed import About
 
 _BATCH = 256
@@ -135,8 +136,10 @@ class GridRequest:
             raise ValueError(f"lipschitz must be a finite number at or above 0, not {self.lipschitz!r}")
 
     def grid(self, g: int) -> Grid:
-        """delta = g^-2 where none is given: the shells then cost no more than the cores."""
-        delta = self.delta if self.delta is not None else 1 / max(g, 2) ** 2
+        """delta = g^-2 where none is given, and an 8th of it for every number beyond two: the shells, N delta of all of
+        the volume, then cost less than the cores. Not below 2^-16, where scores of bump heads begin to round much."""
+        N = self.n * self.d
+        delta = max(1 / max(g, 2) ** 2 * 8.0 ** -max(N - 2, 0), 2.0**-16) if self.delta is None else self.delta
         return Grid(self.n, self.d, g, float(delta), float(self.B))
 
 
@@ -356,7 +359,7 @@ def finish(
     net = AttentionNetwork(network, certificate)
     shape = (grid.n, grid.d) if sequence else (1, 1)
     bounds = {"exceptional": exceptional_volume(cells_of(grid))}
-    claim = certificate.claim
+    claim, size = certificate.claim, norm_of_target(target, grid, certificate.norm)
     if isinstance(claim, GridClaim):
         above = 1 + 2.0**-50
         bounds |= {
@@ -373,6 +376,7 @@ def finish(
         bounds,
         lambda X: target(X).reshape(len(X), *shape),
         probes(grid),
-        notes,
+        (*notes, *say_if_void(certificate, size, grid)),
+        size,
     )
     return net

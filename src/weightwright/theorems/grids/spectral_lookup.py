@@ -22,6 +22,7 @@ from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.grids.certified import GridRequest, probes
 from weightwright.theorems.grids.grid_points import Grid, GridTarget, unflatten
+from weightwright.theorems.grids.target_norms import norm_of_target
 from weightwright.theorems.kit.constructed import About
 
 NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; formulas are in x, y, z, token by token"
@@ -52,7 +53,7 @@ def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool)
     network, certificate = side_by_side(nets, asked.n, asked.d, sequence)
     certificate = confirm(network, certificate)
     net = AttentionNetwork(network, certificate)
-    shape = (asked.n, asked.d) if sequence else (1, 1)
+    shape, grid = (asked.n, asked.d) if sequence else (1, 1), Grid(asked.n, asked.d, 8, 0.25, asked.B)
     bound = certificate.bound
     bounds = {"everywhere": bound, f"L{asked.norm:g}": bound * everywhere * (1 + 2.0**-50)}
     net.about = About(
@@ -62,8 +63,9 @@ def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool)
         {},
         bounds,
         lambda X: target(X).reshape(len(X), *shape),
-        probes(Grid(asked.n, asked.d, 8, 0.25, asked.B)),
+        probes(grid),
         (NOTE,),
+        norm_of_target(target, grid, asked.norm),
     )
     return net
 

@@ -34,6 +34,26 @@ def token_box(domain: Box | tuple[float, float], n: int, d: int) -> Box:
     return Box(np.broadcast_to(box.lo, (n, d)).copy(), np.broadcast_to(box.hi, (n, d)).copy())
 
 
+def pad_tokens(X: npt.ArrayLike, tokens: int) -> Floats:
+    """(..., n, d) with zero tokens behind, (..., tokens, d): a shorter input for a network of `tokens` tokens.
+
+    X: up to `tokens` tokens.
+    tokens: how many the network takes.
+
+    Remark G.3: where each output depends on its own token alone (UA-2, UA-3) the first n outputs are those of the
+    padded input's first n tokens; the domain must hold 0.
+
+    >>> pad_tokens([[1.0, 2.0]], 3).tolist()
+    [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    given = np.asarray(X, dtype=np.float64)
+    if given.ndim < 2:
+        raise ValueError(f"X must have shape (..., n, d), not {given.shape}")
+    whole("tokens", tokens, given.shape[-2], f": X has {given.shape[-2]} tokens")
+    behind = [(0, 0)] * (given.ndim - 2) + [(0, tokens - given.shape[-2]), (0, 0)]
+    return np.pad(given, behind)
+
+
 def interval(a: float, b: float) -> tuple[float, float]:
     if not (math.isfinite(a) and math.isfinite(b) and a < b):
         raise ValueError(f"a and b must be finite with a < b, not a = {a!r}, b = {b!r}")

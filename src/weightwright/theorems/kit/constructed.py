@@ -20,7 +20,8 @@ class About:
     chosen: the parameters as built (p, H, g, delta, beta, ...); printed: the same by the paper's own formulas, for the
     same request. bounds: every proven bound by its name ("inside", "everywhere", "L1", ...). reference: the target in
     plain float64, (count, n, d) -> (count, n, outputs). probes(rng, count): inputs where the worst is likely (ends,
-    seams, ties, out of range) and random ones, (about count, n, d).
+    seams, ties, out of range) and random ones, (about count, n, d). target_norm: where a bound is in L_p, an estimate
+    of the target's own norm: a bound that is not below it says nothing.
     """
 
     id: str
@@ -31,3 +32,4 @@ class About:
     reference: Callable[[Floats], Floats]
     probes: Callable[[np.random.Generator, int], Floats]
     notes: tuple[str, ...] = field(default=())
+    target_norm: float | None = None

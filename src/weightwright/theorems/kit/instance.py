@@ -63,7 +63,7 @@ class Check:
     """One variant of a theorem and how it came out. bound is None where nothing is proven.
 
     norm: "inf", "L1", ... of the error over the domain, or "1" of a vector. measured: the largest error found; in L_p
-    the Monte-Carlo estimate, with its 99% interval in `interval`.
+    the Monte-Carlo estimate, with its 99% interval in `interval`, and the target's own norm in `target_norm`.
     """
 
     name: str
@@ -80,6 +80,7 @@ class Check:
     bounds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reason: str | None = None  # why it failed
+    target_norm: float | None = None  # an estimate
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Instance:
 
     nets: each with a certificate and `about`; they are measured by `show`. names: of the networks, where their methods
     do not tell them apart. checks: of what is no network, already measured. studies: where the theorem is one.
+    drawn: how many of the networks, from the first on, take the inputs of the line.
     """
 
     nets: tuple[AttentionNetwork, ...] = ()
@@ -125,6 +127,7 @@ class Instance:
     line: Line | None = None
     studies: tuple[Study, ...] = ()
     matrices: Matrices | None = None  # where the theorem is about one
+    drawn: int | None = None  # None: all
 
     @property
     def variants(self) -> dict[str, AttentionNetwork]:

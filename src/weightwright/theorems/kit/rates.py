@@ -180,6 +180,8 @@ def _point(net: AttentionNetwork, value: float, count: int, seed: int) -> Point:
     if math.isinf(power):
         return Point(value, measure(net, count, seed).error, bound, extras=extras)
     found = estimate(net, power, max(count, 4096), seed)
+    if net.about.target_norm is not None:
+        extras["target's own norm"] = net.about.target_norm
     return Point(value, found.error, bound, extras={**extras, "lo": found.lo, "hi": found.hi})
 
 

@@ -4,40 +4,66 @@ Head h reads the key of anchor K_h + k, K_h = (h-1)(n-2) - 1, off token k as k w
 in the position code. Only token-wise maps: an ordinary Transformer loads the layer. The prompt holds one w for all.
 
 Source: in-context algorithm emulation paper, Theorem D.1, (D.2) to (D.7).
-Deviations: the sentinels' values and L_{-1} as in `in_context_truncated`; beta is ours.
-There is no certificate: scores are products of two inputs, x_i and k w, which no rule for plain heads covers. The
-network of `in_context_truncated_linear_heads` has the same scores up to what all keys share, the same values, and one.
+Deviations: the sentinels' values and L_{-1} as in `in_context_truncated`; beta is ours, up to a rounding that makes
+all keys exact multiples of w, so that heads share their anchors to the last bit.
+The certificate is about every prompt of the domain whose tokens hold one w and its multiples (`SharedKeysClaim`); a
+prompt that does not is refused when the network runs.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
-from weightwright.approximation.faithful_tables import split_beta
+from weightwright.approximation.faithful_tables import clip_text, split_beta
+from weightwright.box import Box
+from weightwright.certify import certify
+from weightwright.claims.prompt import SharedKeysClaim
+from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.kit.arguments import interval, whole
+from weightwright.theorems.kit.arguments import interval, positive, whole
+from weightwright.theorems.kit.constructed import About
+from weightwright.theorems.linear.one_head import places
 from weightwright.theorems.linear.shared_anchors import heads_for, shared_runs
+
+#: The factor of the keys is a multiple of one over this: its products with numbers of tokens are then exact.
+_BITS = 2**12
 
 
 def literal_truncated_linear(
-    a: float, b: float, n: int, d: int, *, H: int, beta: float | None = None, dtype: str = "float64"
+    a: float,
+    b: float,
+    n: int,
+    d: int,
+    *,
+    H: int,
+    beta: float | None = None,
+    ranges: Ranges | None = None,
+    dtype: str = "float64",
 ) -> AttentionNetwork:
-    """Prompt (n, 3d), tokens (x_i, i w, w) -> (n, 1): Range[a,b](w . x_i) by H heads of n keys. Measured, not proven.
+    """Prompt (n, 3d), tokens (x_i, i w, w) -> (n, 1): Range[a,b](w . x_i) by one layer of H heads of n keys.
 
+    ranges: how large the entries of x and w may be, 1 each unless given; its y is not used.
+    Error: `net.certificate.bound` for every token, whatever w . x_i is: spacing, leakage and rounding.
     Cost: 1 layer, H heads, width 3d + n + 2, no registers.
 
     >>> import torch
     >>> net = literal_truncated_linear(-1.0, 1.0, n=6, d=1, H=4)
     >>> x = np.linspace(-1, 1, 6)[:, None]
     >>> found = net(torch.tensor(literal_prompt(x, np.array([0.5])))).numpy()
-    >>> net.network.native, bool(np.abs(found - 0.5 * x).max() <= 2 / 16)
-    (True, True)
+    >>> net.network.native, net.certificate.status, bool(np.abs(found - 0.5 * x).max() <= net.certificate.bound)
+    (True, 'PROVEN', True)
     """
     whole("n", n, 3, ": a head has n - 2 anchors and two sentinels")
     whole("d", d, 1)
     a, b = interval(a, b)
+    ranges = ranges or Ranges(1.0, 1.0, 1.0)
+    for name in ("x", "w"):
+        positive(f"ranges.{name}", getattr(ranges, name))
     H, beta = heads_for(a, b, n, None, H, beta)
     anchors, runs = shared_runs(a, b, n, H, dtype)
     spacing = (b - a) / ((n - 2) * H)
@@ -48,6 +74,7 @@ def literal_truncated_linear(
     )
     # the paper's beta times dL: scores -(beta/2)(s - L_k)^2 up to what the keys share
     power, factor = split_beta(beta * spacing / 2, dtype)
+    factor = math.ceil(factor * _BITS) / _BITS
     heads = []
     for first, values in runs:
         k = first - 1 + np.arange(n)  # the first anchor is L_{-1}
@@ -56,23 +83,71 @@ def literal_truncated_linear(
         heads.append(_head(role, d, names, power, 2 * factor, float(k[0]), rounded(offsets, dtype), values, dtype))
     C = np.zeros((n, len(names)))
     C[:, 3 * d : 3 * d + n], C[:, -2] = np.eye(n), 1.0
-    return AttentionNetwork(
-        Network(
-            inputs=names[: 3 * d],
-            embed=Linear(names, (Term(np.eye(3 * d, len(names))),), C),
-            registers=np.zeros((0, len(names))),
-            layers=(Attention(names, tuple(heads)),),
-            read=selection(names, ("range",)),
-            tokens=n,
-            dtype=dtype,
-        )
+    network = Network(
+        inputs=names[: 3 * d],
+        embed=Linear(names, (Term(np.eye(3 * d, len(names))),), C),
+        registers=np.zeros((0, len(names))),
+        layers=(Attention(names, tuple(heads)),),
+        read=selection(names, ("range",)),
+        tokens=n,
+        dtype=dtype,
     )
+    net = certify(network, SharedKeysClaim(d, H, clip_text(a, b)), _domain(n, d, ranges))
+    assert net.certificate is not None
+    reach = d * ranges.x * ranges.w
+    seams = anchors[1 :: n - 2]
+    spots = np.concatenate([places(anchors[1:-1], a, b, -reach, reach), seams, seams - spacing / 2])
+    net.about = About(
+        "AE-8",
+        "faithful",
+        {"p": float((n - 2) * H), "H": float(H), "beta": 2 * power * factor / spacing},
+        {"p": float((n - 2) * H), "H": float(H)},
+        {"everywhere": net.certificate.bound},
+        _reference(a, b, d, dtype),
+        _probes(n, d, ranges, spots, dtype),
+    )
+    return net
 
 
-def literal_prompt(x: Floats, w: Floats) -> Floats:
-    """(..., n, d) samples and one w (..., d) as the layout has them: (..., n, 3d)."""
+def _domain(n: int, d: int, ranges: Ranges) -> Box:
+    """Of the entries of x, k w and w, token by token."""
+    multiples = np.maximum(np.arange(n), 1)[:, None] * np.full((n, d), ranges.w)
+    size = np.concatenate([np.full((n, d), ranges.x), multiples, np.full((n, d), ranges.w)], axis=1)
+    return Box(-size, size)
+
+
+def _reference(a: float, b: float, d: int, dtype: str) -> Callable[[Floats], Floats]:
+    """Range of w . x; NaN for prompts whose tokens do not hold one w and its multiples, of which nothing is claimed."""
+
+    def reference(X: Floats) -> Floats:
+        x, w = X[..., :d], X[..., 2 * d :]
+        proper = (literal_prompt(x, w[..., 0, :], dtype) == X).all(axis=(-2, -1))
+        found = np.clip((x * w).sum(axis=-1), a, b)
+        return np.asarray(np.where(proper[..., None], found, np.nan)[..., None])
+
+    return reference
+
+
+def _probes(n: int, d: int, ranges: Ranges, spots: Floats, dtype: str) -> Callable[[np.random.Generator, int], Floats]:
+    """Random prompts, and prompts whose w . x_i are at the spots or as near as the ranges allow."""
+
+    def probes(rng: np.random.Generator, count: int) -> Floats:
+        x, w = rng.uniform(-ranges.x, ranges.x, (count, n, d)), rng.uniform(-ranges.w, ranges.w, (count, d))
+        w[: count // 4] = np.where(rng.random((count // 4, d)) < 0.5, -ranges.w, ranges.w)
+        wanted = rng.choice(spots, (count, n)) * rng.choice([1.0, 1 - 1e-9, 1 + 1e-9], (count, n))
+        missing = wanted - (x * w[:, None]).sum(axis=-1)
+        step = missing[..., None] * w[:, None] / np.maximum((w**2).sum(axis=-1), 1e-12)[:, None, None]
+        aims = (np.arange(count) % 2 == 0)[:, None, None]
+        return literal_prompt(np.where(aims, np.clip(x + step, -ranges.x, ranges.x), x), w, dtype)
+
+    return probes
+
+
+def literal_prompt(x: Floats, w: Floats, dtype: str = "float64") -> Floats:
+    """(..., n, d) samples and one w (..., d) as the layout has them, (..., n, 3d): numbers of the dtype."""
+    x, w = rounded(x, dtype), rounded(w, dtype)
     repeated = np.broadcast_to(w[..., None, :], x.shape)
-    return np.concatenate([x, np.arange(x.shape[-2])[:, None] * repeated, repeated], axis=-1)
+    return np.concatenate([x, rounded(np.arange(x.shape[-2])[:, None] * repeated, dtype), repeated], axis=-1)
 
 
 def _head(

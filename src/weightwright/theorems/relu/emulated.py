@@ -53,6 +53,7 @@ def relu_network(
     *,
     tol: float,
     method: Method = "spectral",
+    keys: int | None = None,
     max_anchors: int = MOST_ANCHORS,
 ) -> AttentionNetwork:
     """X (n, d) -> (n, outputs) within tol everywhere on the domain.
@@ -60,6 +61,8 @@ def relu_network(
     target: formulas of x0, x1, ... (the inputs token by token), one for each output token by token; or a torch
     Sequential(Linear, ReLU, Linear) of n d inputs. Formulas are taken exactly where they have one level of kinks, else
     by plane waves, which use up to 80 per cent of tol.
+    keys: faithful: heads of this many keys share the anchors of a unit, two of them sentinels, as in UA-3 (UA-15).
+    None: one head holds them all, as in UA-2.
 
     >>> net = relu_network(["min(x0, x1)", "max(x0, x1)"], 2, (-1, 1), tol=1e-6)  # sorts two tokens
     >>> net.certificate.status, net.certificate.bound < 1e-6
@@ -69,7 +72,10 @@ def relu_network(
     positive("tol", tol)
     if method not in ("faithful", "spectral"):
         raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
-    ridge, claim, box = _target(target, n, domain, tol)
+    whole("keys", keys, 3, ": a head has keys - 2 anchors and two sentinels")
+    if keys is not None and method != "faithful":
+        raise ValueError(f"keys = {keys} is for method='faithful'; the fit chooses its keys itself")
+    ridge, claim, box = find_relu_network(target, n, domain, tol)
     m, N = len(ridge.profiles), box.lo.size
     left = tol - (claim.error if claim is not None else 0.0)
     weight = max(float(np.abs(ridge.outputs[:, N:]).sum(axis=1).max(initial=0.0)) + 1.0, 1e-300)
@@ -78,7 +84,7 @@ def relu_network(
     largest = (rows * np.maximum(np.abs(box.lo), np.abs(box.hi)).ravel()).sum(axis=1)
     reach = float((largest + np.append(np.abs(ridge.shifts), np.zeros(len(ridge.outputs)))).max())
     reach = reach * (1 + 256 * (N + 8) * UNIT["float64"]) + 2 * each
-    make = _faithful(max_anchors) if method == "faithful" else propose_table
+    make = _faithful(max_anchors, keys) if method == "faithful" else propose_table
     identity, rectifier = make("x", -reach, reach, each / n), make("relu(x)", -reach, reach, each)
     network, parts = _network(ridge, box.lo.shape, identity, rectifier)
     net = certify(network, Composite(ridge, parts, formulas=claim), box, tol)
@@ -86,21 +92,22 @@ def relu_network(
     chosen = {"units": float(m), "p": float(identity.keys + rectifier.keys), "H": float(len(list(network.heads)))}
     chosen |= {"heads of x": float(len(identity.tables)), "heads of relu": float(len(rectifier.tables))}
     net.about = About(
-        "UA-8",
+        "UA-8" if keys is None else "UA-15",
         method,
         chosen,
         {"p": float(n) ** 2.5, "H": 2.0 * m},
         {"everywhere": net.certificate.bound, "ReLU network": claim.error if claim is not None else 0.0},
-        lambda x: evaluate(ridge, x) if claim is None else _formulas(claim, x),
+        lambda x: evaluate(ridge, x) if claim is None else evaluate_formulas(claim, x),
         ridge_probes(ridge, box),
     )
     return net
 
 
-def _target(
+def find_relu_network(
     target: Any, n: int, domain: Box | tuple[float, float], tol: float
 ) -> tuple[RidgeFunctions, FormulasClaim | None, Box]:
-    """The ReLU network, what it has to do with the formulas, and the domain token by token."""
+    """The ReLU network, what it has to do with the formulas, and the domain token by token: exact for one level of
+    kinks, else plane waves within 80 per cent of tol."""
     if isinstance(target, nn.Module):
         ridge = from_module(target)
         inputs = ridge.arguments.shape[1] - len(ridge.profiles)
@@ -153,8 +160,8 @@ def _box_for(formulas: Sequence[Any], n: int, domain: Box | tuple[float, float])
     return token_box(box, n, -(-N // n))
 
 
-def _faithful(most: int) -> Callable[[str, float, float, float], ProposedTable]:
-    """Anchors so dense that the nearest is within tol, and so sharp that it is picked."""
+def _faithful(most: int, keys: int | None = None) -> Callable[[str, float, float, float], ProposedTable]:
+    """Anchors so dense that the nearest is within tol, and so sharp that it is picked; on one head, or shared."""
 
     def make(profile: str, lo: float, hi: float, tol: float) -> ProposedTable:
         p = max(3, math.ceil((hi - lo) / (0.99 * tol)))
@@ -164,12 +171,29 @@ def _faithful(most: int) -> Callable[[str, float, float, float], ProposedTable]:
                 f" max_anchors={most:,}; method='spectral' needs far fewer"
             )
         spacing = (hi - lo) / p
-        anchors = lo + (np.arange(p + 1, dtype=np.float64)) * spacing
-        beta = 2 / spacing**2 * math.log(2.0**13 * (hi - lo) / tol)
+        each = p + 1 if keys is None else keys - 2
+        H = -(-(p + 1) // each)
+        beside = int(keys is not None)  # an anchor before the first and one after the last
+        anchors = lo + np.arange(-beside, each * H + beside, dtype=np.float64) * spacing
+        beta = 2 / spacing**2 * math.log(2.0**13 * H * (hi - lo) / tol)
         values = anchors if profile == "x" else np.maximum(anchors, 0.0)
-        return propose_faithful(profile, anchors, [(0, values)], beta, lo, hi)
+        if not beside:
+            return propose_faithful(profile, anchors, [(0, values)], beta, lo, hi)
+        lift = 2 * max(abs(lo), abs(hi)) ** 2  # beta/2 (s² - (s - L)²) is at least beta times -1.5 of it
+        return propose_faithful(profile, anchors, _shared(values, each, H), beta, lo, hi, lift=lift)
 
     return make
+
+
+def _shared(values: Floats, each: int, H: int) -> list[tuple[int, Floats]]:
+    """For each head its first anchor and the values of its own ones between two sentinels: 0, but for what stands below
+    the first head's anchors and above the last one's (Theorem 3.9, with the sentinels of UA-3)."""
+    runs = []
+    for h in range(H):
+        own = values[h * each : (h + 1) * each + 2].copy()
+        own[0], own[-1] = (own[0] if h == 0 else 0.0), (own[-1] if h == H - 1 else 0.0)
+        runs.append((h * each, own))
+    return runs
 
 
 def _network(
@@ -243,7 +267,7 @@ def _network(
     )
 
 
-def _formulas(claim: FormulasClaim, x: Floats) -> Floats:
+def evaluate_formulas(claim: FormulasClaim, x: Floats) -> Floats:
     """The formulas in plain floats: (count, n, d) -> (count, n, outputs)."""
     flat = x.reshape(len(x), -1)
     names = tuple(f"x{i}" for i in range(flat.shape[1]))

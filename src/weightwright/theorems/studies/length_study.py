@@ -2,11 +2,13 @@
 
 The head of UA-2 for Range(x_i) on [-1, 1], the same model for every token, with anchors on registers: n tokens and
 at least n + 1 anchors (the paper needs p > n), so n p scores; and ours, whose anchors do not grow with n. Then UA-3
-with one head, every token with a shift of its own: n tokens are its n keys, so n^2 scores.
+with one head, every token with a shift of its own: n tokens are its n keys, so n^2 scores. Then UA-2 itself with d = 10
+and 50 features and a model w_i, t_i for every token: p = n + 1 tokens inside, so p^2 scores.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -17,6 +19,7 @@ from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.constructed import About, Method
 from weightwright.theorems.kit.instance import Check, Instance, Outcome
 from weightwright.theorems.kit.rates import Series, Study, lengths
+from weightwright.theorems.linear.one_head import truncated_linear
 from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
 
 _TOKENS = (1_000, 10_000)
@@ -24,13 +27,35 @@ _TOKENS = (1_000, 10_000)
 
 def small() -> Instance:
     """Both lengths, one sequence each; UA-3 with a thousand tokens, since ten thousand take a minute to prove."""
-    study, shared = _study(_TOKENS), _shared((1_000,))
-    return Instance(checks=tuple(_check(series) for series in (*study.series, *shared.series)), studies=(study, shared))
+    study, shared, wide = _study(_TOKENS), _shared((1_000,)), _wide((300,))
+    every = (*study.series, *shared.series, *wide.series)
+    return Instance(checks=tuple(_check(series) for series in every), studies=(study, shared, wide))
 
 
 def studies() -> tuple[Study, ...]:
     """The same, with lengths between; UA-3 up to ten thousand tokens."""
-    return _study((1_000, 3_000, 10_000)), _shared((100, 1_000, 10_000))
+    return _study((1_000, 3_000, 10_000)), _shared((100, 1_000, 10_000)), _wide((100, 300, 1_000))
+
+
+def _wide(tokens: tuple[int, ...]) -> Study:
+    series = tuple(lengths(f"d = {d}", partial(own_models, d=d), tokens, -1.0) for d in (10, 50))
+    return Study("UA-2, a model for every token, p = n + 1", "n, tokens", series)
+
+
+def own_models(n: float, d: int, seed: int = 4) -> AttentionNetwork:
+    """UA-2 for n tokens of d features, w_i and t_i of each token at random."""
+    rng = np.random.default_rng(seed)
+    w, t = rng.normal(size=(int(n), d)) / np.sqrt(d), rng.uniform(-0.5, 0.5, int(n))
+    net = truncated_linear(w, t, -1.0, 1.0, (-1, 1), p=int(n) + 1)
+
+    def probes(rng: np.random.Generator, count: int) -> Floats:
+        """Random sequences whose first token is beyond b, where the anchors are a whole spacing off."""
+        X = rng.uniform(-1, 1, (count, *w.shape))
+        X[:, 0] = np.sign(w[0])
+        return X
+
+    net.about = dataclasses.replace(net.about, probes=probes)
+    return net
 
 
 def _shared(tokens: tuple[int, ...]) -> Study:

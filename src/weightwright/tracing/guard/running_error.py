@@ -19,6 +19,7 @@ from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import apply
 from weightwright.expressions import Expression, Number, Variable, fold, parse
 from weightwright.numbers import Floats
+from weightwright.tracing.columns import HELD
 from weightwright.tracing.sheet import COLUMN_RANGES
 
 #: Roundings, in units of 2^-53 of what is rounded, that an operation is given beside its own: torch's and ours differ
@@ -78,6 +79,8 @@ def _column(
     of = [columns[k] for k in node.of]
     if node.op == INPUT:
         return x[:, :, node.index]
+    if node.op == HELD:
+        return of[0]
     if node.op == AFFINE:
         return _sum(of, node.weights, np.broadcast_to(node.constants, x.lo.shape[:2]))
     if node.op == PRODUCT:

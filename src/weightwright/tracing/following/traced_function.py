@@ -14,9 +14,11 @@ import torch
 from torch import nn
 
 import weightwright.tracing.attention
-import weightwright.tracing.moves  # noqa: F401  (registers its operations)
+import weightwright.tracing.following.losses
+import weightwright.tracing.moves  # noqa: F401  (register their operations)
 from weightwright.claims.graph import Graph
 from weightwright.errors import NotRepeatable, UnsupportedOperation, WeightwrightError
+from weightwright.tracing.following.torch_gradients import follow_gradients
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.running import run
@@ -90,7 +92,7 @@ def trace_on(sheet: Sheet, function: Callable[..., Any], features: int, name: st
     """One call with a symbolic tensor, on this sheet."""
     token_axis = 0 if sheet.n > 1 else None
     try:
-        with swallow_nothing():
+        with swallow_nothing(), follow_gradients():
             result = function(Traced(sheet, sheet.input(features), token_axis))
     except WeightwrightError:
         raise

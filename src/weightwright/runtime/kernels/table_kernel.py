@@ -1,0 +1,92 @@
+"""A table as a function of numbers: softmax over its keys, for all queries of all heads that share it.
+
+A query s has the scores z_j = k_j s + c_j. Keys stand first, (p, N), so that every operation runs along the queries,
+which are neighbours in memory; rows of a few keys would leave most of a processor's lanes empty.
+
+Rounding, kernel "dot": one product and one sum a score (or a product of matrices, for queries of several numbers); the
+largest score is taken off; exp; the sum of weights and its reciprocal; a product of matrices with the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+#: Bytes of scores that a thread holds at a time, half of the second cache of common processors: with four times more
+#: every pass waits for memory, with a quarter the calls themselves take as long as the work.
+_SCORES_AT_ONCE = 2**19
+
+
+@dataclass(frozen=True, eq=False)
+class DenseTable:
+    """Keys and values on registers, as the heads of a group share them."""
+
+    K: Tensor  # (p, h): of each number of a query; h = 1 if all others are constant, and then in `offsets`
+    offsets: Tensor | None  # (p, 1)
+    V: Tensor  # (p, v)
+
+    @property
+    def keys(self) -> int:
+        return len(self.K)
+
+    @cached_property
+    def flat(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys (p,), offsets (p,) and values (v, p), as the Triton kernel reads them."""
+        offsets = torch.zeros_like(self.K) if self.offsets is None else self.offsets
+        return self.K.flatten().contiguous(), offsets.flatten().contiguous(), self.V.T.contiguous()
+
+    def from_inputs(self, ends: Tensor, mark: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """The outputs of a network that is one head with this table, (N,) at inputs (N,), as `table_triton` says."""
+        from weightwright.runtime.kernels.table_triton import from_inputs
+
+        return from_inputs(*self.flat, ends, mark)
+
+    def __call__(self, Q: Tensor) -> Tensor:
+        """(N, v) at the queries Q (N, h)."""
+        if self.K.shape[1] == 1 and in_one_kernel(Q):
+            from weightwright.runtime.kernels.table_triton import look_up
+
+            return look_up(Q.contiguous().view(-1), *self.flat).T
+        rows = self._rows(Q)
+        if len(Q) <= rows:
+            return self._at_once(Q)
+        if torch.is_grad_enabled() and Q.requires_grad:
+            return torch.cat([self._at_once(part) for part in Q.split(rows)])
+        mixed = Q.new_empty(self.V.shape[1], len(Q))
+        for start in range(0, len(Q), rows):
+            part = slice(start, start + rows)
+            mixed[:, part] = self._at_once(Q[part]).T
+        return mixed.T
+
+    def _rows(self, Q: Tensor) -> int:
+        """Queries at a time: what a thread's cache holds; on other devices what a hundredth of its memory holds."""
+        room = _SCORES_AT_ONCE * torch.get_num_threads() if Q.device.type == "cpu" else 2**30
+        return max(1, room // (self.keys * Q.element_size()))
+
+    def _at_once(self, Q: Tensor) -> Tensor:
+        scores = self.K * Q[:, 0] if self.K.shape[1] == 1 else self.K @ Q.T  # (p, N)
+        if self.offsets is not None:
+            scores = scores.add_(self.offsets) if not scores.requires_grad else scores + self.offsets
+        weights = torch.softmax(scores, 0)
+        return (self.V.T @ weights).T  # (N, v)
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def in_one_kernel(Q: Tensor) -> bool:
+    """On a GPU where triton is installed, in a dtype that it computes as the model says, and without a gradient."""
+    gradient = torch.is_grad_enabled() and Q.requires_grad
+    return Q.is_cuda and Q.dtype in (torch.float32, torch.float64) and not gradient and _has_triton()
+
+
+def is_transformed(x: Tensor) -> bool:
+    """Whether torch.func (vmap, grad and so on) is at work on it: its numbers cannot be looked at."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
