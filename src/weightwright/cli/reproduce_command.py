@@ -1,0 +1,86 @@
+"""`weightwright reproduce`: a table or figure of the papers, run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from weightwright.cli.application import Json, complain, print_table, progress_shown
+
+Engine = Annotated[
+    Literal["joblib", "ray"], typer.Option(help="Who runs the parts: this machine's cores, or a ray cluster.")
+]
+Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes at a time; one per core unless given.")]
+
+#: Exit code of a program that the user stopped, as shells count it: 128 + SIGINT.
+_STOPPED = 130
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(metavar="ID", help="UA-E1, ..., LR-E1; or all, for every study.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Small settings: all studies in some minutes.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The paper's own sizes, for a GPU.")] = False,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs with different random numbers.")] = None,
+    device: Annotated[str, typer.Option(help="Where models are trained: cpu, cuda, cuda:1.")] = "cpu",
+    engine: Engine = "joblib",
+    jobs: Jobs = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="LR-E1: a corpus, a token a line, the label last (CoNLL-2003).")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and figures go.")] = Path("reproduction"),
+    json: Json = False,
+) -> None:
+    """Run a study of the papers again, trained models beside constructed networks, and say what came out.
+
+    DIR gets ID.json (all numbers, settings, seeds, versions, times), ID.png, ID.svg and ID.md. A run that was
+    interrupted goes on where it stopped when the same command is given again: finished parts stand in DIR/ID.parts.
+    """
+    if quick and full:
+        raise ValueError("--quick and --full contradict each other; give one of them")
+    if data is not None and not data.is_file():
+        raise FileNotFoundError(f"--data {data}: there is no such file")
+    with progress_shown(f"reading what {study} needs") as progress:
+        from weightwright.experiments.catalogue import STUDIES, find_study
+        from weightwright.experiments.machinery.study import Options
+        from weightwright.experiments.reproducing import reproduce as run_study
+
+        asked = list(STUDIES.values()) if study.lower() == "all" else [find_study(study)]
+        options = Options(quick, seeds, device, data, full)
+        records = []
+        for one in asked:
+            try:
+                records.append(run_study(one, out, options, engine, jobs, progress))
+            except KeyboardInterrupt:
+                complain(f"stopped in {one.id}; what is finished stands in {out}, and the same command goes on with it")
+                raise typer.Exit(_STOPPED) from None
+    if json:
+        from weightwright.experiments.machinery.units import write_json
+
+        typer.echo(write_json(records[0] if len(records) == 1 and study.lower() != "all" else {"studies": records}))
+        return
+    for record in records:
+        _show(record, out)
+
+
+def _show(record: dict[str, Any], out: Path) -> None:
+    from rich.table import Table
+
+    from weightwright.experiments.machinery.trends import trend_in_words
+    from weightwright.experiments.study_tables import cell_text
+
+    typer.echo(f"{record['study']}: {record['title']} ({record['source']})")
+    table = Table()
+    for column in record["columns"]:
+        table.add_column(column, overflow="fold")
+    for row in record["rows"]:
+        table.add_row(*map(cell_text, row))
+    print_table(table)
+    for verdict in record["verdicts"]:
+        typer.echo(f"{verdict['reproduced']}: {verdict['claim']}: {verdict['because']}")
+    for trend in record["trends"]:
+        typer.echo(f"trend: {trend_in_words(trend)}")
+    for cut in record["settings"]["cut"]:
+        typer.echo(f"smaller than in the paper: {cut}")
+    typer.echo(f"written: {out / record['study']}.json, .png, .svg, .md")

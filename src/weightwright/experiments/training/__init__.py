@@ -1,0 +1,1 @@
+"""The trained models of the papers, as the papers describe them; many models are trained side by side."""

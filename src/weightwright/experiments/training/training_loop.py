@@ -1,0 +1,75 @@
+"""Adam on many models side by side. The loss is the sum of the models' own: none of them feels the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from weightwright.experiments.training.batched_models import Group
+from weightwright.progress import Tell
+
+
+def squared_error(y: Tensor, target: Tensor) -> Tensor:
+    """Mean squared error of every model, over samples and tokens; over the numbers of a token it is summed. (G,)"""
+    return (y - target).square().sum(-1).flatten(1).mean(1)
+
+
+def train(
+    model: nn.Module,
+    group: Group,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    epochs: int,
+    batch: int = 32,
+    rate: float = 1e-3,
+    loss: Callable[[Tensor, Tensor], Tensor] = squared_error,
+    tell: Tell = lambda message: None,
+    watch: Callable[[int], None] | None = None,
+) -> list[list[float]]:
+    """Train, and return the mean training loss of every epoch, a list for each model.
+
+    model: (G, B, ...) to (G, B, ...).
+    group: which models these are.
+    inputs, targets: (S, N, ...): N samples for every seed; each seed shuffles its own.
+    epochs, batch, rate: of Adam; a last batch that is not full is left out.
+    loss: outputs and targets to one number for each model.
+    tell: is told the epoch.
+    watch: is called after every epoch with its number, from 1.
+    """
+    S, N = inputs.shape[:2]
+    batch = min(batch, N)
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    shuffling = [torch.Generator().manual_seed(7_919 * seed + 17) for seed in group.seeds]
+    seeds = torch.arange(S)[:, None]
+    curve: list[Tensor] = []
+    for epoch in range(epochs):
+        order = torch.stack([torch.randperm(N, generator=generator) for generator in shuffling])
+        total = torch.zeros(group.size, device=inputs.device)
+        steps = N // batch
+        for k in range(steps):
+            index = order[:, k * batch : (k + 1) * batch]
+            errors = loss(model(group.repeat(inputs[seeds, index])), group.repeat(targets[seeds, index]))
+            optimiser.zero_grad()
+            errors.sum().backward()
+            optimiser.step()
+            total += errors.detach()
+        curve.append(total / steps)
+        tell(f"epoch {epoch + 1} of {epochs}")
+        if watch is not None:
+            watch(epoch + 1)
+    return torch.stack(curve, 1).tolist() if curve else [[] for _ in range(group.size)]
+
+
+@torch.no_grad()
+def run_in_pieces(model: nn.Module, group: Group, inputs: Tensor, piece: int = 256) -> Tensor:
+    """The model's outputs on (S, N, ...), `piece` samples at a time: (G, N, ...)."""
+    return torch.cat([model(group.repeat(inputs[:, k : k + piece])) for k in range(0, inputs.shape[1], piece)], 1)
+
+
+def measure(model: nn.Module, group: Group, inputs: Tensor, targets: Tensor) -> tuple[list[float], list[float]]:
+    """Of every model on (S, N, ...): the mean squared error, and the largest error of a single number."""
+    y, wanted = run_in_pieces(model, group, inputs), group.repeat(targets)
+    return squared_error(y, wanted).tolist(), (y - wanted).abs().flatten(1).amax(1).tolist()

@@ -1,0 +1,47 @@
+"""docs/reproduction.md is what its records say, and each of these is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import reproduction
+
+from weightwright.experiments.catalogue import STUDIES
+from weightwright.experiments.machinery.units import digest_of
+from weightwright.experiments.reproducing import read_record
+from weightwright.experiments.reproduction_page import write_page
+
+RECORDS = sorted(reproduction.RECORDS.glob("*.json"))
+
+
+def test_the_page_is_what_the_records_say() -> None:
+    page = (reproduction.RECORDS.parent / "reproduction.md").read_text()
+    assert page == reproduction.make_page(), (
+        "run `make docs`, or benchmarks/reproduction.py --write docs/reproduction.md"
+    )
+
+
+def test_every_study_has_a_record_and_its_figures() -> None:
+    assert {path.stem for path in RECORDS} == set(STUDIES)
+    for path in RECORDS:
+        assert path.with_suffix(".png").exists()
+        assert path.with_suffix(".svg").exists()
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_says_what_it_is(path: Path) -> None:
+    record = read_record(path)
+    assert record["digest"] == digest_of(record["settings"])
+    assert record["settings"]["seeds"]
+    assert record["run"]["seconds_of_all_parts"] > 0
+    assert {"python", "torch", "numpy"} <= set(record["versions"])
+    assert record["trends"]
+    assert all({"sign", "slope", "lo", "hi"} <= set(trend) for trend in record["trends"])
+    assert record["depends_most_on"] in record["varied"]
+    assert "/work" not in path.read_text()  # where files were on one machine is nobody's business
+
+
+def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no record of a study in"):
+        write_page(tmp_path, "x")
