@@ -31,7 +31,14 @@ from weightwright.claims.format_7 import old_digest
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
 from weightwright.claims.program_claim import InterpreterClaim, interpreter_in_words
-from weightwright.claims.prompt import LoopClaim, PromptClaim, loop_in_words, prompt_in_words
+from weightwright.claims.prompt import (
+    LoopClaim,
+    PromptClaim,
+    SharedKeysClaim,
+    loop_in_words,
+    prompt_in_words,
+    shared_keys_in_words,
+)
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.expressions import parse, to_text
 from weightwright.interpreter.frozen_module import Sizes, build_module
@@ -119,6 +126,8 @@ def built() -> dict[str, bytes]:
         **{f"interpreter, {form}, {name}": (
             lambda form=form, name=name: ww.Interpreter(3, 2, 2, heads=2, form=form, dtype=name, anchors=6).net
         ) for form in ("embedding", "stacked") for name in ("float64", "float32")},
+        **{f"keys that are tokens, {name}": (lambda name=name: ww.constructions.literal_truncated_linear(
+            -0.5, 1.0, 3, 2, H=2, dtype=name)) for name in ("float64", "float32")},
         "prompt, float32": lambda: prompted("descent", "float32"),
         "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-3).net,
         "states of their own, float32": lambda: ww.incontext.causal_learner(
@@ -410,6 +419,8 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
         words = interpreter_in_words(claim)
     elif isinstance(claim, LoopClaim):
         words = loop_in_words(claim)
+    elif isinstance(claim, SharedKeysClaim):
+        words = shared_keys_in_words(claim)
     elif isinstance(claim, MemoryClaim):
         words = memory_in_words(claim, network)
     elif isinstance(claim, OneLayerClaim | VectorLayerClaim) and hasattr(claim.leaf, "formula"):

@@ -21,7 +21,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
 from weightwright.expressions import Number, Variable, fold, parse
 from weightwright.network import Attention, Loop, Network
@@ -58,6 +58,8 @@ def worst_violation(network: Network, certificate: Certificate, rng: np.random.G
             return _samples(network, certificate, claim)
         if isinstance(claim, LoopClaim):
             return _loop(network, certificate, claim, rng)
+        if isinstance(claim, SharedKeysClaim):
+            return _shared_keys(network, certificate, claim, rng)
         said = _points(network, certificate, _target(network, certificate), rng)
         if isinstance(claim, Composite) and claim.ablatable:
             for _ in range(ABLATIONS):
@@ -379,6 +381,25 @@ def _prompt(network: Network, certificate: Certificate, rng: np.random.Generator
         return None
     finally:
         prompts.N, prompts.D = before
+
+
+def _shared_keys(
+    network: Network, certificate: Certificate, claim: SharedKeysClaim, rng: np.random.Generator
+) -> str | None:
+    """Prompts as the claim has them: one w for all tokens, and token k holds k w."""
+    d, x = claim.features, _inputs(network, certificate, rng)
+    multiples = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+    x[..., 2 * d :] = x[:, :1, 2 * d :].clone()
+    x[..., d : 2 * d] = multiples * x[..., 2 * d :]
+    lo, hi, at = certificate.domain.lo, certificate.domain.hi, x.double().numpy()
+    x = x[torch.tensor(((at >= lo) & (at <= hi)).all(axis=(1, 2)))]
+    for prompt, out in zip(x.double().numpy(), _run(network, x), strict=True):
+        for token, have in zip(prompt, out[:, 0].tolist(), strict=True):
+            s = sum((arb(a) * arb(b) for a, b in zip(token[:d], token[2 * d :], strict=True)), arb(0))
+            said = _compare(have, value(claim.formula, ("x",), [s]), certificate.bound)
+            if said:
+                return f"at the prompt {prompt.tolist()}: {said}"
+    return None
 
 
 def _memory(network: Network, certificate: Certificate, claim: MemoryClaim) -> str | None:

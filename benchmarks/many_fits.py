@@ -26,7 +26,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from support.optima import DIGITS, huber_gradient, length, multinomial_gradient, shortest_least_squares, sparse_optimum
+from support.optima import (
+    DIGITS,
+    eliminated,
+    huber_gradient,
+    length,
+    multinomial_gradient,
+    shortest_least_squares,
+    sparse_optimum,
+)
 
 from weightwright import incontext
 from weightwright.numbers import Floats
@@ -295,7 +303,10 @@ def smooth(
 
 
 def huber(model: Any, X: Floats, y: Floats, s: Floats) -> Sequence[Any] | None:
-    """None where the best scale is 0, or where the optimum is not the only one."""
+    """None where the optimum is not the only one, or none is found."""
+    flat = exactly_fitted(model, X, y, s)
+    if flat is not None:
+        return flat
     gradient = huber_gradient(X, y, s, float(model.epsilon), float(model.alpha), True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -304,6 +315,32 @@ def huber(model: Any, X: Floats, y: Floats, s: Floats) -> Sequence[Any] | None:
     starts = ([*one.coef_, one.intercept_, one.scale_] for one in (known, model))
     found = first_of(newton(gradient, start, positive_last=True) for start in starts)
     return None if found is None else found[:-1]
+
+
+def exactly_fitted(model: Any, X: Floats, y: Floats, s: Floats) -> Sequence[Fraction] | None:
+    """The optimum where it is at scale 0 and all samples are fitted exactly, in fractions; None where that is not seen.
+
+    There the shortest w that fits is the optimum if numbers psi_i of size epsilon at most balance the penalty, sum s_i
+    psi_i (x_i, 1) = -alpha (w, 0), with sum s_i psi_i^2 <= sum s_i: then 0 is a subgradient. The shortest psi is tried.
+    """
+    alpha, epsilon, weights = Fraction(float(model.alpha)), Fraction(float(model.epsilon)), list(map(Fraction, s))
+    found = shortest_least_squares(X, y, np.ones(len(y)))
+    rows = [[*map(Fraction, x), Fraction(1)] for x in X.tolist()]
+    if any(dot(row, found) != Fraction(t) for row, t in zip(rows, y.tolist(), strict=True)) or not alpha:
+        return None
+    columns = [[a * b for a, b in zip(column, weights, strict=True)] for column in zip(*rows, strict=True)]
+    pulls = [-alpha * w for w in found[:-1]] + [Fraction(0)]
+    gram = [[dot(a, b) for b in columns] for a in columns]
+    multipliers = eliminated(gram, pulls)  # psi in the span of the columns is the shortest
+    if multipliers is None:
+        return None
+    psi = [dot(multipliers, one) for one in zip(*columns, strict=True)]
+    spent = sum((a * b * b for a, b in zip(weights, psi, strict=True)), Fraction(0))
+    return found if max(map(abs, psi)) <= epsilon and spent <= sum(weights) else None
+
+
+def dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
 def first_of(found: Iterable[Any]) -> Any:

@@ -18,9 +18,11 @@ import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.claims.prompt import SharedKeysClaim
 from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
 from weightwright.runtime import AttentionNetwork
+from weightwright.theorems.linear.literal import literal_prompt
 
 
 def measured(network: Network) -> Certificate:
@@ -56,6 +58,7 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),
     "prompt with a read-out": lambda: copy.deepcopy(made("one prediction", "float64")),
     "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=3, tol=1.0).net,
+    "keys that are tokens": lambda: ww.constructions.literal_truncated_linear(-0.5, 1.0, 3, 1, H=2),
     "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 8.0), tol=1e-3).net,
 }
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
@@ -65,7 +68,10 @@ def inputs(net: AttentionNetwork) -> torch.Tensor:
     n, d = net.network.tokens or 3, len(net.network.inputs)
     if net.certificate is not None and isinstance(net.certificate.claim, InterpreterClaim):
         return next(samples(net))
-    return torch.tensor(np.random.default_rng(2).uniform(-0.05, 0.05, (2, n, d)), dtype=net.dtype)
+    x = np.random.default_rng(2).uniform(-0.05, 0.05, (2, n, d))
+    if net.certificate is not None and isinstance(net.certificate.claim, SharedKeysClaim):
+        x = literal_prompt(x[..., : d // 3], x[:, 0, : d // 3])
+    return torch.tensor(x, dtype=net.dtype)
 
 
 def places(net: AttentionNetwork) -> Iterator[tuple[str, torch.nn.Module, str]]:

@@ -29,7 +29,7 @@ _PAPER_STEPS = 50_000 // 32 * 50
 
 
 def settings(options: Options) -> Json:
-    samples, epochs = options.choose((500, 4), (3000, 9), (50_000, 50))
+    samples, epochs = options.choose((500, 4), (50_000, 12), (50_000, 50))
     seeds = list(range(options.seeds or options.choose(1, 3, 10)))
     steps = round(0.8 * samples) // 32 * epochs
     cut = [f"{len(seeds)} seeds in the place of 10"] * (len(seeds) != 10)

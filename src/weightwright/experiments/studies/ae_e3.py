@@ -25,7 +25,7 @@ _PAPER_STEPS = 50_000 // 32 * 300
 
 
 def settings(options: Options) -> Json:
-    samples, epochs = options.choose((600, 4), (2400, 20), (50_000, 300))
+    samples, epochs = options.choose((600, 4), (16_000, 20), (50_000, 300))
     seeds = list(range(options.seeds or options.choose(1, 3, 5)))
     steps = samples // 32 * epochs
     cut = [f"{len(seeds)} seeds in the place of 5"] * (len(seeds) != 5)
