@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,13 +23,16 @@ class Map:
     """Y -> Y W + plus for a piece Y (T, m), by what W is: columns that are picked and scaled, or a matrix."""
 
     W: Tensor | None  # (m, k); None if columns are picked
-    picked: Tensor | None  # (k,); None: all, in their order
+    picked: Tensor | slice | None  # (k,), or neighbours; None: all, in their order
     scales: Tensor | None  # (k,); None: ones
 
     def __call__(self, Y: Tensor, plus: Tensor | None) -> Tensor:
         if self.W is not None:
             return Y @ self.W if plus is None else torch.addmm(plus, Y, self.W)
-        Y = Y if self.picked is None else Y.index_select(1, self.picked)
+        if isinstance(self.picked, slice):
+            Y = Y[:, self.picked]
+        elif self.picked is not None:
+            Y = Y.index_select(1, self.picked)
         Y = Y if self.scales is None else Y * self.scales
         return Y if plus is None else Y + plus
 
@@ -39,12 +43,15 @@ def map_of(W: Tensor) -> Map:
         return Map(W.contiguous(), None, None)
     sources = np.abs(entries).argmax(axis=0)
     scales = W[torch.tensor(sources), torch.arange(W.shape[1])]
-    all_of_them = np.array_equal(sources, np.arange(len(entries)))
-    return Map(
-        None,
-        None if all_of_them else torch.tensor(sources, device=W.device),
-        None if bool((scales == 1).all()) else scales,
-    )
+    return Map(None, _picked(sources, len(entries), W.device), None if bool((scales == 1).all()) else scales)
+
+
+def _picked(sources: npt.NDArray[np.intp], count: int, device: torch.device) -> Tensor | slice | None:
+    """Columns, of so many as there are: neighbours are looked at where they stand, others are copied."""
+    if not len(sources) or (np.diff(sources) != 1).any():
+        return torch.tensor(sources, device=device)
+    first, last = int(sources[0]), int(sources[-1]) + 1
+    return None if (first, last) == (0, count) else slice(first, last)
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,9 +260,9 @@ def _scaling(problem: Problem, relative: bool) -> Scaling:
     if problem.has_ridge:
         curvature = {"logistic": 0.25, "poisson": float(weights @ y) or 1.0}.get(name, 1.0)
         scaling = scaling.beside(X, weights, _shares(problem, relative, total)[0] / curvature)
+    elif not problem.has_l1 and _are_dependent(scaling.rows(X)):  # of many optima the shortest
+        scaling = choose_scaling(X, weights, intercept, uniform=True)
     if name == "squared":
-        if not (problem.has_ridge or problem.has_l1) and _are_dependent(scaling.rows(X)):
-            scaling = choose_scaling(X, weights, intercept, uniform=True)
         mean = _mean(y, weights) if intercept else 0.0
         spread = root_mean_squares((y - mean)[:, None], weights)
         size = near_powers_of_two(np.where(spread > 0, spread, abs(mean)))[0]
