@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from weightwright.experiments.studies.ae_e2 import train_module
 from weightwright.experiments.studies.ae_e4 import make_sequences
 from weightwright.experiments.studies.ua_e1 import train_models
 from weightwright.experiments.training.batched_models import Group, MultiHead, attend
@@ -83,3 +84,19 @@ def test_a_corpus_as_numbers() -> None:
     assert ((X == 0) == (Y == -1)).all()
     assert words == int(X.max()) + 1
     assert kinds == int(Y.max()) + 1
+
+
+HEAD = {"n": 4, "d": 3, "hidden": 4, "rate": 1e-2, "epochs": 3, "batch": 8, "samples": 40, "train_share": 0.8}
+
+
+def test_numbers_of_heads_may_be_trained_in_units_of_their_own() -> None:
+    """The second stage learns from what the first stage of its own model returns."""
+    unit = HEAD | {"seeds": [0, 1], "device": "cpu"}
+    together = train_module(unit | {"H": [1, 2]}, quiet)
+    alone = [train_module(unit | {"H": [H]}, quiet) for H in (1, 2)]
+    for kind in ("plain", "scaled"):
+        for key in ("mse", "as_in_proof"):
+            assert np.array(together[kind][key]) == pytest.approx(
+                np.concatenate([one[kind][key] for one in alone]), rel=1e-3
+            )
+    assert np.array(together["parts"]) == pytest.approx(np.concatenate([one["parts"] for one in alone]), rel=1e-3)

@@ -53,19 +53,21 @@ def settings(options: Options) -> Json:
 
 
 def plan(chosen: Json) -> list[Unit]:
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device")} | {"scaled": False}
-    few = {"H": [chosen["H"][0], chosen["H"][-1]], "scaled": True}
+    """On a GPU all models are trained side by side; cores share the numbers of heads among them."""
+    base = {key: chosen[key] for key in chosen if key not in ("cut", "study")}
+    together = [[H] for H in chosen["H"]] if chosen["device"] == "cpu" else [chosen["H"]]
     return [
-        Unit("built", build_module, base | {"seeds": chosen["seeds"][:1], "H": [1]}),
-        Unit("trained", train_module, base),
-        Unit("varied-scaled", train_module, base | few),
+        Unit("built", build_module, base | {"seeds": chosen["seeds"][:1], "H": [1], "device": "cpu"}),
+        *(Unit(f"trained-{'-'.join(map(str, heads))}", train_module, base | {"H": heads}) for heads in together[::-1]),
     ]
 
 
 def train_module(unit: Json, tell: Tell) -> Json:
-    """Both stages for all seeds and head counts side by side; errors of the whole, and of K, Q and V, held-out."""
+    """All seeds and head counts of the unit side by side: held-out errors of K, Q and V, and of the whole.
+
+    Over one first stage two last heads are trained: for scores as the paper writes them, and for divided ones.
+    """
     import torch
-    from torch import Tensor, nn
 
     from weightwright.experiments.training.batched_models import Group
     from weightwright.experiments.training.emulating_models import (
@@ -79,48 +81,41 @@ def train_module(unit: Json, tell: Tell) -> Json:
 
     group, n, d, h = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"], unit["hidden"]
     X = torch.stack([draw_head_inputs(seed, unit["samples"], n, d) for seed in unit["seeds"]])
-    scale = h**-0.5 if unit["scaled"] else 1.0
-    parts, targets = [], []
-    for s, seed in enumerate(unit["seeds"]):
-        K, Q, V = (X[s] @ W.T for W in draw_head(seed, d, h))
-        parts.append(torch.cat([K, Q, V], -1))
-        targets.append(apply_head(K, Q, V, scale))
-    P, Y = torch.stack(parts).to(unit["device"]), torch.stack(targets).to(unit["device"])
+    W = [torch.cat(draw_head(seed, d, h)) for seed in unit["seeds"]]  # (2h + d, d) each
+    P = (X @ torch.stack(W).transpose(1, 2)[:, None]).to(unit["device"])  # K, Q and V of every sample
     X = X.to(unit["device"])
     kept = round(unit["train_share"] * unit["samples"])
     how = {"epochs": unit["epochs"], "batch": unit["batch"], "rate": unit["rate"]}
     first = HeadParts(group, d, h).to(unit["device"])
     train(first, group, X[:, :kept], P[:, :kept], **how, tell=lambda said: tell(f"K, Q, V: {said}"))
     stage, _ = measure(first, group, X[:, kept:], P[:, kept:])
-    last = LastHead(group, d, h).to(unit["device"])
-
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.last = last
-
-        def forward(self, x: Tensor) -> Tensor:
-            with torch.no_grad():  # the first stage is frozen
-                returned = first(x)
-            return self.last(returned)
-
-    whole = Whole()
-    curve = train(whole, group, X[:, :kept], Y[:, :kept], **how, tell=lambda said: tell(f"the head: {said}"))
-    mse, _ = measure(whole, group, X[:, kept:], Y[:, kept:])
-    K, Q, V = run_in_pieces(first, group, X[:, kept:]).split([h, h, d], -1)
-    plain = squared_error(apply_head(K, Q, V, scale), group.repeat(Y[:, kept:])).tolist()
+    returned = run_in_pieces(first, group, X)  # the first stage is frozen from here on
     S = len(unit["seeds"])
 
     def by_heads(values: list[float], numbers: int) -> list[list[float]]:
         return [[value / numbers for value in values[k : k + S]] for k in range(0, len(values), S)]
 
+    def finish(scale: float, said_of: str) -> Json:
+        K, Q, V = P.split([h, h, d], -1)
+        Y = apply_head(K, Q, V, scale)
+        last = LastHead(group, d, h).to(unit["device"])
+        curve = train(
+            last, group, returned[:, :kept], Y[:, :kept], **how, tell=lambda said: tell(f"head, {said_of}: {said}")
+        )
+        mse, _ = measure(last, group, returned[:, kept:], Y[:, kept:])
+        K, Q, V = returned[:, kept:].split([h, h, d], -1)
+        return {
+            "mse": by_heads(mse, d),
+            "as_in_proof": by_heads(squared_error(apply_head(K, Q, V, scale), group.repeat(Y[:, kept:])).tolist(), d),
+            "variance": float(Y[:, kept:].var()),
+            "last_loss": by_heads([one[-1] for one in curve], d),
+        }
+
     return {
         "H": unit["H"],
-        "mse": by_heads(mse, d),
-        "as_in_proof": by_heads(plain, d),
         "parts": by_heads(stage, 2 * h + d),
-        "variance": float(Y[:, kept:].var()),
-        "last_loss": by_heads([one[-1] for one in curve], d),
+        "plain": finish(1.0, "scores as written"),
+        "scaled": finish(h**-0.5, "scores divided"),
     }
 
 
@@ -154,8 +149,15 @@ def build_module(unit: Json, tell: Tell) -> Json:
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    trained, built, scaled = results["trained"], results["built"], results["varied-scaled"]
-    mse = np.array(trained["mse"]).T  # (seeds, H)
+    built = results["built"]
+    parts = sorted((part for name, part in results.items() if name != "built"), key=lambda part: part["H"])
+    of_parts = np.concatenate([part["parts"] for part in parts]).T  # (seeds, H)
+    plain, scaled = ([part[kind] for part in parts] for kind in ("plain", "scaled"))
+    mse, proof, divided = (
+        np.concatenate([one[key] for one in kind]).T
+        for kind, key in ((plain, "mse"), (plain, "as_in_proof"), (scaled, "mse"))
+    )
+    variance = plain[0]["variance"]
     printed = dict(zip(HEADS, PAPER_MSE, strict=True))
     rows = [
         [
@@ -163,22 +165,18 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             printed[H],
             float(mse[:, i].mean()),
             float(mse[:, i].std(ddof=1)) if len(mse) > 1 else 0.0,
-            float(np.mean(trained["as_in_proof"][i])),
-            float(np.mean(trained["parts"][i])),
+            float(proof[:, i].mean()),
+            float(of_parts[:, i].mean()),
             None,
         ]
         for i, H in enumerate(chosen["H"])
     ]
     rows.append([f"constructed, {built['heads']} heads", None, built["mse"], None, None, None, built["bound"]])
     trend = fit_trend("trained MSE against H", chosen["H"], mse, "O(1/H): about -1 (the table's: -0.69)")
-    parts = fit_trend("trained: MSE of K, Q, V against H", chosen["H"], np.array(trained["parts"]).T, "falls")
-    proof = np.array(trained["as_in_proof"]).T
+    first = fit_trend("trained: MSE of K, Q, V against H", chosen["H"], of_parts, "falls")
     untrained = fit_trend("MSE against H, last head as in the proof", chosen["H"], proof, "O(1/H): about -1")
     ends = [chosen["H"][0], chosen["H"][-1]]
-    share, other = (
-        float(mse[:, -1].mean()) / trained["variance"],
-        float(np.mean(scaled["mse"][-1])) / scaled["variance"],
-    )
+    share, other = float(mse[:, -1].mean()) / variance, float(divided[:, -1].mean()) / scaled[0]["variance"]
     near = trend["sign"] == "falls" and trend["lo"] <= -1 <= trend["hi"]
     verdicts = [
         {
@@ -192,7 +190,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             if abs(np.log(mse.mean(0)[-1] / 0.686)) < 0.5 and abs(np.log(mse.mean(0)[0] / 3.469)) < 0.5
             else "no",
             "because": f"{rows[0][2]:.3g} with {ends[0]} and {rows[len(chosen['H']) - 1][2]:.3g} with {ends[1]}, "
-            f"of a variance of {trained['variance']:.0f}" + "; training was cut" * bool(chosen["cut"]),
+            f"of a variance of {variance:.0f}" + "; training was cut" * (chosen["epochs"] < 50),
         },
         {
             "claim": "(ours) one frozen module does it for every head within its bounds",
@@ -208,11 +206,11 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             "whether the last head is trained, or set as in the proof",
             f"share of the variance left with {ends[1]} heads:",
             share,
-            float(proof[:, -1].mean()) / trained["variance"],
+            float(proof[:, -1].mean()) / variance,
         ),
     ]
     curves = {"trained": mse.tolist(), "paper": [printed[H] for H in chosen["H"]], "constructed": built["mse"]}
-    return Summary([trend, untrained, parts], _COLUMNS, _MEANINGS, rows, verdicts, varied, curves)
+    return Summary([trend, untrained, first], _COLUMNS, _MEANINGS, rows, verdicts, varied, curves)
 
 
 _COLUMNS = ["model", "paper MSE", "our MSE", "std", "last head as in the proof", "MSE of K, Q, V", "bound"]

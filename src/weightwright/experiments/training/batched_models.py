@@ -41,8 +41,11 @@ class Group:
         return found
 
     def repeat(self, x: Tensor) -> Tensor:
-        """Data of every seed, (S, ...), for all models, (G, ...): models of one seed see the same data."""
-        return x if len(self.heads) == 1 else x.repeat(len(self.heads), *[1] * (x.dim() - 1))
+        """Data of every seed, (S, ...), for all models, (G, ...): models of one seed see the same data.
+
+        Data that every model has for itself, (G, ...), stay as they are.
+        """
+        return x if len(x) == self.size else x.repeat(len(self.heads), *[1] * (x.dim() - 1))
 
 
 class TokenMap(nn.Module):

@@ -33,25 +33,30 @@ def train(
 
     model: (G, B, ...) to (G, B, ...).
     group: which models these are.
-    inputs, targets: (S, N, ...): N samples for every seed; each seed shuffles its own.
+    inputs, targets: (S, N, ...): N samples for every seed, or (G, N, ...): for every model; each seed shuffles its own.
     epochs, batch, rate: of Adam; a last batch that is not full is left out.
     loss: outputs and targets to one number for each model.
     tell: is told the epoch.
     watch: is called after every epoch with its number, from 1.
     """
-    S, N = inputs.shape[:2]
+    N = inputs.shape[1]
     batch = min(batch, N)
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
     shuffling = [torch.Generator().manual_seed(7_919 * seed + 17) for seed in group.seeds]
-    seeds = torch.arange(S)[:, None]
     curve: list[Tensor] = []
+
+    def pick(data: Tensor, index: Tensor) -> Tensor:
+        """Samples of (S, N, ...) or (G, N, ...) by each seed's own indices (S, B), for all models: (G, B, ...)."""
+        rows = torch.arange(len(data))[:, None]
+        return group.repeat(data[rows, index.repeat(len(data) // len(index), 1)])
+
     for epoch in range(epochs):
         order = torch.stack([torch.randperm(N, generator=generator) for generator in shuffling])
         total = torch.zeros(group.size, device=inputs.device)
         steps = N // batch
         for k in range(steps):
             index = order[:, k * batch : (k + 1) * batch]
-            errors = loss(model(group.repeat(inputs[seeds, index])), group.repeat(targets[seeds, index]))
+            errors = loss(model(pick(inputs, index)), pick(targets, index))
             optimiser.zero_grad()
             errors.sum().backward()
             optimiser.step()
