@@ -5,12 +5,13 @@ Both call the same function in processes of one torch thread each, so both give 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from weightwright.errors import MissingExtraError
 from weightwright.experiments.machinery.units import Json, Unit, read_part, write_part
@@ -55,9 +56,9 @@ def _through_ray(work: Callable[[Item], Result], items: Sequence[Item]) -> Itera
         here = (
             {} if "RAY_ADDRESS" in os.environ else {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
         )
-        ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=False, runtime_env=here)
+        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False, runtime_env=here)
     try:
-        task = ray.remote(num_cpus=1)(_alone)
+        task: Any = ray.remote(num_cpus=1)(_alone)
         waiting = [task.remote(work, item) for item in items]
         while waiting:
             (ready, *_), waiting = ray.wait(waiting)
@@ -97,9 +98,11 @@ def run_units(
     def shown(message: str) -> None:
         tell(f"{done} of {len(units)} parts {_bar(done, len(units))} {message}")
 
-    work = _Work(folder, shown if here else None)
+    work = _Work(shown if here else None)
     shown("kept from an earlier run" if done else "")
-    for name in run_everywhere(work, missing, engine, jobs):
+    by_name = {unit.name: unit for unit in missing}
+    for name, result, seconds in run_everywhere(work, missing, engine, jobs):
+        write_part(folder, by_name[name], result, seconds)  # here: other machines need not see this folder
         done += 1
         shown(f"{name} done")
     parts = {unit.name: read_part(folder, unit) or {} for unit in units}
@@ -109,19 +112,18 @@ def run_units(
 
 
 class _Work:
-    """Does a unit and keeps its result. `tell` stays in this process: it is not sent to others."""
+    """Does a unit: its name, result and seconds. `tell` stays in this process: it is not sent to others."""
 
-    def __init__(self, folder: Path, tell: Tell | None) -> None:
-        self.folder, self.tell = folder.resolve(), tell
+    def __init__(self, tell: Tell | None) -> None:
+        self.tell = tell
 
-    def __call__(self, unit: Unit) -> str:
+    def __call__(self, unit: Unit) -> tuple[str, Json, float]:
         start = time.perf_counter()
         said = self.tell
         result = unit.work(
             unit.settings, (lambda message: None) if said is None else lambda m: said(f"{unit.name}: {m}")
         )
-        write_part(self.folder, unit, result, time.perf_counter() - start)
-        return unit.name
+        return unit.name, result, time.perf_counter() - start
 
 
 def _bar(done: int, total: int, width: int = 20) -> str:

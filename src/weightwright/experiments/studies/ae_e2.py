@@ -49,15 +49,16 @@ def settings(options: Options) -> Json:
         "train_share": 0.8,
         "seeds": seeds,
         "cut": cut,
+        "device": options.device,
     }
 
 
 def plan(chosen: Json) -> list[Unit]:
     """On a GPU all models are trained side by side; cores share the numbers of heads among them."""
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study")}
+    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device")}
     together = [[H] for H in chosen["H"]] if chosen["device"] == "cpu" else [chosen["H"]]
     return [
-        Unit("built", build_module, base | {"seeds": chosen["seeds"][:1], "H": [1], "device": "cpu"}),
+        Unit("built", build_module, base | {"seeds": chosen["seeds"][:1], "H": [1]}),
         *(Unit(f"trained-{'-'.join(map(str, heads))}", train_module, base | {"H": heads}) for heads in together[::-1]),
     ]
 
