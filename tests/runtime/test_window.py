@@ -172,12 +172,21 @@ def test_gradients_are_those_of_ordinary_attention() -> None:
         assert not ww.AttentionNetwork(one_head(head))(t).requires_grad
 
 
-def test_a_split_into_chunks_changes_nothing() -> None:
-    head = table(30, 6, 0.5)
-    t = inside(head, CHUNK + 3)
-    together = run(one_head(head), t)
-    apart = np.concatenate([run(one_head(head), part) for part in (t[:100], t[100:])])
-    np.testing.assert_array_equal(together, apart)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("n", [CHUNK - 1, 2 * CHUNK, 4 * CHUNK + 3])
+def test_a_split_into_chunks_changes_nothing(n: int, threads: int) -> None:
+    values = torch.randn(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    t = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 40 - 20
+    t[7] = torch.nan
+    e, before = decay(0.5, 6, torch.float64), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        together = attend(t, values, e, -15.0, 0.5)
+        apart = torch.cat([attend(part, values, e, -15.0, 0.5) for part in t.split(5_000)])
+    finally:
+        torch.set_num_threads(before)
+    assert together.isnan().sum() == 2
+    assert torch.equal(together.nan_to_num(9.0), apart.nan_to_num(9.0))
 
 
 # --- what it costs ---

@@ -15,6 +15,7 @@ weights lie between about e^(-c M (M + 1)) and e^c.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from weightwright.runtime.kernels.table_kernel import in_one_kernel, is_transfor
 #: Queries that a thread computes at a time: few enough for the intermediates to stay in its cache, and as many as torch
 #: gives to one thread at least.
 CHUNK = 2**16
+
+#: Queries below which torch gives an operation to one thread.
+_SPLIT = 2**15
 
 # The first exp of a process settles which of MKL's kernels is used. If two threads come first at the same time, one of
 # them may compute its share with 26 bits (pytorch issue 188792; seen here once): so one thread comes first, here.
@@ -78,34 +82,63 @@ def attend(t: Tensor, values: Tensor, e: Tensor, first: float, c: float) -> Tens
 
 
 def _in_parts(t: Tensor, columns: tuple[Tensor, ...], e: Tensor, first: float, c: float) -> Tensor:
-    """(v, n), for v columns of p values: what `_chunk` computes, in tensors that are used again and again."""
-    M, p, at_once = len(e) - 1, len(columns[0]), CHUNK * torch.get_num_threads()
+    """(v, N), for v columns of p values: what `_chunk` computes, in tensors that are used again and again.
+
+    Many queries are taken as (threads, n): every operation, that which gathers values too, gives each thread its own
+    row again. A few, and what is left over, are one row.
+    """
+    M, p, threads = len(e) - 1, len(columns[0]), torch.get_num_threads()
     out = t.new_empty(len(columns), len(t))
-    work, decays = t.new_empty(6, min(at_once, len(t))), e.tolist()
-    for begin in range(0, len(t), at_once):
-        part = t[begin : begin + at_once]
-        mixed = out[:, begin : begin + at_once]
-        z, z_inverse, total, weight, *powers = work[:, : len(part)]
-        inside = torch.clamp(part, first + M - 0.5, first + p - 1 - M + 0.5, out=z)
-        near = torch.round(inside, out=weight).clamp_(first + M, first + p - 1 - M)
-        start = torch.sub(near, first + M, out=total).to(torch.int32)  # the window's first anchor
-        start = start.clamp_(0, p - 1 - 2 * M).long()  # NaN is no number, and index_select likes long ones best
-        exponent = inside.sub_(near)
-        torch.exp(exponent if c == 0.5 else exponent.mul_(2 * c), out=z)
-        torch.reciprocal(z, out=z_inverse)
-        for column, mix in zip(columns, mixed, strict=True):
-            torch.index_select(column[M:], 0, start, out=mix)
+    tables = [column.unfold(0, p - 2 * M, 1).contiguous() for column in columns]  # row j: the window's anchor j
+    parts = max(1, round(len(t) / (CHUNK * threads)))
+    n = len(t) // (parts * threads)
+    step = n * threads if n >= _SPLIT else 0
+    work = t.new_empty((2 * M + 7) * (step or len(t)))
+    ends = [*(k * step for k in range(parts + 1 if step else 1)), len(t)]
+    for begin, end in itertools.pairwise(ends):
+        if begin < end:
+            rows = threads if end - begin == step else 1
+            part, mixed = t[begin:end].view(rows, -1), out[:, begin:end].unflatten(1, (rows, -1))
+            _in_rows(part, tables, e.tolist(), first, c, work[: (2 * M + 7) * (end - begin)], mixed)
+    return out
+
+
+def _in_rows(
+    t: Tensor, tables: list[Tensor], decays: list[float], first: float, c: float, work: Tensor, mixed: Tensor
+) -> None:
+    """mixed (v, T, n) from queries t (T, n), tables (2M + 1, p - 2M), and (2M + 7) T n numbers to work with."""
+    M, starts = len(decays) - 1, tables[0].shape[1]
+    z, z_inverse, total, weight, *powers = work[: 6 * t.numel()].view(6, *t.shape)
+    values = work[6 * t.numel() :].view(len(t), 2 * M + 1, -1)
+    inside = torch.clamp(t, first + M - 0.5, first + M + starts - 0.5, out=z)
+    near = torch.round(inside, out=weight).clamp_(first + M, first + M + starts - 1)
+    start = torch.sub(near, first + M, out=total).to(torch.int32)  # the window's first anchor
+    start = start.clamp_(0, starts - 1).long()  # NaN is no number
+    exponent = inside.sub_(near)
+    torch.exp(exponent if c == 0.5 else exponent.mul_(2 * c), out=z)
+    torch.reciprocal(z, out=z_inverse)
+    for table, mix in zip(tables, mixed, strict=True):
+        _gather(table, start, values)
+        mix.copy_(values[:, M])
         above, below = z, z_inverse
         for m in range(1, M + 1):
             if m > 1:
                 above, below = torch.mul(above, z, out=powers[0]), torch.mul(below, z_inverse, out=powers[1])
             for power, place in ((above, M + m), (below, M - m)):
                 torch.mul(power, decays[m], out=weight)
-                torch.add(weight, 1.0 if place == M + 1 else total, out=total)
-                for column, mix in zip(columns, mixed, strict=True):
-                    mix.addcmul_(weight, column[place:].index_select(0, start))
-        mixed.div_(total)
-    return out
+                if table is tables[0]:
+                    torch.add(weight, 1.0 if place == M + 1 else total, out=total)
+                mix.addcmul_(weight, values[:, place])
+    mixed.div_(total)
+
+
+def _gather(table: Tensor, start: Tensor, values: Tensor) -> None:
+    """values (T, w, n): of the windows of a table (w, starts) at starts (T, n)."""
+    if len(start) == torch.get_num_threads():
+        torch.gather(table.expand(len(start), -1, -1), 2, start[:, None].expand(values.shape), out=values)
+        return
+    for anchor, found in zip(table, values[0], strict=True):  # one row: `gather` would hand out anchors, not queries
+        torch.index_select(anchor, 0, start[0], out=found)
 
 
 def _chunk(t: Tensor, columns: tuple[Tensor, ...], e: Tensor, first: float, c: float) -> Tensor:
