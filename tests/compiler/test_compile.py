@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from support.torch_zoo.random_graphs import random_function
 from torch import Tensor, nn
 
 import weightwright as ww
+from weightwright.certify import certify
+from weightwright.network import Network
 
 examples = load_examples()
 QUICK = {"softmax of 5", "Lotka-Volterra, RK4 step", "standardised, 6 tokens"}
@@ -182,6 +186,32 @@ def test_a_standardisation_without_eps_is_refused() -> None:
 
     with pytest.raises(ww.FormulaError, match="eps"):
         ww.compile(bare, (-1, 1), 1e-3, tokens=3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_looser_tolerance_takes_fewer_keys(dtype: str) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    loose, tight = (ww.compile(module, (-1, 1), tol=tol, dtype=dtype) for tol in (1e-2, 1e-4))
+    assert loose.cost.anchors < tight.cost.anchors
+    assert loose.certificate is not None
+    assert loose.certificate.bound <= 1e-2
+
+
+def test_after_a_bound_above_the_tolerance_heads_are_finer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the tolerance is so loose that an eighth of it asks for nothing finer."""
+    keys = list[int]()
+
+    def certify_with_a_bound_above(network: Network, claim: Any, box: ww.Box) -> Any:
+        net = certify(network, claim, box)
+        keys.append(net.cost.anchors)
+        assert net.certificate is not None
+        above = replace(net.certificate, bound=2.0, terms=replace(net.certificate.terms, approximation=2.0))
+        return net if len(keys) > 1 else SimpleNamespace(certificate=above)
+
+    monkeypatch.setattr("weightwright.compiler.compile.certify", certify_with_a_bound_above)
+    ww.compile(lambda x: torch.sin(3 * x), (-1, 1), tol=1.0)
+    assert keys[0] < keys[1]
 
 
 def test_a_tolerance_out_of_reach_names_the_columns_that_cost_most() -> None:

@@ -95,7 +95,7 @@ def certify_graph(
             best, costs = found, lowered.costs
         if found.terms.approximation < ROUNDED * found.bound:
             break
-        aim = min(aim / FINER, aim * tol / found.bound / 2)
+        aim = lowered.aim * min(1 / FINER, tol / found.bound / 2)
     if best is None:
         raise ToleranceError(f"{graph.name}: {refusal}. {dearest_columns(costs)}") from refusal
     raise ToleranceError(

@@ -33,8 +33,6 @@ WORSE = 16.0
 LOOSEST = 2.0**-6
 #: A unit smaller than this share of the error it may have counts as nothing.
 NOTHING = 2.0**-10
-#: In few bits bounds are pessimistic and tolerances loose; heads that err less cost little.
-LOOSEST_FEW_BITS = 2.0**-14
 #: Number of rounds in which intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -44,7 +42,8 @@ class Lowered:
     """What `lower` returns: a native network that computes a graph, with claims that a checker can follow.
 
     costs: for every column that heads approximate, its label and what its own error moves an output by: estimates in
-    plain floats, the largest first. estimate: all of them together with rounding, an estimate as well.
+    plain floats, the largest first. estimate: all of them together with rounding, an estimate as well. aim: the error
+    that the heads were asked for together: the tolerance or less.
     parts: the tables, by the column that they compute; `squares` is the one that all products share.
     """
 
@@ -52,6 +51,7 @@ class Lowered:
     composite: Composite
     costs: tuple[tuple[str, float], ...]
     estimate: float
+    aim: float
     parts: dict[int, ProposedTable]
     squares: ProposedTable | None
 
@@ -127,8 +127,9 @@ class _Attempt:
         progress("finding the ranges of all columns")
         self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
         self.slopes = Slopes.over(self.ranges)
+        self.aim = self._aim()
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
-        self.asked = self._sensible(shares(self._aim(), self.sensitivity, heads))
+        self.asked = self._sensible(shares(self.aim, self.sensitivity, heads))
         self.multiplied = [u for u in plan.units if u not in plan.functions and graph.nodes[u].op == PRODUCT]
         self.products: dict[int, ProductClaim] = {}
         self.parts: dict[int, ProposedTable] = {}
@@ -139,8 +140,7 @@ class _Attempt:
         """The tolerance, or less where it is so loose that errors would leave the functions' domains."""
         ends = np.array([self.ranges.of(column) for column in self.graph.outputs])
         width = float((ends[:, 1] - ends[:, 0]).max())
-        loosest = LOOSEST if self.dtype == "float64" else LOOSEST_FEW_BITS
-        return min(self.tol, loosest * width) if width > 0 else self.tol
+        return min(self.tol, LOOSEST * width) if width > 0 else self.tol
 
     def _sensible(self, asked: dict[int, float]) -> dict[int, float]:
         """No error as large as the unit itself, also where no output depends on it; but a unit that is next to nothing
@@ -272,4 +272,4 @@ class _Attempt:
         network, composite = assemble(cells, farthest, self.dtype)
         composite = dataclasses.replace(composite, splits=self.splits, ablatable=self.ablatable)
         estimate = max(float(self.errors.of(c).max()) for c in self.graph.outputs)
-        return Lowered(network, composite, tuple(self._costs()), estimate, self.parts, self.square)
+        return Lowered(network, composite, tuple(self._costs()), estimate, self.aim, self.parts, self.square)
