@@ -1,15 +1,19 @@
 """Every plan of all `network_cases` against the numpy reference: batches, layouts of memory, threads.
 
-`python benchmarks/plans.py [NAME*]` prints a line for each kind of network, and every one whose output is farther from
-the reference than its certificate allows. It ends with 1 if there is one.
+python benchmarks/plans.py [NAME*]         a line for each kind of network, and every one whose output is farther from
+                                           the reference than its certificate allows; it ends with 1 if there is one
+python benchmarks/plans.py --device cuda   the same networks on a GPU
+python benchmarks/plans.py --share 1/4     every fourth of them, from the first: for several processes side by side
 
 Every network runs on 1, 7 and 10^5 inputs of its domain (fewer where an input is many tokens, or many passes), as they
-come, strided and turned, on one thread and on two. What is allowed is the rounding of the certificate, twice, since
-numpy rounds as well; of networks that run an algorithm it is the bound of a pass, for each of the passes and twice.
+come, strided and turned, on one thread and on two (twice on a GPU, where later runs may be replayed). What is allowed
+is the rounding of the certificate, twice, since numpy rounds as well; of networks that run an algorithm it is the bound
+of a pass, for each of the passes and twice.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections import Counter
@@ -69,24 +73,31 @@ def worst_share(net: AttentionNetwork, x: Tensor) -> tuple[float, int]:
             torch.set_num_threads(threads)
             for one in layouts(given):
                 with torch.no_grad():
-                    y = net(one)
+                    y = net(one.to(net.device)).cpu()
                 off = np.abs(y[some].double().numpy() - exact).max()
                 worst = max(worst, float(off / most) if most else float(off > 0) * np.inf)
         largest = batch
     return worst, largest
 
 
-def main(pattern: str) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pattern", nargs="?", default="*", help="names of networks")
+    parser.add_argument("--device", default="cpu", help="where they run")
+    parser.add_argument("--share", default="1/1", metavar="K/N", help="every Nth network, from the Kth")
+    given = parser.parse_args()
+    first, step = map(int, given.share.split("/"))
     seen: dict[str, Counter[str]] = {}
     shares: dict[str, float] = {}
     broken, start = 0, time.perf_counter()
-    for name, case in CASES.items():
-        if not fnmatch(name, pattern):
+    for name in list(CASES)[first - 1 :: step]:
+        case = CASES[name]
+        if not fnmatch(name, given.pattern):
             continue
         told = seen.setdefault(case.group, Counter())
         try:
             made = case.make()
-        except ww.WeightwrightError:
+        except (ww.WeightwrightError, ValueError):
             told["refused, which is the case"] += 1
             continue
         made = made if isinstance(made, Made) else Made(made)
@@ -95,7 +106,7 @@ def main(pattern: str) -> int:
             told["without a bound"] += 1
             continue
         x = draw_inputs(made) if made.inputs is None else made.inputs
-        share, largest = worst_share(net, x)
+        share, largest = worst_share(net.to(given.device), x)
         told["compared"] += 1
         told["at 10^5"] += largest == MANY
         shares[case.group] = max(shares.get(case.group, 0.0), share)
@@ -111,4 +122,4 @@ def main(pattern: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "*"))
+    sys.exit(main())

@@ -84,7 +84,8 @@ def measure(name: str, size: str, options: dict[str, Any]) -> tuple[float, float
 def measure_elsewhere(source: str, name: str, size: str, options: dict[str, Any]) -> tuple[float, float]:
     """The same in a process of its own, with the package from that folder."""
     threads = {f"{which}_NUM_THREADS": "1" for which in ("OMP", "OPENBLAS", "MKL")}
-    env = {**os.environ, **threads, "PYTHONPATH": source}
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, **threads, "PYTHONPATH": path}
     command = [sys.executable, __file__, "--one", json.dumps([name, size, options])]
     told = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     ours, theirs = json.loads(told.stdout.splitlines()[-1])

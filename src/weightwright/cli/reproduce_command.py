@@ -23,6 +23,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Small settings: all studies in some minutes.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's own sizes, for a GPU.")] = False,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs with different random numbers.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Epochs of training, for one study.")] = None,
     device: Annotated[str, typer.Option(help="Where models are trained: cpu, cuda, cuda:1.")] = "cpu",
     engine: Engine = "joblib",
     jobs: Jobs = None,
@@ -39,6 +40,8 @@ def reproduce(
     """
     if quick and full:
         raise ValueError("--quick and --full contradict each other; give one of them")
+    if epochs is not None and study.lower() == "all":
+        raise ValueError(f"--epochs {epochs} is for one study: give its ID in the place of all")
     if data is not None and not data.is_file():
         raise FileNotFoundError(f"--data {data}: there is no such file")
     with progress_shown(f"reading what {study} needs") as progress:
@@ -47,7 +50,7 @@ def reproduce(
         from weightwright.experiments.reproducing import reproduce as run_study
 
         asked = list(STUDIES.values()) if study.lower() == "all" else [find_study(study)]
-        options = Options(quick, seeds, device, data, full)
+        options = Options(quick, seeds, device, data, full, epochs)
         records = []
         for one in asked:
             try:

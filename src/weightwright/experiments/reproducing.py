@@ -43,7 +43,7 @@ def reproduce(
     require_matplotlib()
     check_device(options.device)
     start = time.perf_counter()
-    chosen = study.settings(options) | {"device": options.device, "study": study.id}
+    chosen = study.choose_settings(options) | {"device": options.device, "study": study.id}
     _check_names(units := _with_device(study.plan(chosen), options.device))
     jobs = 1 if options.device != "cpu" and engine == "joblib" else jobs
     results, seconds = run_units(
@@ -120,6 +120,7 @@ def command_of(study: Study, options: Options) -> str:
     words = ["weightwright", "reproduce", study.id]
     words += ["--quick"] if options.quick else ["--full"] if options.full else []
     words += [f"--seeds {options.seeds}"] if options.seeds is not None else []
+    words += [f"--epochs {options.epochs}"] if options.epochs is not None else []
     words += [f"--device {options.device}"] if options.device != "cpu" else []
     words += ["--data CORPUS"] if options.data is not None else []
     return " ".join(words)

@@ -36,6 +36,21 @@ class Map:
         Y = Y if self.scales is None else Y * self.scales
         return Y if plus is None else Y + plus
 
+    def columns(self, k: int, device: torch.device) -> Tensor:
+        """(k,) whole numbers: which are picked, where none is multiplied by a matrix."""
+        if isinstance(self.picked, Tensor):
+            return self.picked
+        first = 0 if self.picked is None else self.picked.start
+        return torch.arange(first, first + k, device=device)
+
+    def matrix(self, m: int, like: Tensor) -> Tensor:
+        """(m, k): W, written out where columns are picked."""
+        if self.W is not None:
+            return self.W
+        whole = torch.eye(m, dtype=like.dtype, device=like.device)
+        picked = whole if self.picked is None else whole[:, self.picked]
+        return (picked if self.scales is None else picked * self.scales).contiguous()
+
 
 def map_of(W: Tensor) -> Map:
     entries = numbers(W)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from weightwright.runtime.admission import Domain, inward
 from weightwright.runtime.kernels.table_kernel import DenseTable, in_one_kernel, is_transformed
 from weightwright.runtime.kernels.window_kernel import WindowTable
 from weightwright.runtime.stream_pieces import Map, Sum
+
+#: Heads with one table from which on they are one kernel on a GPU, which takes 16 at a time.
+_HEADS_TO_FUSE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +31,52 @@ class LookUp:
     out: Map  # (H v, columns of the piece)
     numbers: int  # H v
 
+    @cached_property
+    def fused(self) -> Fused | None:
+        """The same as one kernel of a GPU, where queries are columns of one piece and every head has one answer."""
+        if not isinstance(self.table, DenseTable) or self.table.K.shape[1] != 1 or self.table.V.shape[1] != 1:
+            return None
+        if self.beta != 1 or len(self.queries.terms) != 1 or self.numbers < _HEADS_TO_FUSE:
+            return None
+        ((piece, asked),), row = self.queries.terms, self.queries.row
+        if asked.W is not None:
+            return None
+        scales = torch.ones_like(row) if asked.scales is None else asked.scales
+        W = self.out.matrix(self.numbers, row)
+        return Fused(piece, asked.columns(len(row), row.device), scales, row, self.table.flat, W)
+
     def __call__(self, pieces: Sequence[Tensor], plus: Tensor | None) -> Tensor:
+        if in_one_kernel(pieces[-1]) and self.fused is not None and self.fused.fits(pieces):
+            return self.fused(pieces, plus)
         Q = self.queries(pieces)
         Q = Q if self.beta == 1 else self.beta * Q
         mixed = self.table(Q.reshape(Q.numel() // self.size, self.size))  # (T H, v)
         return self.out(mixed.reshape(len(Q), self.numbers), plus)
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """Heads with one table as one kernel of a GPU: what `layer_triton` is given."""
+
+    piece: int
+    columns: Tensor  # (H,), of the piece
+    scales: Tensor  # (H,)
+    row: Tensor  # (H,)
+    table: tuple[Tensor, Tensor, Tensor]
+    W: Tensor  # (H, k)
+
+    def fits(self, pieces: Sequence[Tensor]) -> bool:
+        """Whether a row of sums fits into the registers, and rows of the piece have their numbers side by side."""
+        from weightwright.runtime.kernels.layer_triton import MOST_COLUMNS
+
+        return self.W.shape[1] <= MOST_COLUMNS and pieces[self.piece].stride(1) == 1
+
+    def __call__(self, pieces: Sequence[Tensor], plus: Tensor | None) -> Tensor:
+        from weightwright.runtime.kernels.layer_triton import run_layer
+
+        plus = self.W.new_zeros(self.W.shape[1]) if plus is None else plus
+        plus = plus if plus.stride(-1) == 1 else plus.contiguous()
+        return run_layer(pieces[self.piece], self.columns, self.scales, self.row, self.table, self.W, plus)
 
 
 @dataclass(frozen=True, eq=False)

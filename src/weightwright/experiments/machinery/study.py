@@ -20,6 +20,7 @@ class Options:
     device: where models are trained, "cpu" or "cuda".
     data: a corpus that the study reads, where it reads one; None: a small made-up one.
     full: the paper's own size, whatever it takes.
+    epochs: of training, in the place of the study's own number, which the record says; None: as the study has it.
     """
 
     quick: bool = False
@@ -27,6 +28,7 @@ class Options:
     device: str = "cpu"
     data: Path | None = None
     full: bool = False
+    epochs: int | None = None
 
     def choose(self, quick: Any, cut: Any, full: Any) -> Any:
         """The value for this run: of --quick, of a run without options, of --full."""
@@ -97,6 +99,16 @@ class Study:
     plan: Callable[[Json], list[Unit]]
     summarise: Callable[[Json, dict[str, Json]], Summary]
     draw: Callable[[Json, Any], None]
+
+    def choose_settings(self, options: Options) -> Json:
+        """All settings of a run that was asked for so. ValueError where nothing is trained for any epochs."""
+        chosen = self.settings(options)
+        if options.epochs is None:
+            return chosen
+        if "epochs" not in chosen:
+            raise ValueError(f"epochs={options.epochs}: {self.id} trains nothing")
+        said = f"{options.epochs} epochs in the place of this study's {chosen['epochs']}"
+        return chosen | {"epochs": options.epochs, "cut": [*chosen["cut"], said]}
 
 
 def compare_variation(setting: str, number: str, taken: float, varied: float, slopes: bool = False) -> Json:

@@ -270,7 +270,8 @@ def draw(record: Json, figure: Any) -> None:
     axes.set_xticks(range(3), ALGORITHMS)
     axes.set_yscale("log")
     axes.set_ylabel("MSE")
-    axes.legend(fontsize=7)
+    axes.set_ylim(top=1e3 * axes.get_ylim()[1])  # room for the legend above the bars
+    axes.legend(fontsize=7, ncols=3, loc="upper center")
     name_dependence(figure, record)
 
 

@@ -46,7 +46,6 @@ def settings(options: Options) -> Json:
         "rate": 1e-3,
         "batch": 32,
         "epochs": epochs,
-        "look": max(1, epochs // 20),
         "seeds": seeds,
         "cut": cut,
     }
@@ -61,7 +60,8 @@ def _digest(options: Options) -> str:
 
 def plan(chosen: Json) -> list[Unit]:
     base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device", "depths", "corpus")} | {
-        "positions": True
+        "positions": True,
+        "look": max(1, chosen["epochs"] // 20),
     }
     return [
         Unit("memorized", memorize_corpus, base | {"seeds": []}),

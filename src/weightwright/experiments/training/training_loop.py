@@ -41,31 +41,74 @@ def train(
     """
     N = inputs.shape[1]
     batch = min(batch, N)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    step = _make_step(model, group, inputs, targets, rate, loss)
     shuffling = [torch.Generator().manual_seed(7_919 * seed + 17) for seed in group.seeds]
     curve: list[Tensor] = []
-
-    def pick(data: Tensor, index: Tensor) -> Tensor:
-        """Samples of (S, N, ...) or (G, N, ...) by each seed's own indices (S, B), for all models: (G, B, ...)."""
-        rows = torch.arange(len(data))[:, None]
-        return group.repeat(data[rows, index.repeat(len(data) // len(index), 1)])
-
     for epoch in range(epochs):
-        order = torch.stack([torch.randperm(N, generator=generator) for generator in shuffling])
+        order = torch.stack([torch.randperm(N, generator=generator) for generator in shuffling]).to(inputs.device)
         total = torch.zeros(group.size, device=inputs.device)
         steps = N // batch
         for k in range(steps):
-            index = order[:, k * batch : (k + 1) * batch]
-            errors = loss(model(pick(inputs, index)), pick(targets, index))
-            optimiser.zero_grad()
-            errors.sum().backward()
-            optimiser.step()
-            total += errors.detach()
+            total += step(order[:, k * batch : (k + 1) * batch])
         curve.append(total / steps)
         tell(f"epoch {epoch + 1} of {epochs}")
         if watch is not None:
             watch(epoch + 1)
     return torch.stack(curve, 1).tolist() if curve else [[] for _ in range(group.size)]
+
+
+def _make_step(
+    model: nn.Module,
+    group: Group,
+    inputs: Tensor,
+    targets: Tensor,
+    rate: float,
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> Callable[[Tensor], Tensor]:
+    """What trains once on the samples of an index, (S, B), and returns the loss of every model, (G,)."""
+    on_gpu = inputs.is_cuda
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
+
+    def pick(data: Tensor, index: Tensor) -> Tensor:
+        """Samples of (S, N, ...) or (G, N, ...) by each seed's own indices (S, B), for all models: (G, B, ...)."""
+        rows = torch.arange(len(data), device=data.device)[:, None]
+        return group.repeat(data[rows, index.repeat(len(data) // len(index), 1)])
+
+    def step(index: Tensor) -> Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        errors = loss(model(pick(inputs, index)), pick(targets, index))
+        errors.sum().backward()
+        optimiser.step()
+        return errors.detach()
+
+    return RecordedStep(step) if on_gpu else step
+
+
+class RecordedStep:
+    """A step of training as one CUDA graph: starting its hundreds of small kernels takes longer than they run. The
+    first steps are taken one kernel after the other, so that everything is there that a recording must not make."""
+
+    FIRST = 3
+
+    def __init__(self, step: Callable[[Tensor], Tensor]) -> None:
+        self.step, self.taken, self.graph = step, 0, torch.cuda.CUDAGraph()
+        self.side = torch.cuda.Stream()
+
+    def __call__(self, index: Tensor) -> Tensor:
+        self.taken += 1
+        if self.taken <= self.FIRST:
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                errors = self.step(index)
+            torch.cuda.current_stream().wait_stream(self.side)
+            return errors
+        if self.taken == self.FIRST + 1:
+            self.index = index.clone()
+            with torch.cuda.graph(self.graph):
+                self.errors = self.step(self.index)
+        self.index.copy_(index)
+        self.graph.replay()
+        return self.errors
 
 
 @torch.no_grad()

@@ -67,18 +67,18 @@ class DenseTable:
         again, which is in its cache then, in tensors that are used again."""
         (p, h), v, step = self.K.shape, self.V.shape[1], blocks * rows
         scores, weights = Q.new_empty(blocks, p, rows), Q.new_empty(blocks, p, rows)
-        V, mixed, whole = self.V.T, Q.new_empty(v, len(Q)), len(Q) // step * step
+        K, V = self.K.expand(blocks, p, h), self.V.T.expand(blocks, v, p)
+        mixed, whole = Q.new_empty(v, len(Q)), len(Q) // step * step
         for start in range(0, whole, step):
             q = Q[start : start + step].view(blocks, rows, h).mT
             if h == 1:
-                torch.mul(self.K, q, out=scores)
-            for block in range(blocks if h > 1 else 0):
-                torch.mm(self.K, q[block], out=scores[block])
+                torch.mul(K, q, out=scores)
+            else:
+                torch.bmm(K, q, out=scores)
             if self.offsets is not None:
                 scores.add_(self.offsets)
             torch.softmax(scores, 1, out=weights)
-            for block, first in enumerate(range(start, start + step, rows)):  # as what is left over, to the last bit
-                torch.mm(V, weights[block], out=mixed[:, first : first + rows])
+            torch.bmm(V, weights, out=mixed[:, start : start + step].view(v, blocks, rows).transpose(0, 1))
         for start in range(whole, len(Q), rows):
             mixed[:, start : start + rows] = self._at_once(Q[start : start + rows]).T
         return mixed.T

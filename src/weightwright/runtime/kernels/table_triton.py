@@ -21,7 +21,7 @@ from weightwright.runtime.kernels.launcher import Launcher
 #: Queries per program, and warps.
 BLOCK, WARPS = 1024, 4
 #: Keys up to which the loops over them are written out when the kernel is compiled; in float64 they are slower so.
-_WRITTEN_OUT = 32
+WRITTEN_OUT = 32
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -32,6 +32,30 @@ def _exp(z):  # type: ignore[no-untyped-def]
         return tl.fma(power, tl.fma(-t, 0.6931471805599453, z), power)
     else:
         return libdevice.exp(z)
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def mix_values(q, keys_ptr, offsets_ptr, values_ptr, P: tl.constexpr, WRITTEN_OUT: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The table (p,) at the queries q, a block of any shape."""
+    most = tl.load(keys_ptr) * q + tl.load(offsets_ptr)
+    mixed = tl.zeros_like(q)
+    total = tl.zeros_like(q)
+    if WRITTEN_OUT:
+        for j in tl.static_range(1, P):
+            most = tl.maximum(most, tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j))
+        for j in tl.static_range(P):
+            weight = _exp(tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j) - most)
+            mixed += weight * tl.load(values_ptr + j)
+            total += weight
+    else:
+        for j in range(1, P):
+            most = tl.maximum(most, tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j))
+        for j in range(P):
+            weight = _exp(tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j) - most)
+            mixed += weight * tl.load(values_ptr + j)
+            total += weight
+    mixed = tl.div_rn(mixed, total) if mixed.dtype == tl.float32 else mixed / total
+    return tl.where(q == q, mixed, q)  # NaN stays NaN
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -60,27 +84,11 @@ def _table(  # type: ignore[no-untyped-def]
         tl.store(flag_ptr, 1, mask=outside > 0)
     if FROM_X:
         q = q * tl.load(ends_ptr) + tl.load(ends_ptr + 1)
-    most = tl.load(keys_ptr) * q + tl.load(offsets_ptr)
-    mixed = tl.zeros_like(q)
-    total = tl.zeros_like(q)
-    if WRITTEN_OUT:
-        for j in tl.static_range(1, P):
-            most = tl.maximum(most, tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j))
-        for j in tl.static_range(P):
-            weight = _exp(tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j) - most)
-            mixed += weight * tl.load(values_ptr + column * P + j)
-            total += weight
-    else:
-        for j in range(1, P):
-            most = tl.maximum(most, tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j))
-        for j in range(P):
-            weight = _exp(tl.load(keys_ptr + j) * q + tl.load(offsets_ptr + j) - most)
-            mixed += weight * tl.load(values_ptr + column * P + j)
-            total += weight
-    mixed = tl.div_rn(mixed, total) if mixed.dtype == tl.float32 else mixed / total
+    values = values_ptr + column * P
+    mixed = mix_values(q, keys_ptr, offsets_ptr, values, P, WRITTEN_OUT)
     if FROM_X:
         mixed = mixed * tl.load(ends_ptr + 2) + tl.load(ends_ptr + 3)
-    tl.store(out_ptr + column * N + places, tl.where(q == q, mixed, q), mask=here)  # NaN stays NaN
+    tl.store(out_ptr + column * N + places, mixed, mask=here)
 
 
 def look_up(Q: Tensor, keys: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
@@ -96,11 +104,11 @@ def look_up(Q: Tensor, keys: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
 
 def settings(p: int, dtype: torch.dtype, from_x: bool, checks: bool) -> tuple[int | bool, ...]:
     """What the kernel is compiled for, in the order of its arguments."""
-    return p, BLOCK, from_x, checks, p <= _WRITTEN_OUT and dtype == torch.float32
+    return p, BLOCK, from_x, checks, p <= WRITTEN_OUT and dtype == torch.float32
 
 
 def from_inputs(keys: Tensor, offsets: Tensor, values: Tensor, ends: Tensor, mark: Tensor | None) -> Launcher:
     """What starts the kernel on (inputs, outputs, N); `mark` becomes 1 where an input lies outside its ends."""
     fixed = (keys, offsets, values, ends, keys if mark is None else mark)
     compiled_for = settings(len(keys), keys.dtype, True, mark is not None)
-    return Launcher(_table, lambda x, out, N: (x, out, *fixed, N, *compiled_for), BLOCK, WARPS)
+    return Launcher(_table, fixed, compiled_for, BLOCK, WARPS)

@@ -89,4 +89,4 @@ def from_inputs(values: Tensor, e: Tensor, first: float, c: float, ends: Tensor,
     """What starts the kernel on (inputs, outputs, n); `mark` becomes 1 where an input lies outside its ends."""
     fixed = (values.T.contiguous(), e, ends, e if mark is None else mark)
     more = (len(values), first, _SHIFT[e.dtype], 2 * c, len(e) - 1, BLOCK, True, mark is not None)
-    return Launcher(_window, lambda x, out, n: (x, out, *fixed, n, *more), BLOCK, WARPS)
+    return Launcher(_window, fixed, more, BLOCK, WARPS)

@@ -24,6 +24,7 @@ from weightwright.runtime.passes.piece_steps import (
     is_table,
 )
 from weightwright.runtime.passes.pieces import Space, cut_together, group_ends
+from weightwright.runtime.passes.recorded import MOST_STEPS, Recorder
 from weightwright.runtime.passes.values import multiplied_out
 
 NOWHERE: frozenset[Place] = frozenset()
@@ -35,6 +36,11 @@ class Passes:
 
     times: int
     steps: list[tuple[Place, list[Watcher], Step | Passes]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Steps that are run, all passes counted."""
+        return self.times * sum(step.length if isinstance(step, Passes) else 1 for _, _, step in self.steps)
 
     def every(self) -> Iterator[Step | Watcher]:
         for _, watchers, step in self.steps:
@@ -76,6 +82,7 @@ class Plan:
 
         for step in steps:
             step.settle(held)
+        self.recorder = Recorder()
 
     def _space(self, names: tuple[str, ...]) -> Space:
         return self.spaces.setdefault(names, Space(len(names), group_ends(names)))
@@ -107,17 +114,25 @@ class Plan:
     def __call__(self, x: Tensor, watched: bool, hear: frozenset[Place] = NOWHERE) -> tuple[Tensor, Run] | None:
         """(B, tokens after, outputs) of x, (B, n, inputs), and the run; None where a number may have left its range."""
         same = (x == x[:, :1]).flatten(end_dim=1).all(0).tolist()  # what all tokens hold alike
-        if torch.is_grad_enabled() and x.requires_grad:  # every token has a gradient of its own
+        gradient = torch.is_grad_enabled() and x.requires_grad
+        if gradient:  # every token has a gradient of its own
             same = [False] * len(same)
+        run = Run(x.shape[1], [] if watched else None, hear)
+        if x.is_cuda and not gradient and not hear and self.passes.length <= MOST_STEPS:
+            y, inside = self.recorder(lambda x: self._run(x, same, run), x, (*same, watched))
+        else:
+            y, inside = self._run(x, same, run)
+        return None if inside is not None and not bool(inside) else (y, run)
+
+    def _run(self, x: Tensor, same: Sequence[bool], run: Run) -> tuple[Tensor, Tensor | None]:
+        """The output, and whether what is watched was inside; nobody waits for a GPU here."""
         pieces = self.inputs.pieces()
         given: Stream = [(x[:, :1] if all(same[piece]) else x)[..., piece].contiguous() for piece in pieces]
-        run = Run(x.shape[1], [] if watched else None, hear)
         stream = self.passes(self.embed(given, run), run)
-        if run.inside and not bool(torch.stack(run.inside).all()):
-            return None
         tokens = self.network.read.terms[0].tokens_after(run.n)
         every = range(self.read.target.width)
-        return spell_out(self.read(stream, run), self.read.target, every, x, tokens), run
+        y = spell_out(self.read(stream, run), self.read.target, every, x, tokens)
+        return y, torch.stack(run.inside).all() if run.inside else None
 
 
 def spell_out(stream: Stream, space: Space, columns: Sequence[int], x: Tensor, tokens: int) -> Tensor:
