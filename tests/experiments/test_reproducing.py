@@ -53,6 +53,18 @@ def test_a_part_that_was_altered_is_refused(tmp_path: Path) -> None:
         reproduce(tiny_study(), tmp_path, Options(), jobs=1)
 
 
+def test_parts_that_ran_elsewhere_are_named(tmp_path: Path) -> None:
+    record = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    assert record["run"]["parts_elsewhere"] == {}
+    path = tmp_path / "TINY.parts" / "p4.json"
+    part = json.loads(path.read_text())
+    path.write_text(json.dumps(part | {"machine": part["machine"] | {"accelerator": "a GPU"}, "seconds": 1e-9}))
+    again = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    assert again["run"]["machine"] == record["run"]["machine"]
+    assert "; p4 on a GPU.\n" in (tmp_path / "TINY.md").read_text()
+    assert without_times(again) == without_times(record)
+
+
 def test_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     alone = reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1)
     beside = reproduce(tiny_study(), tmp_path / "two", Options(), engine="joblib", jobs=2)

@@ -11,6 +11,7 @@ from weightwright.experiments.catalogue import STUDIES, find_study
 from weightwright.experiments.machinery.study import Options, compare_variation
 from weightwright.experiments.machinery.trends import fit_trend, trend_in_words
 from weightwright.experiments.machinery.units import write_json
+from weightwright.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
 
@@ -33,6 +34,33 @@ def test_a_study_is_planned(name: str, options: Options) -> None:
     assert chosen["seeds"]
     assert study.choices
     assert options.full or chosen["cut"] or name in ("UA-E1", "UA-E2", "AE-E5")  # whatever is smaller says so
+
+
+@pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
+def test_epochs_that_are_asked_for_are_trained_and_said(name: str) -> None:
+    study = STUDIES[name]
+    chosen = study.choose_settings(Options(full=True, epochs=7))
+    trained = [unit.settings["epochs"] for unit in study.plan(chosen) if "batch" in unit.settings]
+    assert trained
+    assert set(trained) == {7}
+    assert chosen["cut"][-1].startswith("7 epochs in the place of this study's ")
+    assert study.choose_settings(Options(full=True)) == study.settings(Options(full=True))
+
+
+def test_epochs_are_refused_where_nothing_is_trained() -> None:
+    with pytest.raises(ValueError, match="epochs=7: AE-E5 trains nothing"):
+        STUDIES["AE-E5"].choose_settings(Options(epochs=7))
+
+
+@pytest.mark.parametrize("ridge", [0.0, 2.0])
+def test_one_pass_learns_what_the_algorithm_does(ridge: float) -> None:
+    rng = np.random.default_rng(4)
+    X, Xq, w = rng.normal(size=(12, 3)), rng.normal(size=(5, 3)), rng.normal(size=3)
+    y = X @ w + 0.1 * rng.normal(size=12)
+    said = learn_in_one_pass(X, y, Xq, ridge, steps=300, momentum=0.5)
+    exact = Xq @ exact_weights("ridge" if ridge else "linear", X, y, 0.0, ridge)
+    assert said["status"] == "PROVEN"
+    assert np.abs(said["predictions"] - exact).max() < 1e-10
 
 
 def test_a_slope_is_found_with_its_interval() -> None:

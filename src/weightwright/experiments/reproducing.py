@@ -9,7 +9,7 @@ from typing import Any
 
 from weightwright.errors import WeightwrightError
 from weightwright.experiments.machinery.engines import Engine, run_units
-from weightwright.experiments.machinery.environment import check_device, describe_machine, find_versions
+from weightwright.experiments.machinery.environment import check_device, find_versions
 from weightwright.experiments.machinery.study import Options, Study
 from weightwright.experiments.machinery.units import PLACE, Json, Unit, digest_of, write_json
 from weightwright.experiments.study_tables import write_table
@@ -46,21 +46,28 @@ def reproduce(
     chosen = study.choose_settings(options) | {"device": options.device, "study": study.id}
     _check_names(units := _with_device(study.plan(chosen), options.device))
     jobs = 1 if options.device != "cpu" and engine == "joblib" else jobs
-    results, seconds = run_units(
-        units, out / f"{study.id}.parts", engine, jobs, lambda said: tell(f"{study.id}: {said}")
-    )
+    parts = run_units(units, out / f"{study.id}.parts", engine, jobs, lambda said: tell(f"{study.id}: {said}"))
     tell(f"{study.id}: writing")
-    record = make_record(study, chosen, results)
-    record["run"] = {
+    record = make_record(study, chosen, {name: part["result"] for name, part in parts.items()})
+    record["run"] = describe_run(parts) | {
         "engine": engine,
-        "machine": describe_machine(options.device),
-        "seconds_of_parts": seconds,
-        "seconds_of_all_parts": sum(seconds.values()),
         "seconds_of_this_call": time.perf_counter() - start,
         "command": command_of(study, options),
     }
     write_record(study, record, out)
     return record
+
+
+def describe_run(parts: dict[str, Json]) -> Json:
+    """How long the parts took, and what they ran on: the machine of the longest, and of those that ran elsewhere."""
+    seconds = {name: part["seconds"] for name, part in parts.items()}
+    machine = parts[max(seconds, key=lambda name: seconds[name])]["machine"]
+    return {
+        "machine": machine,
+        "parts_elsewhere": {name: part["machine"] for name, part in parts.items() if part["machine"] != machine},
+        "seconds_of_parts": seconds,
+        "seconds_of_all_parts": sum(seconds.values()),
+    }
 
 
 def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:

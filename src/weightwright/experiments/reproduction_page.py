@@ -25,10 +25,11 @@ the sign undecided.
 
 NOT_THERE = """## What is not there
 
-- No run on a GPU: `--device cuda` is written and was not tried. Where a run is smaller than the paper's, its section
-  says by how much; a claim that fails there may hold after the paper's own number of steps.
+- Where a run is smaller than the paper's, its section says by how much; a claim that fails there may hold at the
+  paper's own size.
 - CoNLL-2003 is not free and was not at hand: LR-E1 was run on another corpus, and says which.
-- AE-E3 and AE-E4 learn from (X, y) with the estimators of `ww.incontext`, not in one forward pass.
+- AE-E3 and AE-E4 learn lasso from (X, y) with the estimators of `ww.incontext` alone: the learner in one forward pass
+  has no l1.
 - AE-E2 draws the emulated head once for a seed. Drawing one for each sample was not run.
 """
 

@@ -40,12 +40,16 @@ def study_lines(record: Json, image: str | None = None) -> list[str]:
 
 def run_line(record: Json) -> str:
     """Command, seeds, machine and time of a run."""
-    run, machine = record["run"], record["run"]["machine"]
-    where = machine.get("accelerator", f"{machine['processor']}, {machine['cores']} cores")
-    seeds = len(record["settings"]["seeds"])
+    run, seeds = record["run"], len(record["settings"]["seeds"])
+    elsewhere = [f"; {part} on {_place(machine)}" for part, machine in run.get("parts_elsewhere", {}).items()]
     return (
-        f"`{run['command']}`: {seeds} seed{'s' * (seeds != 1)}, {run['seconds_of_all_parts']:.0f} s of work on {where}."
+        f"`{run['command']}`: {seeds} seed{'s' * (seeds != 1)}, {run['seconds_of_all_parts']:.0f} s of work on "
+        f"{_place(run['machine'])}{''.join(elsewhere)}."
     )
+
+
+def _place(machine: Json) -> str:
+    return str(machine.get("accelerator", f"{machine['processor']}, {machine['cores']} cores"))
 
 
 def markdown_table(columns: list[str], rows: list[list[Any]]) -> list[str]:

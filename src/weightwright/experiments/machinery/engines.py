@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from weightwright.errors import MissingExtraError
+from weightwright.experiments.machinery.environment import describe_machine
 from weightwright.experiments.machinery.units import Json, Unit, read_part, write_part
 from weightwright.progress import Tell
 
@@ -80,10 +81,8 @@ def _alone(work: Callable[[Item], Result], item: Item) -> Result:
         torch.set_num_threads(before)
 
 
-def run_units(
-    units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | None, tell: Tell
-) -> tuple[dict[str, Json], dict[str, float]]:
-    """The results of all units by name, and the seconds that each took; what the folder keeps is not done again.
+def run_units(units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | None, tell: Tell) -> dict[str, Json]:
+    """`result`, `seconds` and `machine` of all units by name; what the folder keeps is not done again.
 
     units: what is to be done, with different names.
     folder: where the parts are kept; made if it is not there.
@@ -101,29 +100,27 @@ def run_units(
     work = _Work(shown if here else None)
     shown("kept from an earlier run" if done else "")
     by_name = {unit.name: unit for unit in missing}
-    for name, result, seconds in run_everywhere(work, missing, engine, jobs):
-        write_part(folder, by_name[name], result, seconds)  # here: other machines need not see this folder
+    for name, result, seconds, machine in run_everywhere(work, missing, engine, jobs):
+        write_part(folder, by_name[name], result, seconds, machine)  # here: other machines need not see this folder
         done += 1
         shown(f"{name} done")
-    parts = {unit.name: read_part(folder, unit) or {} for unit in units}
-    return {name: part["result"] for name, part in parts.items()}, {
-        name: part["seconds"] for name, part in parts.items()
-    }
+    return {unit.name: read_part(folder, unit) or {} for unit in units}
 
 
 class _Work:
-    """Does a unit: its name, result and seconds. `tell` stays in this process: it is not sent to others."""
+    """Does a unit: its name, result, seconds and machine. `tell` stays in this process: it is not sent to others."""
 
     def __init__(self, tell: Tell | None) -> None:
         self.tell = tell
 
-    def __call__(self, unit: Unit) -> tuple[str, Json, float]:
+    def __call__(self, unit: Unit) -> tuple[str, Json, float, Json]:
         start = time.perf_counter()
         said = self.tell
         result = unit.work(
             unit.settings, (lambda message: None) if said is None else lambda m: said(f"{unit.name}: {m}")
         )
-        return unit.name, result, time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        return unit.name, result, seconds, describe_machine(unit.settings["device"])
 
 
 def _bar(done: int, total: int, width: int = 20) -> str:

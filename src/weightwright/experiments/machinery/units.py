@@ -1,7 +1,7 @@
 """A unit of work, and the file that keeps its result: an interrupted run goes on where it stopped.
 
-A part is a JSON file with the digest of the unit that it belongs to, its result and the seconds that it took. It is
-written whole or not at all, so a run may be stopped at any moment.
+A part is a JSON file with the digest of the unit that it belongs to, its result, and how long it took on what
+machine. It is written whole or not at all, so a run may be stopped at any moment.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def part_path(folder: Path, unit: Unit) -> Path:
 
 
 def read_part(folder: Path, unit: Unit) -> Json | None:
-    """What is kept of a unit: `result` and `seconds`; None if nothing is.
+    """What is kept of a unit: `result`, `seconds` and `machine`; None if nothing is.
 
     Raises an error if the folder holds a part of that name that belongs to other settings.
     """
@@ -65,7 +65,7 @@ def read_part(folder: Path, unit: Unit) -> Json | None:
         return None
     try:
         part: Json = json.loads(path.read_text())
-        kept = part["settings"], part["digest"], part["result"], part["seconds"]
+        kept = part["settings"], part["digest"], part["result"], part["seconds"], part["machine"]
     except (ValueError, KeyError, TypeError) as error:
         raise WeightwrightError(
             f"{path} is no part of a study ({error}); remove it, and the run makes it anew"
@@ -78,9 +78,10 @@ def read_part(folder: Path, unit: Unit) -> Json | None:
     return part
 
 
-def write_part(folder: Path, unit: Unit, result: Json, seconds: float) -> None:
-    """Keep the result of a unit."""
+def write_part(folder: Path, unit: Unit, result: Json, seconds: float, machine: Json) -> None:
+    """Keep the result of a unit, and what it ran on."""
     facts = {"settings": unit.settings, "digest": digest_of(unit.settings), "result": result, "seconds": seconds}
+    facts["machine"] = machine
     with whole(part_path(folder, unit)) as (partial,):
         partial.write_text(write_json(facts))
 

@@ -47,17 +47,20 @@ def settings(options: Options) -> Json:
         "samples": samples,
         "test": options.choose(300, 1000, 10_000),
         "prompts": options.choose(2, 5, 5),
+        "steps": 2000,
+        "momentum": 0.9,
         "seeds": seeds,
         "cut": cut,
     }
 
 
 def plan(chosen: Json) -> list[Unit]:
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device")}
+    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device", "steps", "momentum")}
     first = base | {"seeds": chosen["seeds"][:1]}
     return [
         Unit("given", compute_given, first),
         Unit("learned", learn_from_examples, first),
+        Unit("one-pass", learn_in_a_pass, first | {key: chosen[key] for key in ("steps", "momentum")}),
         Unit("trained", train_regressions, base),
         Unit("varied-noise", train_regressions, first | {"sigma": 0.5}),
     ]
@@ -143,23 +146,16 @@ def learn_from_examples(unit: Json, tell: Tell) -> Json:
     """Another task: w is unknown and learned from n examples (X, y); errors on n new rows of the same w."""
     from weightwright.experiments.training.in_context_learners import exact_weights, learn_in_context
 
-    n, d = unit["n"], unit["d"]
     found: Json = {}
-    for kind, name in enumerate(ALGORITHMS):
+    for name in ALGORITHMS:
         held, algorithm, bounds = [], [], []
         for k in range(unit["prompts"]):
             tell(f"{name}, prompt {k + 1}")
-            rng = np.random.default_rng(1000 * unit["seeds"][0] + 10 * k + kind)
-            w = rng.standard_normal(d) * (rng.random(d) < 0.5 if name == "lasso" else 1.0)
-            X, Xq = 2 * rng.standard_normal((2, n, d)) - 1
-            y, yq = (rows @ w + unit["sigma"] * rng.standard_normal(n) for rows in (X, Xq))
+            X, y, Xq, yq = _draw_examples(unit, name, k)
             said = learn_in_context(name, X, y, Xq, unit["lasso"], unit["ridge"])
+            exact = Xq @ exact_weights(name, X, y, unit["lasso"], unit["ridge"])
             held.append(float(((said["predictions"] - yq) ** 2).mean()))
-            algorithm.append(
-                float(
-                    ((said["predictions"] - Xq @ exact_weights(name, X, y, unit["lasso"], unit["ridge"])) ** 2).mean()
-                )
-            )
+            algorithm.append(float(((said["predictions"] - exact) ** 2).mean()))
             bounds.append(said["bound"])
         found[name] = {
             "mse_held_out": float(np.mean(held)),
@@ -169,8 +165,43 @@ def learn_from_examples(unit: Json, tell: Tell) -> Json:
     return found
 
 
+def learn_in_a_pass(unit: Json, tell: Tell) -> Json:
+    """The same prompts in one forward pass of one frozen network, which has no l1."""
+    from weightwright.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
+
+    found: Json = {}
+    for name in ("ridge", "linear"):
+        held, algorithm = [], []
+        for k in range(unit["prompts"]):
+            tell(f"{name}, prompt {k + 1}")
+            X, y, Xq, yq = _draw_examples(unit, name, k)
+            ridge = unit["ridge"] if name == "ridge" else 0.0
+            said = learn_in_one_pass(X, y, Xq, ridge, unit["steps"], unit["momentum"])
+            exact = Xq @ exact_weights(name, X, y, unit["lasso"], unit["ridge"])
+            held.append(float(((said["predictions"] - yq) ** 2).mean()))
+            algorithm.append(float(((said["predictions"] - exact) ** 2).mean()))
+        found[name] = {
+            "mse_held_out": float(np.mean(held)),
+            "mse_to_algorithm": float(np.mean(algorithm)),
+            "status": said["status"],
+        }
+    return found
+
+
+def _draw_examples(unit: Json, name: str, k: int) -> tuple[Any, ...]:
+    """Prompt k of an algorithm: n examples, their targets, n new rows of the same w, theirs."""
+    n, d = unit["n"], unit["d"]
+    rng = np.random.default_rng(1000 * unit["seeds"][0] + 10 * k + ALGORITHMS.index(name))
+    w = rng.standard_normal(d) * (rng.random(d) < 0.5 if name == "lasso" else 1.0)
+    X, Xq = 2 * rng.standard_normal((2, n, d)) - 1
+    y, yq = (rows @ w + unit["sigma"] * rng.standard_normal(n) for rows in (X, Xq))
+    return X, y, Xq, yq
+
+
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    trained, given, learned, noisy = (results[name] for name in ("trained", "given", "learned", "varied-noise"))
+    trained, given, learned, one_pass, noisy = (
+        results[name] for name in ("trained", "given", "learned", "one-pass", "varied-noise")
+    )
     rows: list[list[Any]] = []
     for model in ("frozen", "baseline"):
         rows.append([f"paper, {model}", "w given", *(PAPER[model][name] for name in ALGORITHMS)])
@@ -189,6 +220,14 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             "w learned from (X, y)",
             *(learned[name]["mse_to_algorithm"] for name in ALGORITHMS),
         ],
+        *(
+            [
+                f"one-pass learner, to {words}",
+                "w learned from (X, y)",
+                *(one_pass.get(name, {}).get(key) for name in ALGORITHMS),
+            ]
+            for key, words in (("mse_held_out", "held-out y"), ("mse_to_algorithm", "the algorithm"))
+        ),
     ]
     curve = np.array(trained["curve"])
     trends = [
@@ -240,7 +279,8 @@ _MEANINGS = {
     "w given": "the paper's task: every token holds x and the algorithm's weights w, the output is X w; nothing "
     "is learned in context",
     "w learned from (X, y)": "another task, ours: examples (X, y) stand in the prompt, new rows are predicted; "
-    "the estimators of `ww.incontext`",
+    "constructed learner: the estimators of `ww.incontext`; one-pass learner: `ww.incontext.learner`, one forward pass "
+    "of a frozen network from examples, penalty and new rows to predictions, without l1",
     "to the target": "lasso and linear: X w + noise, so the noise is a floor; ridge: X w",
     "to the algorithm": "to the prediction of the algorithm itself, computed by scikit-learn or lapack",
     "frozen": "one model for all three algorithms; baseline: a model for each; MSE, mean ± std over seeds",

@@ -61,13 +61,16 @@ def settings(options: Options) -> Json:
         "train_share": 0.8,
         "learner_rows": rows,
         "learners": list(options.choose(("ridge",), ALGORITHMS, ALGORITHMS)),
+        "steps": options.choose(200, 1000, 3000),
+        "momentum": 0.98,
         "seeds": seeds,
         "cut": cut,
     }
 
 
 def plan(chosen: Json) -> list[Unit]:
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device", "learners", "learner_rows")}
+    apart = ("cut", "study", "device", "learners", "learner_rows", "steps", "momentum")
+    base = {key: chosen[key] for key in chosen if key not in apart}
     first = {key: chosen[key] for key in ("lasso", "ridge", "train_share", "learner_rows")} | {
         "seed": chosen["seeds"][0]
     }
@@ -75,6 +78,7 @@ def plan(chosen: Json) -> list[Unit]:
         Unit("trained", train_housing, base),
         Unit("given", compute_given, first),
         *(Unit(f"learned-{name}", learn_from_rows, first | {"name": name}) for name in chosen["learners"]),
+        Unit("one-pass", learn_in_a_pass, first | {key: chosen[key] for key in ("steps", "momentum")}),
     ]
 
 
@@ -218,6 +222,23 @@ def learn_from_rows(unit: Json, tell: Tell) -> Json:
     }
 
 
+def learn_in_a_pass(unit: Json, tell: Tell) -> Json:
+    """Ridge regression again, in one forward pass: rows, prices and held-out houses in, their prices out."""
+    from weightwright.experiments.training.ames_housing import read_ames
+    from weightwright.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
+
+    house, rows = read_ames(unit["seed"], unit["train_share"]), unit["learner_rows"]
+    X, y, Xq = house.X[:rows], house.y[:rows], house.X_test
+    tell(f"learning ridge from {rows} rows in one pass")
+    said = learn_in_one_pass(X, y, Xq, unit["ridge"], unit["steps"], unit["momentum"])
+    exact = Xq @ exact_weights("ridge", X, y, unit["lasso"], unit["ridge"])
+    return {
+        "to_algorithm": float(((said["predictions"] - exact) ** 2).mean()),
+        "to_price": float(((said["predictions"] - house.y_test) ** 2).mean()),
+        "status": said["status"],
+    }
+
+
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     trained, given = results["trained"], results["given"]
     learned = {name: results.get(f"learned-{name}", {}) for name in ALGORITHMS}
@@ -249,6 +270,8 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             *(learned[name].get("to_price") for name in ALGORITHMS),
         ],
         ["constructed learner, to the algorithm", *(learned[name].get("to_algorithm") for name in ALGORITHMS)],
+        ["one-pass learner, to the log price", None, results["one-pass"]["to_price"], None],
+        ["one-pass learner, to the algorithm", None, results["one-pass"]["to_algorithm"], None],
     ]
     curve = np.array(trained["curve"])
     trends = [
@@ -329,6 +352,8 @@ _MEANINGS = {
     "constructed, w given": "UA-11's network, w and x in the prompt: the paper's task, exact up to rounding",
     "constructed learner": "another task: `ww.incontext` learns w from (X, y) alone; its algorithm is fitted on "
     "the same rows; - where it was not run or refused",
+    "one-pass learner": "`ww.incontext.learner`: rows, prices and penalty of ridge regression and the held-out houses "
+    "go in, their prices come out of one forward pass of a frozen network (it has no l1)",
 }
 
 

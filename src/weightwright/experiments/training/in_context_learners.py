@@ -12,10 +12,7 @@ from weightwright.numbers import Floats
 
 
 def make_learner(name: str, lasso: float, ridge: float, **options: Any) -> Any:
-    """The in-context estimator of an algorithm, without an intercept.
-
-    The one place where learners from (X, y) are chosen: one that works in a single forward pass goes in here.
-    """
+    """The in-context estimator of an algorithm, without an intercept."""
     from weightwright import incontext
 
     options = {"fit_intercept": False} | options
@@ -29,6 +26,35 @@ def learn_in_context(name: str, X: Floats, y: Floats, Xq: Floats, lasso: float, 
     start = time.perf_counter()
     model = make_learner(name, lasso, ridge, **options).fit(X, y)
     return {"predictions": model.predict(Xq), "bound": float(model.bound_), "seconds": time.perf_counter() - start}
+
+
+def learn_in_one_pass(
+    X: Floats, y: Floats, Xq: Floats, ridge: float, steps: int, momentum: float, largest_weight: float = 16.0
+) -> Json:
+    """Ridge regression (0: least squares) by `ww.incontext.learner`: examples, penalty and queries go in, predictions
+    come out, in one forward pass of a frozen network. Nesterov's steps.
+
+    largest_weight: how large the weights may become on the way.
+    """
+    import torch
+
+    from weightwright.incontext import Ranges, learner
+
+    def room(*arrays: Floats) -> float:
+        return 2.0 ** np.ceil(np.log2(1.01 * max(float(np.abs(one).max()) for one in arrays)))
+
+    penalty = ridge / len(X)
+    ranges = Ranges(x=room(X, Xq), y=room(y), w=largest_weight, ridge=max(1.0, penalty))
+    icl = learner(X.shape[1], len(X), len(Xq), "squared", steps, ranges, momentum=momentum, progress=False)
+    start = time.perf_counter()
+    with torch.no_grad():
+        predictions = icl(icl.prompt(X, y, Xq, ridge=penalty)).numpy().ravel()
+    said = icl.net.certificate
+    return {
+        "predictions": predictions,
+        "status": "UNCHECKED" if said is None else said.status,
+        "seconds": time.perf_counter() - start,
+    }
 
 
 def exact_weights(name: str, X: Floats, y: Floats, lasso: float, ridge: float) -> Floats:
