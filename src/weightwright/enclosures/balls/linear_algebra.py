@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from flint import arb, arb_mat, fmpq
 
-from weightwright.enclosures.balls.midrad import LOST, above
+from weightwright.enclosures.balls.midrad import LOST, above, gamma
 from weightwright.expressions import Expression, Number, Variable, fold
 from weightwright.numbers import Floats
 
 Balls = list[arb]
+
+#: Bits to which a weight is known that counts as a float; and the least size of such a float, far above LOST.
+_NARROW, _SMALL = 60, 2.0**-500
 
 
 def evaluate(expression: Expression, at: Mapping[str, Balls]) -> Balls:
@@ -143,6 +146,30 @@ def weighted_rows(rows: arb_mat, weights: Balls) -> arb_mat:
     if all(weight == 1 for weight in weights):
         return rows
     return arb_mat([[s * a for a in row] for s, row in zip(weights, rows.table(), strict=True)])
+
+
+def gram_within(rows: Floats, weights: Balls) -> tuple[Floats, Floats] | None:
+    """The sum of w_i a_i a_i^T over the rows a_i, and what it is off by at most, entry by entry; None where floats do
+    not hold the weights.
+
+    Every term is rounded n + 3 times and, with its weight, once and by 2^-60 more, relative to its size; the sum of the
+    sizes comes out of floats in the same way.
+    """
+    w = np.array([float(weight.mid()) for weight in weights])
+    held = all(weight.rel_accuracy_bits() >= _NARROW for weight in weights)
+    if not held or not (((np.abs(w) > _SMALL) | (w == 0)) & (np.abs(w) < 1 / _SMALL)).all():
+        return None
+    n, sizes = len(rows), np.abs(rows)
+    with np.errstate(all="ignore"):
+        found = rows.T @ (w[:, None] * rows)
+        off = above(above(sizes.T @ (np.abs(w)[:, None] * sizes), n + 4) * gamma(n + 6), 2) + LOST
+    return (found, off) if np.isfinite(found).all() and np.isfinite(off).all() else None
+
+
+def within(near: Floats, off: Floats) -> arb_mat:
+    """Matrices whose entries are off by at most so much."""
+    pairs = (zip(row, errors, strict=True) for row, errors in zip(near.tolist(), off.tolist(), strict=True))
+    return arb_mat([[arb(x, error) for x, error in pair] for pair in pairs])
 
 
 def dot(a: Balls, b: Balls) -> arb:

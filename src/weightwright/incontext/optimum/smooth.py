@@ -11,9 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from flint import arb, arb_mat
 
-from weightwright.enclosures.balls.linear_algebra import Balls, balls, evaluate, row_lengths, row_lengths_above
+from weightwright.enclosures.balls.linear_algebra import (
+    Balls,
+    balls,
+    diagonal,
+    evaluate,
+    gram_within,
+    row_lengths,
+    row_lengths_above,
+    within,
+)
 from weightwright.enclosures.balls.series import largest
 from weightwright.expressions import Expression, differentiate
 from weightwright.incontext.optimum.newton import Place
@@ -21,6 +31,8 @@ from weightwright.incontext.problem.problem import Problem
 
 #: A sample whose curvature may change by more than this share of itself counts by its whole change.
 SHARE = 0.125
+#: The model is taken from floats where its smallest eigenvalue is this many times what their entries are off by.
+SHARP = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -72,8 +84,16 @@ class _SmoothPlace:
 
     @property
     def model(self) -> arb_mat:
+        """Out of floats where that is sharp: the smallest eigenvalue is far above what they are off by."""
         problem = self.landscape.problem
-        return problem.gram([s * k for s, k in zip(problem.sample_weights(), self.curvatures, strict=True)])
+        factors = [s * k for s, k in zip(problem.sample_weights(), self.curvatures, strict=True)]
+        found = gram_within(problem.rows, factors)
+        if found is None:
+            return problem.gram(factors)
+        near, off = found
+        ridges = problem.ridge_balls()
+        least = np.linalg.eigvalsh(near + np.diag([float(ridge.mid()) for ridge in ridges]))[0]
+        return within(near, off) + diagonal(ridges) if least > SHARP * off.sum() else problem.gram(factors)
 
     def change(self, inverse: arb_mat, radius: arb) -> arb:
         problem = self.landscape.problem
