@@ -41,6 +41,9 @@ from weightwright.runtime.weights import Weights, can_be_read, is_transformed, w
 _NUMBERS_AT_ONCE = 2**19
 #: The share of a GPU's free memory that a part of a batch may take; what is computed on the way takes as much again.
 _SHARE_OF_MEMORY = 1 / 8
+#: Products on a GPU have a multiple of this many columns, some of which nobody reads: other widths may take twice as
+#: long.
+_EIGHT = 8
 #: Bytes below which nobody asks a GPU for its free memory.
 _LITTLE = 2**28
 
@@ -137,8 +140,11 @@ class Plan:
             else:
                 computed.append(c)
         if computed:
-            self.steps.append(TableLayer(Stream(len(A)).times(A[:, computed], row[computed]), ()))
-            stream.add_piece(computed)
+            W, plus = A[:, computed], row[computed]
+            unused = -len(computed) % _EIGHT if like.is_cuda and map_of(W).W is not None else 0
+            W, plus = (nn.functional.pad(part, (0, unused)) for part in (W, plus))
+            self.steps.append(TableLayer(Stream(len(A)).times(W, plus), ()))
+            stream.add_piece(computed, unused)
         return stream
 
     def run(self, x: Tensor) -> Tensor:

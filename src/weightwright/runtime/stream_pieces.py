@@ -104,12 +104,12 @@ class Stream:
         self.places = {coordinate: (0, coordinate) for coordinate in range(coordinates)}
         self.widths = [coordinates]  # of the pieces
 
-    def add_piece(self, coordinates: Sequence[int]) -> None:
-        """A new piece holds these coordinates from now on."""
+    def add_piece(self, coordinates: Sequence[int], unused: int = 0) -> None:
+        """A new piece holds these coordinates from now on, and after them so many columns that nobody reads."""
         for column, coordinate in enumerate(coordinates):
             self.constants.pop(coordinate, None)
             self.places[coordinate] = len(self.widths), column
-        self.widths.append(len(coordinates))
+        self.widths.append(len(coordinates) + unused)
 
     def times(self, W: Tensor, plus: Tensor | None = None) -> Sum:
         """The stream times W (d, k), plus a row (k,)."""

@@ -38,6 +38,8 @@ class LookUp:
             return None
         if self.beta != 1 or len(self.queries.terms) != 1 or self.numbers < _HEADS_TO_FUSE:
             return None
+        if self.queries.row.dtype != torch.float32:  # in float64 a kernel for each part is quicker
+            return None
         ((piece, asked),), row = self.queries.terms, self.queries.row
         if asked.W is not None:
             return None
