@@ -117,9 +117,13 @@ class Plan:
         gradient = torch.is_grad_enabled() and x.requires_grad
         if gradient:  # every token has a gradient of its own
             same = [False] * len(same)
-        run = Run(x.shape[1], [] if watched else None, hear)
+
+        def begin() -> Run:
+            return Run(x.shape[1], [] if watched else None, hear)
+
+        run = begin()
         if x.is_cuda and not gradient and not hear and self.passes.length <= MOST_STEPS:
-            y, inside = self.recorder(lambda x: self._run(x, same, run), x, (*same, watched))
+            y, inside = self.recorder(lambda x: self._run(x, same, begin()), x, (*same, watched))
         else:
             y, inside = self._run(x, same, run)
         return None if inside is not None and not bool(inside) else (y, run)

@@ -91,8 +91,12 @@ class LinearStep:
         self.takes = [_of_tokens(term, last) for term in layer.terms]
 
     def settle(self, held: Held) -> None:
+        where = held(np.zeros(1)).device  # of a list of tokens: nothing is moved to a GPU while passes run
         self.forms = [
-            (take, [(place, form) for place, form in enumerate(forms_of(map, held)) if form])
+            (
+                torch.tensor(take, device=where) if isinstance(take, list) else take,
+                [(place, form) for place, form in enumerate(forms_of(map, held)) if form],
+            )
             for take, map in zip(self.takes, self.maps, strict=True)
         ]
         C = self.layer.C
@@ -121,15 +125,15 @@ def _of_tokens(term: Term, last: bool) -> int | list[int] | None:
     raise UnplannedError
 
 
-def _take(value: Value, take: int | list[int] | None, n: int) -> Value:
+def _take(value: Value, take: int | Tensor | None, n: int) -> Value:
     if take is None or value is None:
         return value
-    if take == -1:
+    if isinstance(take, int) and take == -1:
         return sum_over_tokens(value, n)
     number = multiplied_out(value)
     if number.shape[-2] == 1:
         return number
-    return number[..., take : take + 1, :] if isinstance(take, int) else number[..., take, :]
+    return number[..., take : take + 1, :] if isinstance(take, int) else number.index_select(-2, take)
 
 
 class TableStep:

@@ -28,9 +28,11 @@ class RecordedRun:
     """A run on one shape, on one stream."""
 
     def __init__(self, run: Callable[[Tensor], Made], x: Tensor) -> None:
-        self.x, self.graph = x.clone(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            self.made = run(self.x)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode(False), torch.no_grad():  # later inputs are written to x in any mode
+            self.x = x.clone()
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self.made = run(self.x)
 
     def __call__(self, x: Tensor) -> Made:
         self.x.copy_(x)
@@ -41,10 +43,10 @@ class RecordedRun:
 
 @dataclass(eq=False)
 class Recorder:
-    """The graphs of a network, by what decides which kernels run."""
+    """The graphs of a network, by what decides which kernels run; None where a run cannot be recorded."""
 
     seen: set[Any] = field(default_factory=set)
-    graphs: dict[Any, RecordedRun] = field(default_factory=dict)
+    graphs: dict[Any, RecordedRun | None] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, run: Callable[[Tensor], Made], x: Tensor, kind: tuple[Any, ...]) -> Made:
@@ -58,5 +60,9 @@ class Recorder:
             if key not in self.graphs:
                 while len(self.graphs) >= _KEPT:
                     self.graphs.pop(next(iter(self.graphs)))
-                self.graphs[key] = RecordedRun(run, x)
-            return self.graphs[key](x)
+                try:
+                    self.graphs[key] = RecordedRun(run, x)
+                except RuntimeError:  # torch's, of what no graph can hold: a wait for the host, or too little memory
+                    self.graphs[key] = None
+            graph = self.graphs[key]
+            return run(x) if graph is None else graph(x)
