@@ -24,7 +24,8 @@ from torch import Tensor, nn
 import weightwright as ww
 
 TOKENS = {"cpu": (2**17,), "cuda": (2**20, 2**24)}
-REPEATS = 9
+#: Calls of each at least; what is short is called again for SECONDS, and MOST_REPEATS times at most.
+REPEATS, SECONDS, MOST_REPEATS = 9, 0.5, 200
 
 
 def mlp(*sizes: int, between: Callable[[], nn.Module]) -> nn.Sequential:
@@ -69,18 +70,21 @@ def build(folder: Path) -> None:
                 make(dtype).save(path)
 
 
-def shortest(run: Callable[[], object], device: str) -> float:
-    """Seconds; on a GPU several calls one behind the other, then one wait."""
+def shortest(device: str, *runs: Callable[[], object]) -> list[float]:
+    """Seconds of each: the least of many calls, which take turns; on a GPU several calls one behind the other, then one
+    wait."""
     calls = 10 if device == "cuda" else 1
-    found = []
-    for _ in range(REPEATS + 2):
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        found.append((time.perf_counter() - start) / calls)
-    return min(found[2:])
+    found: list[list[float]] = [[] for _ in runs]
+    begin = time.perf_counter()
+    while len(found[0]) < REPEATS + 2 or (time.perf_counter() - begin < SECONDS and len(found[0]) < MOST_REPEATS):
+        for run, times in zip(runs, found, strict=True):
+            start = time.perf_counter()
+            for _ in range(calls):
+                run()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times.append((time.perf_counter() - start) / calls)
+    return [min(times[2:]) for times in found]
 
 
 def measure(folder: Path, device: str) -> None:
@@ -106,14 +110,13 @@ def row(
     said = net.said
     assert said is not None
     assert worst <= 1.5 * said.bound, (name, worst, said.bound)  # the plain function rounds too
-    ours, theirs = shortest(lambda: net(x), device), shortest(lambda: plain(x), device)
+    ours, theirs = shortest(device, lambda: net(x), lambda: plain(x))
     dtype = str(net.dtype).removeprefix("torch.")
     print(f"{name:<22}{dtype:<9}{tokens:>9}{ours * 1e3:>10.3f}{theirs * 1e3:>10.3f}{ours / theirs:>8.1f}", end="")
     if device == "cuda":
         y = torch.empty_like(x)
-        copied = shortest(lambda: y.copy_(x), device)
         net.on_domain = "ignore"
-        unchecked = shortest(lambda: net(x), device)
+        copied, unchecked = shortest(device, lambda: y.copy_(x), lambda: net(x))
         net.on_domain = "raise"
         print(f"{100 * copied / ours:>10.1f}%{100 * copied / unchecked:>10.1f}%", end="")
     print(flush=True)
