@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.approximation.table import propose_squares, propose_table_near
+from weightwright.approximation.table import forget_tables, propose_squares
 from weightwright.claims.certificate import round_up
 from weightwright.network.costs import cost
 from weightwright.output_files import whole
@@ -55,7 +55,7 @@ def load_examples() -> ModuleType:
 
 def built(example: Any, tol: float, dtype: torch.dtype, proof: str) -> Result:
     """The network, or why there is none. Tables that earlier networks have left are forgotten: they would save time."""
-    propose_table_near.cache_clear()
+    forget_tables()
     propose_squares.cache_clear()
     try:
         return ww.compile(example.function(), example.domain, tol, dtype=dtype, tokens=example.tokens, proof=proof)
@@ -203,7 +203,7 @@ def growth_table(widths: tuple[int, ...] = WIDTHS) -> Lines:
     for width in widths:
         torch.manual_seed(0)
         module = nn.Sequential(nn.Linear(16, width), nn.GELU(), nn.Linear(width, 8)).double()
-        propose_table_near.cache_clear()
+        forget_tables()
         net = ww.compile(module, (-1, 1), 1e-6)
         size, about = cost(net.network), net.about
         operations, _, *others = sizes(net)

@@ -20,6 +20,7 @@ FLOORS = [
     "output_files",
     "progress",
     "stopwatch",
+    "all_cores",
     "limits",
     "numbers",
     "box",

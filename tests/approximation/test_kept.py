@@ -19,16 +19,16 @@ from weightwright.network.storage import NETWORK_TYPES
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WEIGHTWRIGHT_CACHE", str(tmp_path / "kept"))
-    table.propose_table_near.cache_clear()
+    table.forget_tables()
     yield tmp_path / "kept"
-    table.propose_table_near.cache_clear()
+    table.forget_tables()
 
 
 ASKED = ("exp(x)", -1.0, 1.0, 2.0**-20, "float64", 64)
 
 
 def as_in_another_process() -> table.ProposedTable:
-    table.propose_table_near.cache_clear()
+    table.forget_tables()
     return table.propose_table_near(*ASKED)
 
 
@@ -69,7 +69,7 @@ def test_a_table_that_lies_is_refused_by_the_checker(folder: Path) -> None:
         (one,) = kept.tables
         lie = table.dataclasses.replace(one, values=one.values + 1e-4)
         keep_value(file, table.dataclasses.replace(kept, tables=(lie,)))
-    table.propose_table_near.cache_clear()
+    table.forget_tables()
     with pytest.raises(ww.ToleranceError, match="checker does not agree"):
         ww.compile(lambda x: torch.exp(x), ww.Box([-1.0], [1.0]), tol=1e-6)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.approximation.table import propose_table_near
+from weightwright.approximation.table import forget_tables
 from weightwright.checker.one_layer import layer
 from weightwright.expressions import parser
 
@@ -53,7 +53,7 @@ def test_a_formula_is_parsed_once(build: Callable[[], Any], monkeypatch: pytest.
 
     monkeypatch.setattr(parser._Parser, "run", counted)
     parser._parse_once.cache_clear()
-    propose_table_near.cache_clear()
+    forget_tables()
     build()
     assert len(parsed) >= 2
     assert set(parsed.values()) == {1}
@@ -71,7 +71,7 @@ def test_a_leaf_is_examined_once(build: Callable[[], Any], tables: int, monkeypa
     for name, home in list(sys.modules.items()):
         if name.startswith("weightwright.checker") and getattr(home, "layer_holds", None) is rule:
             monkeypatch.setattr(home, "layer_holds", counted)
-    propose_table_near.cache_clear()
+    forget_tables()
     net = build()
     assert net.certificate.status == "PROVEN"
     assert sorted(examined.values()) == [1] * tables

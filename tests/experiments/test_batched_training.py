@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from weightwright.experiments.studies.ae_e2 import train_module
-from weightwright.experiments.studies.ae_e4 import make_sequences
 from weightwright.experiments.studies.ua_e1 import train_models
+from weightwright.experiments.training.ames_housing import make_sequences
 from weightwright.experiments.training.batched_models import Group, MultiHead, attend
 from weightwright.experiments.training.rank_one import as_numbers, draw_corpus
 from weightwright.experiments.training.regression_models import draw_regression

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from weightwright.approximation.table import ProposedTable, propose_squares, propose_table_near
+from weightwright.all_cores import processes
+from weightwright.approximation.table import (
+    Asked,
+    ProposedTable,
+    propose_on_all_cores,
+    propose_squares,
+    propose_table_near,
+)
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
@@ -51,7 +59,9 @@ def share_tables(
     """A table for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
     be had, and that nothing can stand in for, no other is looked for. bare: see `propose_table`."""
     found: dict[int, ProposedTable | ToleranceError] = {}
-    for members in _groups(wishes):
+    groups = _groups(wishes)
+    _look_ahead([[wishes[i] for i in members] for members in groups], dtype, most, progress, bare)
+    for members in groups:
         table = _for_all([wishes[i] for i in members], dtype, most, progress, bare)
         found |= dict.fromkeys(members, table)
         if isinstance(table, ToleranceError) and any(wishes[i].needed for i in members):
@@ -77,12 +87,29 @@ def _groups(wishes: Sequence[Wish]) -> list[list[int]]:
     return groups
 
 
+def _look_ahead(groups: list[list[Wish]], dtype: str, most: int, progress: Callable[[str], None], bare: bool) -> None:
+    """Tables that will be asked for, on all cores at a time."""
+    asked = []
+    for wishes in groups:
+        with suppress(FormulaError):
+            asked.append(ask(*_together(wishes, dtype), dtype, most, bare, wishes[0].zone))
+    if len(asked) > 1 and processes() > 1:
+        progress(f"{len(asked)} tables")
+        with stage(f"{len(asked)} tables on {processes()} cores"):
+            propose_on_all_cores(asked)
+
+
+def _together(wishes: list[Wish], dtype: str) -> tuple[str, float, float, float]:
+    """Formula, interval and tolerance that serve them all."""
+    formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
+    lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
+    return formula, *cover(formula, lo, hi, off, dtype), tol
+
+
 def _for_all(
     wishes: list[Wish], dtype: str, most: int, progress: Callable[[str], None], bare: bool
 ) -> ProposedTable | ToleranceError:
-    formula, off, tol = wishes[0].formula, max(wish.off for wish in wishes), min(wish.tol for wish in wishes)
-    lo, hi = min(wish.lo for wish in wishes), max(wish.hi for wish in wishes)
-    lo, hi = cover(formula, lo, hi, off, dtype)
+    formula, lo, hi, tol = _together(wishes, dtype)
     try:
         return table_for(formula, lo, hi, tol, dtype, most, progress, bare, wishes[0].zone)
     except ToleranceError as error:
@@ -105,13 +132,19 @@ def table_for(
     zone: float = 0.0,
 ) -> ProposedTable:
     """The function within about tol, but not finer than its dtype allows and not coarser than makes sense."""
+    asked = ask(formula, lo, hi, tol, dtype, most, bare, zone)
+    progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
+    with stage(f"a table for {shortened(formula)} on [{lo:g}, {hi:g}]"):
+        return propose_table_near(*asked)
+
+
+def ask(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool, zone: float) -> Asked:
+    """What `propose_table_near` is asked for."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
     exact = two_keys(parse(formula, ("x",))) is not None
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
-    progress(f"a table for {formula if len(formula) < 60 else formula[:57] + '...'} on [{lo:g}, {hi:g}]")
-    with stage(f"a table for {shortened(formula)} on [{lo:g}, {hi:g}]"):
-        return propose_table_near(formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare, zone)
+    return formula, lo, hi, 2.0 ** math.floor(math.log2(tol)), dtype, most, bare, zone
 
 
 def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[float, float]:

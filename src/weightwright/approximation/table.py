@@ -9,10 +9,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
+from weightwright.all_cores import processes, work_on_all_cores
 from weightwright.approximation.proposals import Choice, Proposal, Proposals, propose
 from weightwright.approximation.task import make_task, well_formed
 from weightwright.box import Box
@@ -21,7 +23,7 @@ from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
-from weightwright.errors import ToleranceError
+from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
 from weightwright.heads.graded import graded_square
 from weightwright.heads.registers import Query, Rows, Table, table_head, weight_at
@@ -104,16 +106,60 @@ def propose_table(
 _KEPT = {kind.__name__: kind for kind in (ProposedTable, Table, Query, Leaf, Terms)}
 
 
-@functools.lru_cache(maxsize=256)
+#: formula, lo, hi, tol, dtype, most, bare, zone: as `propose_table_near` takes them.
+Asked = tuple[str, float, float, float, str, int, bool, float]
+#: What this process found, the newest: tables, and why there are none.
+_FOUND: dict[Asked, ProposedTable | ToleranceError] = {}
+_MOST_FOUND = 256
+
+
 def propose_table_near(
     formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool = False, zone: float = 0.0
 ) -> ProposedTable:
     """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can. What is found
     is kept on disk: the next process takes it from there, and the checker examines it where it stands, as any other."""
-    path = kept_path("table", formula, lo, hi, tol, dtype, most, bare, zone)
+    asked = formula, lo, hi, tol, dtype, most, bare, zone
+    if asked not in _FOUND:
+        _remember(asked, _recall_or_find(asked))
+    found = _FOUND[asked]
+    if isinstance(found, ToleranceError):
+        raise found.with_traceback(None)
+    return found
+
+
+def propose_on_all_cores(asked: Sequence[Asked]) -> None:
+    """Find tables on all cores; `propose_table_near` has them then. What is undefined is for it to say."""
+    missing = [one for one in dict.fromkeys(asked) if one not in _FOUND and not _is_kept(one)]
+    if min(len(missing), processes()) > 1:
+        with suppress(FormulaError):
+            for number, found in work_on_all_cores(_recall_or_find, missing).items():
+                _remember(missing[number], found)
+
+
+def forget_tables() -> None:
+    """Those of this process; what is on disk stays."""
+    _FOUND.clear()
+
+
+def _remember(asked: Asked, found: ProposedTable | ToleranceError) -> None:
+    while len(_FOUND) >= _MOST_FOUND:
+        _FOUND.pop(next(iter(_FOUND)))
+    _FOUND[asked] = found
+
+
+def _is_kept(asked: Asked) -> bool:
+    path = kept_path("table", *asked)
+    return path is not None and path.exists()
+
+
+def _recall_or_find(asked: Asked) -> ProposedTable | ToleranceError:
+    path = kept_path("table", *asked)
     kept = recall_value(path, ProposedTable, _KEPT)
     if kept is None:
-        kept = _find_table_near(formula, lo, hi, tol, dtype, most, bare, zone)
+        try:
+            kept = _find_table_near(*asked)
+        except ToleranceError as error:
+            return error
         keep_value(path, kept)
     return kept
 

@@ -13,9 +13,9 @@ from weightwright.experiments.machinery.panels import name_dependence
 from weightwright.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
 from weightwright.experiments.machinery.trends import fit_trend, mean_and_spread
 from weightwright.experiments.machinery.units import Json, Unit
+from weightwright.experiments.training.ames_housing import ALGORITHMS
 from weightwright.progress import Tell
 
-ALGORITHMS = ("lasso", "ridge", "linear")
 PAPER = {
     "frozen": {"lasso": 0.059, "ridge": 0.071, "linear": 0.120},
     "baseline": {"lasso": 0.068, "ridge": 0.004, "linear": 0.147},

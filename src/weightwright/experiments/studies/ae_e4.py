@@ -23,10 +23,9 @@ from weightwright.experiments.machinery.study import (
 )
 from weightwright.experiments.machinery.trends import fit_trend, mean_and_spread
 from weightwright.experiments.machinery.units import Json, Unit
-from weightwright.numbers import Floats
+from weightwright.experiments.training.ames_housing import ALGORITHMS
 from weightwright.progress import Tell
 
-ALGORITHMS = ("lasso", "ridge", "linear")
 PAPER = {
     "frozen": {"lasso": 0.0322, "ridge": 0.0252, "linear": 0.0250},
     "baseline": {"lasso": 0.0354, "ridge": 0.0132, "linear": 0.0288},
@@ -86,7 +85,13 @@ def train_housing(unit: Json, tell: Tell) -> Json:
     """All kinds and seeds side by side. Held-out errors: to the algorithm's prediction, and to the log price."""
     import torch
 
-    from weightwright.experiments.training.ames_housing import fit_algorithms, read_ames
+    from weightwright.experiments.training.ames_housing import (
+        by_rows,
+        filled,
+        fit_algorithms,
+        make_sequences,
+        read_ames,
+    )
     from weightwright.experiments.training.batched_models import Group
     from weightwright.experiments.training.regression_models import HousingAttention
     from weightwright.experiments.training.training_loop import run_in_pieces, train
@@ -96,11 +101,11 @@ def train_housing(unit: Json, tell: Tell) -> Json:
     tell("fitting the algorithms")
     houses = [read_ames(seed, unit["train_share"]) for seed in seeds]
     wide = max(house.X.shape[1] for house in houses)
-    weights = [_filled(fit_algorithms(house.X, house.y, unit["lasso"], unit["ridge"]), wide) for house in houses]
+    weights = [filled(fit_algorithms(house.X, house.y, unit["lasso"], unit["ridge"]), wide) for house in houses]
     inputs, targets = [], []
     for served, _, goal in kinds:
         for house, W, seed in zip(houses, weights, seeds, strict=True):
-            rows, wanted = make_sequences(_filled(house.X, wide), house.y, W, served, goal, unit["n"], seed)
+            rows, wanted = make_sequences(filled(house.X, wide), house.y, W, served, goal, unit["n"], seed)
             inputs.append(rows)
             targets.append(wanted)
     X, Y = (torch.tensor(np.stack(parts), dtype=torch.float32, device=unit["device"]) for parts in (inputs, targets))
@@ -117,7 +122,7 @@ def train_housing(unit: Json, tell: Tell) -> Json:
         "curve": np.array(curve)[: len(seeds)].tolist(),
     }
     for a, name in enumerate(ALGORITHMS):
-        held = [_by_rows(_filled(house.X_test, wide), a, unit["n"]) for house in houses]
+        held = [by_rows(filled(house.X_test, wide), a, unit["n"]) for house in houses]
         outputs = run_in_pieces(
             model, group, torch.tensor(np.stack(held * len(kinds)), dtype=torch.float32, device=unit["device"])
         )
@@ -125,41 +130,12 @@ def train_housing(unit: Json, tell: Tell) -> Json:
         count = y.shape[-1]
         price = np.stack([house.y_test[:count] for house in houses])
         algorithm = np.stack(
-            [(_filled(house.X_test, wide) @ W[a])[:count] for house, W in zip(houses, weights, strict=True)]
+            [(filled(house.X_test, wide) @ W[a])[:count] for house, W in zip(houses, weights, strict=True)]
         )
         found["to_algorithm"][name] = dict(zip(KINDS, ((y - algorithm) ** 2).mean(-1).tolist(), strict=True))
         found["to_price"][name] = dict(zip(KINDS, ((y - price) ** 2).mean(-1).tolist(), strict=True))
         found["algorithm_to_price"][name] = ((algorithm - price) ** 2).mean(-1).tolist()
     return found
-
-
-def make_sequences(X: Floats, y: Floats, W: Floats, served: str, goal: str, n: int, seed: int) -> tuple[Floats, Floats]:
-    """Training sequences of n rows with an algorithm, one-hot, beside each: (sequences, n, d + 3), targets (.., n, 1).
-
-    A model of all algorithms sees every grouping of the rows with each of them, one of a single algorithm three
-    groupings: as many sequences. Targets are the algorithm's predictions or the log prices, and stand in no input.
-    """
-    rng = np.random.default_rng(seed)
-    which = range(3) if served == "all" else [ALGORITHMS.index(served)] * 3
-    order = rng.permutation(len(X))
-    inputs, targets = [], []
-    for a in which:
-        order = order if served == "all" else rng.permutation(len(X))
-        order = order[: len(order) // n * n]
-        inputs.append(_by_rows(X[order], a, n))
-        targets.append((X[order] @ W[a] if goal == "algorithm" else y[order]).reshape(-1, n, 1))
-    return np.concatenate(inputs), np.concatenate(targets)
-
-
-def _by_rows(X: Floats, a: int, n: int) -> Floats:
-    code = np.tile(np.eye(len(ALGORITHMS))[a], (len(X), 1))
-    whole = len(X) // n * n
-    return np.concatenate([X, code], 1)[:whole].reshape(-1, n, X.shape[1] + len(ALGORITHMS))
-
-
-def _filled(X: Floats, wide: int) -> Floats:
-    """Zeros for features that this split has not: categories that no training row has."""
-    return np.pad(X, ((0, 0), (0, wide - X.shape[1])))
 
 
 def compute_given(unit: Json, tell: Tell) -> Json:

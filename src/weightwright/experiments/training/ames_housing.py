@@ -13,6 +13,9 @@ from weightwright.errors import MissingExtraError
 from weightwright.experiments.machinery.units import Json
 from weightwright.numbers import Floats
 
+#: In the order of their one-hot codes.
+ALGORITHMS = ("lasso", "ridge", "linear")
+
 
 @dataclass(frozen=True)
 class Housing:
@@ -66,3 +69,32 @@ def fit_algorithms(X: Floats, y: Floats, lasso: float, ridge: float) -> Floats:
     first = Lasso(alpha=lasso, fit_intercept=False, max_iter=5000).fit(X, y).coef_
     second = Ridge(alpha=ridge, fit_intercept=False).fit(X, y).coef_
     return np.stack([first, second, np.linalg.lstsq(X, y, rcond=1e-10)[0]])
+
+
+def make_sequences(X: Floats, y: Floats, W: Floats, served: str, goal: str, n: int, seed: int) -> tuple[Floats, Floats]:
+    """Training sequences of n rows with an algorithm, one-hot, beside each: (sequences, n, d + 3), targets (.., n, 1).
+
+    A model of all algorithms sees every grouping of the rows with each of them, one of a single algorithm three
+    groupings: as many sequences. Targets are the algorithm's predictions or the log prices, and stand in no input.
+    """
+    rng = np.random.default_rng(seed)
+    which = range(3) if served == "all" else [ALGORITHMS.index(served)] * 3
+    order = rng.permutation(len(X))
+    inputs, targets = [], []
+    for a in which:
+        order = order if served == "all" else rng.permutation(len(X))
+        order = order[: len(order) // n * n]
+        inputs.append(by_rows(X[order], a, n))
+        targets.append((X[order] @ W[a] if goal == "algorithm" else y[order]).reshape(-1, n, 1))
+    return np.concatenate(inputs), np.concatenate(targets)
+
+
+def by_rows(X: Floats, a: int, n: int) -> Floats:
+    code = np.tile(np.eye(len(ALGORITHMS))[a], (len(X), 1))
+    whole = len(X) // n * n
+    return np.concatenate([X, code], 1)[:whole].reshape(-1, n, X.shape[1] + len(ALGORITHMS))
+
+
+def filled(X: Floats, wide: int) -> Floats:
+    """Zeros for features that this split has not: categories that no training row has."""
+    return np.pad(X, ((0, 0), (0, wide - X.shape[1])))

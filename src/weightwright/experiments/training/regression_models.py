@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from weightwright.experiments.training.ames_housing import ALGORITHMS
 from weightwright.experiments.training.batched_models import Group, MultiHead, TokenMap
-
-ALGORITHMS = ("lasso", "ridge", "linear")
 
 
 def draw_regression(
