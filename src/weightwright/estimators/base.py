@@ -57,6 +57,10 @@ class ReadData:
     flat: bool
 
 
+#: Which steps lead to the optimum, where there are two ways: see LinearRegression and LogisticRegression.
+METHOD: dict[str, list[Any]] = {"method": [StrOptions({"auto", "gradient", "newton-schulz"})]}
+
+
 class InContextModel(BaseEstimator):
     """A linear model whose coefficients a network finds in its prompt.
 
@@ -194,7 +198,8 @@ class InContextModel(BaseEstimator):
         dtype = dtype_name(self.dtype, IN_CONTEXT)
         device = str(torch.device("cpu" if self.device is None else self.device))
         head_tol = None if self.head_tol is None else float(self.head_tol)
-        return Settings(float(self.tol), int(self.max_steps), head_tol, dtype, device, relative=self._relative)
+        method = getattr(self, "method", "gradient")  # those that can do without have no other
+        return Settings(float(self.tol), int(self.max_steps), head_tol, dtype, device, method, self._relative)
 
     def _solve(self, data: Sequence[ReadData]) -> Solution:
         return solve_problems([problem for one in data for problem in self._problems(one)], self._settings())

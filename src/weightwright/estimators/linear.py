@@ -6,7 +6,6 @@ Counts: PoissonRegressor.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
@@ -14,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from weightwright.estimators.base import InContextModel, ReadData
+from weightwright.estimators.base import METHOD, InContextModel, ReadData
 from weightwright.estimators.solving.scaling import exact_sum
-from weightwright.estimators.solving.solve import Settings, Solution
+from weightwright.estimators.solving.solve import Solution
 from weightwright.incontext.optimum.sharp_distance import gap_above
 from weightwright.numbers import Floats, as_fraction
 
@@ -39,13 +38,7 @@ class _LeastSquares(MultiOutputMixin, RegressorMixin, InContextModel):
 
 
 class _ByEitherMethod(_LeastSquares):
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **InContextModel._parameter_constraints,
-        "method": [StrOptions({"auto", "gradient", "newton-schulz"})],
-    }
-
-    def _settings(self) -> Settings:
-        return replace(super()._settings(), method=self.method)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, **METHOD}
 
 
 class LinearRegression(_ByEitherMethod):
@@ -236,17 +229,24 @@ class PoissonRegressor(RegressorMixin, InContextModel):
     """Counts with mean exp(w.x + c), as scikit-learn's PoissonRegressor: the mean of exp(z) - y z, and alpha/2 |w|^2.
 
     The network has exp as a table; `predict` takes the exponential of what a forward pass returns.
+
+    method: as for LogisticRegression.
     """
 
     _loss = "poisson"
     _relative = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**InContextModel._parameter_constraints, "alpha": ALPHA}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InContextModel._parameter_constraints,
+        **METHOD,
+        "alpha": ALPHA,
+    }
 
     def __init__(
         self,
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
+        method: str = "auto",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
@@ -264,6 +264,7 @@ class PoissonRegressor(RegressorMixin, InContextModel):
             proof=proof,
         )
         self.alpha = alpha
+        self.method = method
 
     def predict(self, X: Any) -> Floats:
         """exp(w.x + c) for every row."""

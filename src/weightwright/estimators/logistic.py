@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from weightwright.estimators.base import InContextModel, ReadData
+from weightwright.estimators.base import METHOD, InContextModel, ReadData
 from weightwright.estimators.solving.multinomial_fit import plan_multinomial, solve_multinomial
 from weightwright.estimators.solving.solve import Solution
 from weightwright.incontext.errors.distance import Distance
@@ -36,6 +36,10 @@ class LogisticRegression(ClassifierMixin, InContextModel):
     multi_class: for more than two classes. "multinomial", as scikit-learn: one model softmax(W x + c), a softmax over
     one key for each class; its intercepts add up to 0 but for rounding, as scikit-learn's do. "ovr": each class has a
     problem of its own, against all others; all of them run in one call.
+    method: "gradient", Nesterov's steps on the examples, whose network is certified; or "newton-schulz", Newton's
+    method, whose linear systems stand in the prompt and are solved by matrix products, for up to 128 coefficients and
+    models of one class against others. "auto" takes gradients where max_steps passes are enough for them, and Newton's
+    method where it arrives and they do not.
 
     >>> from weightwright.incontext import LogisticRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], ["a", "a", "b", "b", "c", "c"]
@@ -47,6 +51,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
     _loss = "logistic"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **InContextModel._parameter_constraints,
+        **METHOD,
         "C": [Interval(Real, 0, None, closed="right")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "multi_class": [StrOptions({"multinomial", "ovr"})],
@@ -59,6 +64,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str = "multinomial",
+        method: str = "auto",
         tol: float = 1e-9,
         max_steps: int = 5000,
         head_tol: float | None = None,
@@ -78,6 +84,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
         self.C = C
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.method = method
 
     def decision_function(self, X: Any) -> Floats:
         """w.x + c, by a forward pass: (n,) for two classes, else (n, classes)."""
@@ -151,6 +158,11 @@ class LogisticRegression(ClassifierMixin, InContextModel):
 
     def _in_one_model(self, columns: int) -> bool:
         """Two classes have one column, and one model anyway."""
+        if self.multi_class == "multinomial" and columns > 1 and self.method == "newton-schulz":
+            raise ValueError(
+                f"method='newton-schulz' is for one class against others, and y has {columns} classes in one model;"
+                " take multi_class='ovr', or method='gradient'"
+            )
         return self.multi_class == "multinomial" and columns > 1
 
     def _is_one(self, y: Any) -> bool:

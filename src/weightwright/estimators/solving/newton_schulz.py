@@ -1,8 +1,10 @@
-"""Least squares by Newton-Schulz: H theta = b stands in the prompt, and products alone invert H.
+"""Newton's method with Newton-Schulz: H theta = b stands in the prompt, and products alone invert H.
 
 H is the Gram matrix of the scaled examples with the ridge, and b the slope downwards at the coefficients so far;
 whoever writes the prompt forms both, in floats. The answer is added to the coefficients, and what is left goes into
 another prompt: so the slope of the examples themselves decides, not how well H was formed, inverted or rounded.
+
+Least squares have one H. With another smooth loss the next prompt has the H where the last run ended.
 
 A singular H, or one of too large a condition number, gets a shift: H + shift I is what is inverted. Every run then
 leaves shift / (eigenvalue + shift) of the error, and nothing is ever added along an eigenvalue of 0, so that from 0 on
@@ -42,6 +44,8 @@ WORST = {"float64": 2.0**38, "float32": 2.0**14}
 SHIFT = 2.0**-12
 #: A run that leaves more than this share of the error is the last.
 SLOWEST = 0.99
+#: Runs of Newton's method, at most.
+MOST_RUNS = 40
 #: The most targets in one prompt.
 TARGETS = 8
 
@@ -55,14 +59,19 @@ def build_network(device: str, size: int, **settings: Any) -> AttentionNetwork:
 @dataclass(frozen=True, eq=False)
 class Inversion:
     """What is going to be run. condition: of H, without its eigenvalues of 0. needed: passes of all runs.
-    passes: of one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted."""
+    passes: of one run. left: the share of the error that a run leaves, about. H: (B, D, D), shifted, of the first run.
+    moves: whether later runs have others."""
 
     condition: float
     needed: int
     passes: int
     left: float
     H: Floats
-    kind: str = "Newton-Schulz"
+    moves: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "Newton" if self.moves else "Newton-Schulz"
 
     @property
     def reason(self) -> str:
@@ -70,14 +79,60 @@ class Inversion:
 
 
 def plan_inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype: str, intercept: bool) -> Inversion:
-    """The plan for these contexts, from the eigenvalues of H."""
-    D = contexts.features
-    if D > MOST:
-        features = f"{D - intercept} features{' and an intercept' if intercept else ''}"
+    """The plan for least squares, from the eigenvalues of H."""
+    _require_few(contexts, intercept)
+    one = _shifted(contexts.hessian(contexts.start), contexts, dtype)
+    tables = 4 * (DEFAULT_TOL[dtype] if head_tol is None else head_tol)
+    rounding = np.minimum(tables + UNIT[dtype] * one.conditions, 0.5)
+    left = float(np.maximum(one.kept, rounding).max())
+    left = min(left, 1 - 2.0**-40)
+    runs = max(1, math.ceil(math.log(min(tol, 0.5)) / math.log(left)))
+    return Inversion(one.condition, runs * one.passes, one.passes, left, one.H)
+
+
+def plan_newton(contexts: Contexts, tol: float, dtype: str, intercept: bool) -> Inversion | None:
+    """The plan for another smooth loss: Newton's method is rehearsed in floats. None where it does not arrive."""
+    _require_few(contexts, intercept)
+    theta, remaining, passes, first = contexts.start, np.full(len(contexts.start), np.inf), 1, None
+    for runs in range(1, MOST_RUNS + 1):
+        with np.errstate(all="ignore"):
+            H, g = contexts.hessian(theta), contexts.gradient(theta)
+        if not (np.isfinite(H).all() and np.isfinite(g).all()):
+            return None
+        one = _shifted(H, contexts, dtype)
+        passes, first = max(passes, one.passes), first or one
+        theta = theta - np.linalg.solve(one.H, g[..., None])[..., 0]
+        left = contexts.remaining(theta)
+        if not ((left < SLOWEST * remaining) | (left <= tol)).all():
+            return None
+        if (left <= tol).all():
+            return Inversion(first.condition, runs * passes, passes, SLOWEST, first.H, moves=True)
+        remaining = left
+    return None
+
+
+def _require_few(contexts: Contexts, intercept: bool) -> None:
+    if contexts.features > MOST:
+        features = f"{contexts.features - intercept} features{' and an intercept' if intercept else ''}"
         raise ValueError(
             f"method='newton-schulz' is for at most {MOST} coefficients, but X has {features}; take method='gradient'"
         )
-    H = contexts.hessian(contexts.start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shifted:
+    """H: (B, D, D), with what makes it invertible. condition: without eigenvalues of 0. conditions: (B,), of H as it
+    is. kept: (B,), the share of an error that the shift keeps. passes: of the network that inverts it."""
+
+    H: Floats
+    condition: float
+    conditions: Floats
+    kept: Floats
+    passes: int
+
+
+def _shifted(H: Floats, contexts: Contexts, dtype: str) -> _Shifted:
+    D = contexts.features
     H = (H + np.swapaxes(H, 1, 2)) / 2
     values = np.linalg.eigvalsh(H)  # (B, D)
     L = np.where(values[:, -1] > 0, values[:, -1], 1.0)
@@ -88,12 +143,7 @@ def plan_inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype
     H = H + shift[:, None, None] * np.eye(D)
     lowest = 0.99 * np.where(is_zero.any(axis=1), shift, smallest + shift)
     passes = max(newton_schulz_steps(h, float(low), dtype) for h, low in zip(H, lowest, strict=True))
-    tables = 4 * (DEFAULT_TOL[dtype] if head_tol is None else head_tol)
-    rounding = np.minimum(tables + UNIT[dtype] * (L / lowest), 0.5)
-    left = float(np.maximum(shift / (smallest + shift), rounding).max())
-    left = min(left, 1 - 2.0**-40)
-    runs = max(1, math.ceil(math.log(min(tol, 0.5)) / math.log(left)))
-    return Inversion(float((L / smallest).max()), runs * passes, passes, left, H)
+    return _Shifted(H, float((L / smallest).max()), L / lowest, shift / (smallest + shift), passes)
 
 
 def run_newton_schulz(
@@ -102,7 +152,8 @@ def run_newton_schulz(
     """Runs until none is missing or no more is gained."""
 
     def run(steps: int, theta: Floats) -> tuple[Floats, AttentionNetwork, int]:
-        found, net = _solve(plan.H, -contexts.gradient(theta), steps, head_tol, dtype, device)
+        H = _shifted(contexts.hessian(theta), contexts, dtype).H if plan.moves else plan.H
+        found, net = _solve(H, -contexts.gradient(theta), steps, head_tol, dtype, device)
         return theta + found, net, steps
 
     return repeat_runs(contexts, plan.passes, max_steps, tol, run, worth=min((1 + plan.left) / 2, SLOWEST))

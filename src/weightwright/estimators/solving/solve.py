@@ -23,6 +23,7 @@ from weightwright.estimators.solving.newton_schulz import (
     Inversion,
     first_prompts,
     plan_inversion,
+    plan_newton,
     run_newton_schulz,
 )
 from weightwright.estimators.solving.plan import (
@@ -158,9 +159,20 @@ def _solve_alike(problems: Sequence[Problem], settings: Settings) -> Solution:
     )
 
 
+def leaves_tables(plan: Plan | Inversion, max_steps: int) -> bool:
+    """Whether the fit ends because a table goes no further."""
+    return isinstance(plan, Plan) and plan.most is not None and plan.most < min(plan.needed, max_steps)
+
+
+def stops_early(plan: Plan | Inversion, max_steps: int) -> bool:
+    """Whether the fit ends before it arrives."""
+    return plan.needed > max_steps or leaves_tables(plan, max_steps)
+
+
 def warn_of_early_stop(plan: Plan | Inversion, max_steps: int, depth: int) -> None:
     """Before the run, where it is going to be too short. depth: of the stack, up to the caller of `fit`."""
-    if isinstance(plan, Plan) and plan.most is not None and plan.most < min(plan.needed, max_steps):
+    if leaves_tables(plan, max_steps):
+        assert isinstance(plan, Plan)
         warnings.warn(
             f"the rates of these counts go over more than e^{2 * WIDEST_EXP:.0f}, and a table of exp goes no further:"
             f" the fit stops after {plan.most} steps. Take a stronger penalty",
@@ -180,9 +192,39 @@ def warn_of_early_stop(plan: Plan | Inversion, max_steps: int, depth: int) -> No
 def plan_problems(problems: Sequence[Problem], settings: Settings) -> tuple[Contexts, list[Scaling], Plan | Inversion]:
     """The problems in scaled coordinates, and what is going to be run."""
     contexts, scalings = _contexts(problems, settings.relative)
+    if contexts.loss.name != "squared":
+        return _plan_smooth(problems, contexts, scalings, settings)
     if settings.method == "newton-schulz" or (settings.method == "auto" and _takes_products(contexts, settings)):
         plan = plan_inversion(contexts, settings.tol, settings.head_tol, settings.dtype, problems[0].intercept)
         return contexts, scalings, plan
+    prompt_size(max(problem.n for problem in problems))
+    return contexts, scalings, plan_fit(contexts, settings.tol, settings.max_steps, settings.dtype)
+
+
+def _plan_smooth(
+    problems: Sequence[Problem], contexts: Contexts, scalings: list[Scaling], settings: Settings
+) -> tuple[Contexts, list[Scaling], Plan | Inversion]:
+    """Of a loss that is no square: gradients where they arrive, Newton's method where they do not and it does."""
+    intercept, auto = problems[0].intercept, settings.method == "auto" and contexts.features <= MOST
+    if settings.method == "newton-schulz" or (auto and contexts.samples > MOST_SAMPLES):
+        newton = plan_newton(contexts, settings.tol, settings.dtype, intercept)
+        if newton is None:
+            raise ValueError(
+                f"method={settings.method!r}: Newton's method does not arrive at an optimum of these data: there may be"
+                " none, or it is too far from 0; take a stronger penalty, or method='gradient' for a part of them"
+            )
+        return contexts, scalings, newton
+    contexts, scalings, gradients = _plan_gradients(problems, contexts, scalings, settings)
+    if auto and stops_early(gradients, settings.max_steps):
+        newton = plan_newton(contexts, settings.tol, settings.dtype, intercept)
+        if newton and newton.needed <= settings.max_steps and newton.needed * contexts.features**3 <= DEAR:
+            return contexts, scalings, newton
+    return contexts, scalings, gradients
+
+
+def _plan_gradients(
+    problems: Sequence[Problem], contexts: Contexts, scalings: list[Scaling], settings: Settings
+) -> tuple[Contexts, list[Scaling], Plan]:
     prompt_size(max(problem.n for problem in problems))
     is_poisson = contexts.loss.name == "poisson"
     never = is_poisson and problems[0].intercept and not all(problem.y.any() for problem in problems)

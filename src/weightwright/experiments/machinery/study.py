@@ -107,8 +107,9 @@ class Study:
             return chosen
         if "epochs" not in chosen:
             raise ValueError(f"epochs={options.epochs}: {self.id} trains nothing")
-        said = f"{options.epochs} epochs in the place of this study's {chosen['epochs']}"
-        return chosen | {"epochs": options.epochs, "cut": [*chosen["cut"], said]}
+        fewer = [f"{options.epochs} epochs in the place of this study's {chosen['epochs']}"]
+        cut = chosen["cut"] + fewer * (options.epochs < chosen["epochs"])
+        return chosen | {"epochs": options.epochs, "cut": cut}
 
 
 def compare_variation(setting: str, number: str, taken: float, varied: float, slopes: bool = False) -> Json:
