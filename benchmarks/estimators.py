@@ -36,7 +36,9 @@ CHECKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("HuberRegressor", {}),
     ("LogisticRegression", {}),
     ("LogisticRegression", {"multi_class": "ovr"}),
+    ("LogisticRegression", {"method": "newton-schulz", "multi_class": "ovr"}),
     ("PoissonRegressor", {}),
+    ("PoissonRegressor", {"method": "newton-schulz"}),
 )
 #: Part (b): parameters of both, and those that make scikit-learn's exact.
 EXACT = {"tol": 1e-10, "max_iter": 1_000_000}

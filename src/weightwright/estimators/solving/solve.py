@@ -210,8 +210,9 @@ def _plan_smooth(
         newton = plan_newton(contexts, settings.tol, settings.dtype, intercept)
         if newton is None:
             raise ValueError(
-                f"method={settings.method!r}: Newton's method does not arrive at an optimum of these data: there may be"
-                " none, or it is too far from 0; take a stronger penalty, or method='gradient' for a part of them"
+                f"method={settings.method!r}: Newton's method does not arrive at an optimum of these data: it may be"
+                " far from 0, or there is none, as where a plane separates the classes or all counts are 0; take a"
+                " stronger penalty, or method='gradient'"
             )
         return contexts, scalings, newton
     contexts, scalings, gradients = _plan_gradients(problems, contexts, scalings, settings)
