@@ -129,3 +129,12 @@ def test_more_features_than_it_is_for() -> None:
     X, y = rng.normal(size=(300, 130)), np.arange(300) % 2
     with pytest.raises(ValueError, match="at most 128 coefficients"):
         LogisticRegression(method="newton-schulz").fit(X, y)
+
+
+def test_more_samples_than_a_prompt_holds() -> None:
+    X, y = data("logistic", 9, n=9000)
+    model = LogisticRegression().fit(X, y)
+    assert model.network_.certificate is None
+    assert model.bound_ < 1e-8
+    with pytest.raises(ValueError, match="X has 9000 samples"):
+        LogisticRegression(method="gradient").fit(X, y)

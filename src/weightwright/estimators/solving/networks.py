@@ -128,7 +128,7 @@ def prompt_size(samples: int) -> int:
     if samples > MOST_SAMPLES:
         raise ValueError(
             f"X has {samples} samples, and a prompt holds {MOST_SAMPLES}: the map that adds up its tokens grows with"
-            " their square. Fit a part of them, or take method='newton-schulz' for least squares"
+            " their square. Fit a part of them, or take method='newton-schulz' where there is one"
         )
     return in_few_sizes(samples)
 
