@@ -42,9 +42,11 @@ def work_on_all_cores(work: Callable[[Item], Result], items: Sequence[Item]) -> 
     os.close(tasks)
     branches: list[tuple[int, Connection]] = []
     found: dict[int, Result] = {}
+    raised = True
     try:
-        for _ in range(min(processes(), len(items)) - 1):
-            branches.append(_branch_off(work, items, waiting))
+        with suppress(OSError):  # no more processes, or no memory for one
+            for _ in range(min(processes(), len(items)) - 1):
+                branches.append(_branch_off(work, items, waiting, [receiving for _, receiving in branches]))
         for number in _claimed(waiting):
             found[number] = work(items[number])
         for _, receiving in branches:
@@ -52,27 +54,49 @@ def work_on_all_cores(work: Callable[[Item], Result], items: Sequence[Item]) -> 
                 while True:
                     number, result = receiving.recv()
                     found[number] = result
+        raised = False
     finally:
         os.close(waiting)
         for branch, receiving in branches:
             receiving.close()
-            with suppress(ProcessLookupError):
-                os.kill(branch, signal.SIGKILL)  # it has ended, unless something was raised here
-            os.waitpid(branch, 0)
+            _bury(branch, raised)
     return found
 
 
-def _branch_off(work: Callable[[Item], Result], items: Sequence[Item], waiting: int) -> tuple[int, Connection]:
+def _bury(branch: int, working: bool) -> None:
+    """Wait for a branch to end, and end it if it is still working. Programs that bury their children themselves, by a
+    handler of SIGCHLD, have done so already."""
+    with suppress(ChildProcessError):
+        if working and os.waitpid(branch, os.WNOHANG)[0] == branch:
+            return
+        if working:
+            os.kill(branch, signal.SIGKILL)
+        os.waitpid(branch, 0)
+
+
+def _branch_off(
+    work: Callable[[Item], Result], items: Sequence[Item], waiting: int, others: Sequence[Connection]
+) -> tuple[int, Connection]:
+    here = os.getpid()
     receiving, sending = Pipe(duplex=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which branches do not use
-        branch = os.fork()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which branches do not use
+            branch = os.fork()
+    except OSError:
+        receiving.close()
+        sending.close()
+        raise
     if branch:
         sending.close()
         return branch, receiving
     try:
+        for end in (receiving, *others):  # read by the process that asked alone: if it ends, sending fails
+            end.close()
         for number in _claimed(waiting):
             sending.send((number, work(items[number])))
+            if os.getppid() != here:
+                break
     except BaseException:  # the piece is done again where errors are heard
         pass
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 
@@ -118,3 +119,27 @@ def test_what_this_process_raises_is_raised_and_no_branch_stays(
     assert len(branches) == 1
     with pytest.raises(ProcessLookupError):
         os.kill(branches[0], 0)
+
+
+def test_without_processes_one_does_all(two_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", refused)
+    before = len(os.listdir("/proc/self/fd"))
+    assert work_on_all_cores(lambda item: item + 1, range(5)) == {k: k + 1 for k in range(5)}
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_program_that_buries_its_children_itself_gets_its_results(two_cores: None) -> None:
+    def work(item: int) -> int:
+        time.sleep(0.01)
+        return item
+
+    kept = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        assert set(work_on_all_cores(work, range(8)).values()) == set(range(8))
+    finally:
+        signal.signal(signal.SIGCHLD, kept)
+    assert len(os.listdir("/proc/self/fd")) == before

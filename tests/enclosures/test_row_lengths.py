@@ -64,3 +64,7 @@ def test_weights_that_floats_do_not_hold_are_left_to_balls() -> None:
         assert gram_within(rows, [arb(1), arb(2) ** -600]) is None
         assert gram_within(rows, [arb(1), arb(2) ** 600]) is None
         assert gram_within(np.full((2, 1), 1e200), [arb(1), arb(1)]) is None
+        tiny = np.array(
+            [[1.5 * 2.0**-575, 2.0**300], [1.0, 0.0]]
+        )  # a weight times the first is lost, and is then large
+        assert gram_within(tiny, [arb(2.0**-499), arb(1)]) is None

@@ -9,7 +9,6 @@ import mpmath
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from support.optima import length
 
 from weightwright.incontext import LogisticRegression, PoissonRegressor
 from weightwright.numbers import Floats
@@ -68,9 +67,11 @@ def test_the_optimum_is_within_the_bound(kind: str, apart: float, strength: floa
     X, y = data(kind, 1, apart)
     s = np.random.default_rng(2).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     model = make(kind, strength, method="newton-schulz").fit(X, y, s)
-    exact = np.array([float(x) for x in optimum(kind, X, y, s, strength)])
-    assert length(numbers(model), exact) <= model.bound_ + 1e-15 * np.linalg.norm(exact)
-    assert model.bound_ < 1e-7 * np.linalg.norm(exact)
+    exact = optimum(kind, X, y, s, strength)
+    with mpmath.workdps(50):
+        off = mpmath.norm([mpmath.mpf(a) - b for a, b in zip(numbers(model).tolist(), exact, strict=True)])
+        assert off <= mpmath.mpf(model.bound_)
+        assert mpmath.mpf(model.bound_) < 1e-7 * mpmath.norm(exact)
     assert model.n_iter_ <= 2 * model.steps_needed_ < 500
 
 
@@ -138,3 +139,11 @@ def test_more_samples_than_a_prompt_holds() -> None:
     assert model.bound_ < 1e-8
     with pytest.raises(ValueError, match="X has 9000 samples"):
         LogisticRegression(method="gradient").fit(X, y)
+
+
+def test_what_rounding_leaves_is_no_reason_to_refuse() -> None:
+    X, y = data("logistic", 11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(method="newton-schulz", tol=1e-17).fit(X, y)
+    assert model.bound_ < 1e-13 * np.linalg.norm(numbers(model))

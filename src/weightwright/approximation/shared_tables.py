@@ -56,8 +56,8 @@ class Wish:
 def share_tables(
     wishes: Sequence[Wish], dtype: str, most: int, progress: Callable[[str], None], bare: bool = False
 ) -> dict[int, ProposedTable | ToleranceError]:
-    """A table for every wish, the same one for wishes that can share; or why there is none. After the first that cannot
-    be had, and that nothing can stand in for, no other is looked for. bare: see `propose_table`."""
+    """A table for every wish, the same one for wishes that can share; or why there is none. The first that cannot be
+    had, and that nothing can stand in for, is the last that is told. bare: see `propose_table`."""
     found: dict[int, ProposedTable | ToleranceError] = {}
     groups = _groups(wishes)
     _look_ahead([[wishes[i] for i in members] for members in groups], dtype, most, progress, bare)
@@ -91,7 +91,7 @@ def _look_ahead(groups: list[list[Wish]], dtype: str, most: int, progress: Calla
     """Tables that will be asked for, on all cores at a time."""
     asked = []
     for wishes in groups:
-        with suppress(FormulaError):
+        with suppress(FormulaError, ArithmeticError):  # the one that is told may come before it
             asked.append(ask(*_together(wishes, dtype), dtype, most, bare, wishes[0].zone))
     if len(asked) > 1 and processes() > 1:
         progress(f"{len(asked)} tables")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ Asked = tuple[str, float, float, float, str, int, bool, float]
 #: What this process found, the newest: tables, and why there are none.
 _FOUND: dict[Asked, ProposedTable | ToleranceError] = {}
 _MOST_FOUND = 256
+_LOCK = threading.Lock()
 
 
 def propose_table_near(
@@ -119,9 +121,10 @@ def propose_table_near(
     """The same, or a table within what can be proven a little above tol; ToleranceError if nothing can. What is found
     is kept on disk: the next process takes it from there, and the checker examines it where it stands, as any other."""
     asked = formula, lo, hi, tol, dtype, most, bare, zone
-    if asked not in _FOUND:
-        _remember(asked, _recall_or_find(asked))
-    found = _FOUND[asked]
+    found = _FOUND.get(asked)
+    if found is None:
+        found = _recall_or_find(asked)
+        _remember(asked, found)
     if isinstance(found, ToleranceError):
         raise found.with_traceback(None)
     return found
@@ -142,9 +145,10 @@ def forget_tables() -> None:
 
 
 def _remember(asked: Asked, found: ProposedTable | ToleranceError) -> None:
-    while len(_FOUND) >= _MOST_FOUND:
-        _FOUND.pop(next(iter(_FOUND)))
-    _FOUND[asked] = found
+    with _LOCK:
+        while len(_FOUND) >= _MOST_FOUND:
+            _FOUND.pop(next(iter(_FOUND)))
+        _FOUND[asked] = found
 
 
 def _is_kept(asked: Asked) -> bool:

@@ -39,7 +39,7 @@ class LogisticRegression(ClassifierMixin, InContextModel):
     method: "gradient", Nesterov's steps on the examples, whose network is certified; or "newton-schulz", Newton's
     method, whose linear systems stand in the prompt and are solved by matrix products, for up to 128 coefficients and
     models of one class against others. "auto" takes gradients where max_steps passes are enough for them, and Newton's
-    method where it arrives and they do not.
+    method where it arrives and they do not, or where there are more than 8192 samples.
 
     >>> from weightwright.incontext import LogisticRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], ["a", "a", "b", "b", "c", "c"]

@@ -17,8 +17,9 @@ from weightwright.numbers import Floats
 
 Balls = list[arb]
 
-#: Bits to which a weight is known that counts as a float; and the least size of such a float, far above LOST.
-_NARROW, _SMALL = 60, 2.0**-500
+#: Bits to which a weight is known that counts as a float; and the least sizes of weights and of numbers, so that their
+#: product is no subnormal number.
+_NARROW, _SMALL, _SMALLER = 60, 2.0**-500, 2.0**-400
 
 
 def evaluate(expression: Expression, at: Mapping[str, Balls]) -> Balls:
@@ -150,7 +151,7 @@ def weighted_rows(rows: arb_mat, weights: Balls) -> arb_mat:
 
 def gram_within(rows: Floats, weights: Balls) -> tuple[Floats, Floats] | None:
     """The sum of w_i a_i a_i^T over the rows a_i, and what it is off by at most, entry by entry; None where floats do
-    not hold the weights.
+    not hold the weights, or numbers are so small or large that w_i a_i might not be held.
 
     Every term is rounded n + 3 times and, with its weight, once and by 2^-60 more, relative to its size; the sum of the
     sizes comes out of floats in the same way.
@@ -160,6 +161,8 @@ def gram_within(rows: Floats, weights: Balls) -> tuple[Floats, Floats] | None:
     if not held or not (((np.abs(w) > _SMALL) | (w == 0)) & (np.abs(w) < 1 / _SMALL)).all():
         return None
     n, sizes = len(rows), np.abs(rows)
+    if not (((sizes > _SMALLER) | (sizes == 0)) & (sizes < 1 / _SMALLER)).all():
+        return None
     with np.errstate(all="ignore"):
         found = rows.T @ (w[:, None] * rows)
         off = above(above(sizes.T @ (np.abs(w)[:, None] * sizes), n + 4) * gamma(n + 6), 2) + LOST

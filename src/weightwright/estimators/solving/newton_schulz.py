@@ -46,6 +46,8 @@ SHIFT = 2.0**-12
 SLOWEST = 0.99
 #: Runs of Newton's method in a plan, at most, and those that may follow them.
 MOST_RUNS, MORE_RUNS = 40, 3
+#: A share of the coefficients that may be missing where IDLE runs in a row did not halve it: rounding rules there.
+NEAR, IDLE = 2.0**-7, 3
 #: The most targets in one prompt.
 TARGETS = 8
 
@@ -91,9 +93,10 @@ def plan_inversion(contexts: Contexts, tol: float, head_tol: float | None, dtype
 
 
 def plan_newton(contexts: Contexts, tol: float, dtype: str, intercept: bool) -> Inversion | None:
-    """The plan for another smooth loss: Newton's method is rehearsed in floats. None where it does not arrive."""
+    """The plan for another smooth loss: Newton's method is rehearsed in floats, until nothing is missing or rounding
+    keeps it from coming nearer. None where it does not arrive."""
     _require_few(contexts, intercept)
-    theta, passes, first = contexts.start, 1, None
+    theta, passes, first, missing, idle = contexts.start, 1, None, math.inf, 0
     for runs in range(1, MOST_RUNS + 1):
         with np.errstate(all="ignore"):
             H, g = contexts.hessian(theta), contexts.gradient(theta)
@@ -102,7 +105,10 @@ def plan_newton(contexts: Contexts, tol: float, dtype: str, intercept: bool) -> 
         one = _shifted(H, contexts, dtype)
         passes, first = max(passes, one.passes), first or one
         theta = theta - np.linalg.solve(one.H, g[..., None])[..., 0]
-        if (contexts.remaining(theta) <= tol).all():
+        left = float(contexts.remaining(theta).max())
+        idle = 0 if left < missing / 2 else idle + 1
+        missing = min(left, missing)
+        if missing <= tol or (idle == IDLE and missing <= NEAR):
             return Inversion(first.condition, runs * passes, passes, 0.0, first.H, moves=True)
     return None
 
@@ -166,13 +172,18 @@ def _run_newton(
     remaining, total = np.full(len(theta), np.inf), 0
     for _ in range(plan.needed // plan.passes + MORE_RUNS):
         steps = min(plan.passes, max_steps - total)
-        H = _shifted(contexts.hessian(theta), contexts, dtype).H
-        found, net = _solve(H, -contexts.gradient(theta), steps, head_tol, dtype, device)
+        with np.errstate(all="ignore"):
+            H, g = contexts.hessian(theta), contexts.gradient(theta)
+        if not (np.isfinite(H).all() and np.isfinite(g).all()):
+            break  # only where rounding led elsewhere than the rehearsal
+        found, net = _solve(_shifted(H, contexts, dtype).H, -g, steps, head_tol, dtype, device)
         theta, total = theta + found, total + steps
+        if not np.isfinite(theta).all():
+            break
         left = contexts.remaining(theta)
         best = np.where((left < remaining)[:, None], theta, best)
         remaining = np.minimum(left, remaining)
-        if (remaining <= tol).all() or total >= max_steps or not np.isfinite(theta).all():
+        if (remaining <= tol).all() or total >= max_steps:
             break
     return Fixed(best, total, remaining, net)
 

@@ -209,10 +209,12 @@ def _plan_smooth(
     if settings.method == "newton-schulz" or (auto and contexts.samples > MOST_SAMPLES):
         newton = plan_newton(contexts, settings.tol, settings.dtype, intercept)
         if newton is None:
+            either = ", or method='gradient'" if contexts.samples <= MOST_SAMPLES else ""
+            one = f" (one of {len(problems)} problems)" if len(problems) > 1 else ""
             raise ValueError(
-                f"method={settings.method!r}: Newton's method does not arrive at an optimum of these data: it may be"
-                " far from 0, or there is none, as where a plane separates the classes or all counts are 0; take a"
-                " stronger penalty, or method='gradient'"
+                f"method={settings.method!r}: Newton's method does not arrive at an optimum of these data{one}: it may"
+                " be far from 0, hardly determined (columns that are nearly equal, and no penalty), or there is none,"
+                f" as where a plane separates the classes or all counts are 0; take a stronger penalty{either}"
             )
         return contexts, scalings, newton
     contexts, scalings, gradients = _plan_gradients(problems, contexts, scalings, settings)

@@ -20,7 +20,7 @@ class Options:
     device: where models are trained, "cpu" or "cuda".
     data: a corpus that the study reads, where it reads one; None: a small made-up one.
     full: the paper's own size, whatever it takes.
-    epochs: of training, in the place of the study's own number, which the record says; None: as the study has it.
+    epochs: of training, in the place of the study's own number; None: as the study has it.
     """
 
     quick: bool = False
@@ -29,6 +29,10 @@ class Options:
     data: Path | None = None
     full: bool = False
     epochs: int | None = None
+
+    def epochs_or(self, usual: int) -> int:
+        """The epochs of this run, of which the study takes so many by itself."""
+        return usual if self.epochs is None else self.epochs
 
     def choose(self, quick: Any, cut: Any, full: Any) -> Any:
         """The value for this run: of --quick, of a run without options, of --full."""
@@ -103,13 +107,9 @@ class Study:
     def choose_settings(self, options: Options) -> Json:
         """All settings of a run that was asked for so. ValueError where nothing is trained for any epochs."""
         chosen = self.settings(options)
-        if options.epochs is None:
-            return chosen
-        if "epochs" not in chosen:
+        if options.epochs is not None and "epochs" not in chosen:
             raise ValueError(f"epochs={options.epochs}: {self.id} trains nothing")
-        fewer = [f"{options.epochs} epochs in the place of this study's {chosen['epochs']}"]
-        cut = chosen["cut"] + fewer * (options.epochs < chosen["epochs"])
-        return chosen | {"epochs": options.epochs, "cut": cut}
+        return chosen
 
 
 def compare_variation(setting: str, number: str, taken: float, varied: float, slopes: bool = False) -> Json:

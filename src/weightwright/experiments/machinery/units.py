@@ -68,7 +68,7 @@ def read_part(folder: Path, unit: Unit) -> Json | None:
         kept = part["settings"], part["digest"], part["result"], part["seconds"], part["machine"]
     except (ValueError, KeyError, TypeError) as error:
         raise WeightwrightError(
-            f"{path} is no part of a study ({error}); remove it, and the run makes it anew"
+            f"{path} is no part of a study, or of an earlier version ({error}); remove it, and the run makes it anew"
         ) from error
     if kept[1] != digest_of(unit.settings):
         raise WeightwrightError(

@@ -29,7 +29,7 @@ def settings(options: Options) -> Json:
         "P": 10,
         "rate": 1e-3,
         "batch": 32,
-        "epochs": 4 if options.quick else 50,
+        "epochs": options.epochs_or(4 if options.quick else 50),
         "samples": 1000 if options.quick else 5000,
         "train_share": 0.8,
         "faithful_P": [256, 1024, 4096],

@@ -30,13 +30,14 @@ _PAPER_STEPS = 50_000 // 32 * 50
 
 def settings(options: Options) -> Json:
     samples, epochs = options.choose((500, 4), (50_000, 12), (50_000, 50))
+    epochs = options.epochs_or(epochs)
     seeds = list(range(options.seeds or options.choose(1, 3, 10)))
     steps = round(0.8 * samples) // 32 * epochs
     cut = [f"{len(seeds)} seeds in the place of 10"] * (len(seeds) != 10)
     cut += [
         f"{samples} samples and {epochs} epochs in the place of 50000 and 50: {steps} steps of each stage, "
         f"1/{_PAPER_STEPS // steps} of the paper's"
-    ] * (not options.full)
+    ] * (samples < 50_000 or epochs < 50)
     return {
         "n": 20,
         "d": 24,

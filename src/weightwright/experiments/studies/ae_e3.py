@@ -26,13 +26,14 @@ _PAPER_STEPS = 50_000 // 32 * 300
 
 def settings(options: Options) -> Json:
     samples, epochs = options.choose((600, 4), (16_000, 20), (50_000, 300))
+    epochs = options.epochs_or(epochs)
     seeds = list(range(options.seeds or options.choose(1, 3, 5)))
     steps = samples // 32 * epochs
     cut = [f"{len(seeds)} seeds in the place of 5"] * (len(seeds) != 5)
     cut += [
         f"{samples} samples and {epochs} epochs in the place of 50000 and 300: {steps} steps, "
         f"1/{_PAPER_STEPS // steps} of the paper's"
-    ] * (not options.full)
+    ] * (steps < _PAPER_STEPS)
     return {
         "n": 32,
         "d": 24,

@@ -42,10 +42,12 @@ KINDS = {
 
 
 def settings(options: Options) -> Json:
-    hidden, epochs = options.choose((32, 3), (128, 15), (520, 300))
+    hidden, usual = options.choose((32, 3), (128, 15), (520, 300))
+    epochs = options.epochs_or(usual)
     seeds = list(range(options.seeds or options.choose(1, 3, 5)))
     cut = [f"{len(seeds)} seeds in the place of 5"] * (len(seeds) != 5)
-    cut += [f"hidden dimension {hidden} in the place of 524, {epochs} epochs in the place of 300"] * (not options.full)
+    smaller = hidden < 520 or epochs < 300
+    cut += [f"hidden dimension {hidden} in the place of 524, {epochs} epochs in the place of 300"] * smaller
     rows = options.choose(100, 300, 2344)
     cut += [f"the constructed learner sees {rows} of the 2344 training rows"] * (rows != 2344)
     return {
@@ -242,7 +244,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         ["constructed, w given, to the log price", *(given[name]["to_price"] for name in ALGORITHMS)],
         ["constructed, w given, to the algorithm", *(given[name]["to_algorithm"] for name in ALGORITHMS)],
         [
-            f"constructed learner ({results_rows(chosen)} rows), to the log price",
+            f"constructed learner ({chosen['learner_rows']} rows), to the log price",
             *(learned[name].get("to_price") for name in ALGORITHMS),
         ],
         ["constructed learner, to the algorithm", *(learned[name].get("to_algorithm") for name in ALGORITHMS)],
@@ -312,11 +314,6 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         "the paper"
     }
     return Summary(trends, ["model, and what its MSE is to", *ALGORITHMS], meanings, rows, verdicts, varied, curves)
-
-
-def results_rows(chosen: Json) -> int:
-    """How many training rows the constructed learner is shown."""
-    return int(chosen["learner_rows"])
 
 
 _MEANINGS = {

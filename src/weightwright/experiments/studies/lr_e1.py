@@ -29,9 +29,10 @@ _PAPER_SENTENCES = 14_041
 
 def settings(options: Options) -> Json:
     sentences, epochs = options.choose((64, 60), (320, 100), (_PAPER_SENTENCES, 400))
+    epochs = options.epochs_or(epochs)
     seeds = list(range(options.seeds or options.choose(1, 3, 3)))
     cut = [f"{sentences} sentences in the place of {_PAPER_SENTENCES}, {epochs} epochs in the place of 400"] * (
-        not options.full
+        sentences < _PAPER_SENTENCES or epochs < 400
     )
     corpus = "made up" if options.data is None else options.data.name
     cut += [f"the corpus is {corpus}, not CoNLL-2003"] * ("conll" not in corpus.lower())

@@ -27,14 +27,15 @@ from weightwright.progress import Tell
 def settings(options: Options) -> Json:
     seeds = list(range(options.seeds or (2 if options.quick else 10)))
     cut = [f"{len(seeds)} seeds in the place of 10"] if len(seeds) != 10 else []
-    if options.quick:
-        cut += ["n = 20 in the place of 50", "10 epochs in the place of 50"]
+    epochs = options.epochs_or(10 if options.quick else 50)
+    cut += ["n = 20 in the place of 50"] * options.quick
+    cut += [f"{epochs} epochs in the place of 50"] * (epochs < 50)
     return {
         "d": 10,
         "n": 20 if options.quick else 50,
         "hidden": 32,
         "rate": 1e-3,
-        "epochs": 10 if options.quick else 50,
+        "epochs": epochs,
         "batch": 32,
         "samples": 1000,
         "train_share": 0.8,

@@ -28,7 +28,7 @@ SHOWN = 3
 
 def settings(options: Options) -> Json:
     seeds = list(range(1234, 1234 + (options.seeds or (1 if options.quick else 5))))
-    epochs = 15 if options.quick else 100
+    epochs = options.epochs_or(15 if options.quick else 100)
     return {
         "d": 10,
         "n": 30,

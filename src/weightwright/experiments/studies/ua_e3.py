@@ -29,12 +29,14 @@ def settings(options: Options) -> Json:
     seeds = list(range(options.seeds or options.choose(2, 3, 10)))
     cut = [f"{len(seeds)} seeds in the place of 10"] * (len(seeds) != 10)
     cut += [f"{samples} samples in the place of 50000"] * (samples != 50_000)
+    epochs = options.epochs_or(3)
+    cut += [f"{epochs} epochs in the place of 3"] * (epochs < 3)
     cut += ["H = 2, 8 and 16 left out"] * (not options.quick and not options.full)
     return {
         "d": 5,
         "m": 10,
         "rate": 1e-3,
-        "epochs": 3,
+        "epochs": epochs,
         "batch": 32,
         "samples": samples,
         "train_share": 0.8,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb, arb_mat, ctx
 
 from weightwright.enclosures.balls.linear_algebra import (
     Balls,
@@ -26,6 +26,7 @@ from weightwright.enclosures.balls.linear_algebra import (
 )
 from weightwright.enclosures.balls.series import largest
 from weightwright.expressions import Expression, differentiate
+from weightwright.incontext.optimum.enclosure import BITS
 from weightwright.incontext.optimum.newton import Place
 from weightwright.incontext.problem.problem import Problem
 
@@ -84,10 +85,11 @@ class _SmoothPlace:
 
     @property
     def model(self) -> arb_mat:
-        """Out of floats where that is sharp: the smallest eigenvalue is far above what they are off by."""
+        """Out of floats where that is sharp: the smallest eigenvalue is far above what they are off by. In balls once
+        more bits are asked for, which floats have not."""
         problem = self.landscape.problem
         factors = [s * k for s, k in zip(problem.sample_weights(), self.curvatures, strict=True)]
-        found = gram_within(problem.rows, factors)
+        found = gram_within(problem.rows, factors) if ctx.prec <= BITS[0] else None
         if found is None:
             return problem.gram(factors)
         near, off = found

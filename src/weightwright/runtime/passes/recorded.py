@@ -20,6 +20,9 @@ MOST_STEPS = 2**15
 #: Graphs that are kept for a network, the newest: each holds what its run computes.
 _KEPT = 4
 
+#: Shapes that are remembered to have come once.
+_MOST_SEEN = 256
+
 #: What a run makes of an input: its output, and whether all that is watched was where it must be (None: unwatched).
 Made = tuple[Tensor, Tensor | None]
 
@@ -55,14 +58,20 @@ class Recorder:
             key = x.shape, torch.cuda.current_stream().cuda_stream, kind
             if key not in self.seen:
                 made = run(x)
+                if len(self.seen) >= _MOST_SEEN:
+                    self.seen = set(self.graphs)
                 self.seen.add(key)  # it has steps for this input
                 return made
-            if key not in self.graphs:
-                while len(self.graphs) >= _KEPT:
-                    self.graphs.pop(next(iter(self.graphs)))
+            if key in self.graphs:
+                graph = self.graphs.pop(key)
+            else:
+                while len(self.graphs) >= _KEPT:  # what was used longest ago begins anew when it comes again
+                    oldest = next(iter(self.graphs))
+                    self.seen.discard(oldest)
+                    del self.graphs[oldest]
                 try:
-                    self.graphs[key] = RecordedRun(run, x)
+                    graph = RecordedRun(run, x)
                 except RuntimeError:  # torch's, of what no graph can hold: a wait for the host, or too little memory
-                    self.graphs[key] = None
-            graph = self.graphs[key]
+                    graph = None
+            self.graphs[key] = graph  # the newest
             return run(x) if graph is None else graph(x)
