@@ -209,7 +209,8 @@ def row_lengths_above(rows: Floats, inverted: arb_mat) -> Floats | None:
     with np.errstate(all="ignore"):
         squares = ((rows @ P) * rows).sum(axis=1)
         room = np.abs(P) * ((2 * d + 6) * 2.0**-53) + off
-        errors = above(((sizes @ room) * sizes).sum(axis=1), 2 * d + 4) + LOST
+        lost = 4 * LOST * max(1.0, float(sizes.max(initial=0.0)))  # what is too small to be held, times an entry
+        errors = above(((sizes @ room) * sizes).sum(axis=1), 2 * d + 4) + lost
         if not (np.isfinite(errors).all() and (errors <= squares / 4).all()):
             return None
         return above(np.sqrt(above(squares + errors, 1)), 1)
