@@ -10,5 +10,8 @@ os.environ["WEIGHTWRIGHT_CACHE"] = "off"
 collect_ignore = (
     []
     if find_spec("triton")
-    else [f"src/weightwright/runtime/kernels/{name}.py" for name in ("launcher", "table_triton", "window_triton")]
+    else [
+        f"src/weightwright/runtime/kernels/{name}.py"
+        for name in ("launcher", "layer_triton", "table_triton", "window_triton")
+    ]
 )
