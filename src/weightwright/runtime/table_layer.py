@@ -48,7 +48,7 @@ class LookUp:
         return Fused(piece, asked.columns(len(row), row.device), scales, row, self.table.flat, W)
 
     def __call__(self, pieces: Sequence[Tensor], plus: Tensor | None) -> Tensor:
-        if in_one_kernel(pieces[-1]) and self.fused is not None and self.fused.fits(pieces):
+        if all(map(in_one_kernel, pieces)) and self.fused is not None and self.fused.fits(pieces):
             return self.fused(pieces, plus)
         Q = self.queries(pieces)
         Q = Q if self.beta == 1 else self.beta * Q
