@@ -25,7 +25,7 @@ from fuzz_truth import COUNT, worst_violation
 from network_cases import BF16, CASES, Made, bessel
 
 import weightwright as ww
-from weightwright.claims.certificate import OPAQUE
+from weightwright.claims.leaf import SampledClaim
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
@@ -78,7 +78,7 @@ def attack_floats(outputs: float) -> list[Attacked]:
     total, seed = 0, 0
     while total < outputs:
         for name, kind, net in list(networks):
-            opaque = net.certificate.formula.startswith(OPAQUE)
+            opaque = isinstance(net.certificate.claim, SampledClaim)
             try:
                 found = ww.search(net, ROUND, seed, reference=_bessel if opaque else None)
             except ww.WeightwrightError:  # grids, prompts, networks side by side

@@ -27,7 +27,6 @@ from weightwright.checker.one_layer.stored_vector import read_vector_head
 from weightwright.checker.side_by_side import split
 from weightwright.claims.certificate import Certificate, SideBySideClaim, local_formula, vector_formula
 from weightwright.claims.files import encode_file, network_digest, read
-from weightwright.claims.format_7 import old_digest
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
 from weightwright.claims.program_claim import InterpreterClaim, interpreter_in_words
@@ -47,7 +46,7 @@ from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode, dig
 from weightwright.numbers import rounded
 
 ROOT = Path(__file__).parents[1]
-OLD = ROOT / "tests" / "claims" / "format_7"
+SAVED = ROOT / "tests" / "claims" / "saved"
 FOLDER = ROOT / "build" / "fuzz"
 KEY = "weightwright"
 Rng = np.random.Generator
@@ -61,19 +60,12 @@ UNWRITABLE = (
 
 
 @cache
-def old_files() -> dict[str, bytes]:
-    return {f"{path.stem}, format 7": path.read_bytes() for path in sorted(OLD.glob("*.safetensors"))}
-
-
-def renewed() -> dict[str, bytes]:
-    """The same files in the format of today."""
-    return {
-        name.replace("7", "8"): encode_file(*read(OLD / f"{name.split(',')[0]}.safetensors")) for name in old_files()
-    }
+def saved_files() -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in sorted(SAVED.glob("*.safetensors"))}
 
 
 def built() -> dict[str, bytes]:
-    """Kinds that the old files have not: dtypes, kinks, windows, grids, prompts, graphs of all kinds of column."""
+    """Kinds that the saved files lack: dtypes, kinks, windows, grids, prompts, graphs of all kinds of column."""
     sys.path.append(str(ROOT / "tests"))
     from support.forging import GRIDS, SIDES
     from support.forging import made as forged
@@ -143,7 +135,7 @@ def built() -> dict[str, bytes]:
 @cache
 def seeds(everything: bool) -> dict[str, bytes]:
     """Small files; everything: networks are built, too, which takes a minute, and kept in build/fuzz."""
-    files = old_files() | renewed()
+    files = dict(saved_files())
     if everything:
         FOLDER.mkdir(parents=True, exist_ok=True)
         if not list(FOLDER.glob("seed *.safetensors")):
@@ -299,20 +291,11 @@ def _put_together(payload: Any, arrays: dict[str, np.ndarray]) -> bytes:
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
         payload.pop("digest", None)
-        if payload.get("format") == 7:
-            _rename_old(payload, arrays)
-            payload["digest"] = old_digest(payload, arrays)
-            return bytes(save(arrays, metadata={KEY: json.dumps(payload, sort_keys=True)}))
         _rename(payload, arrays)
         payload["digest"] = digest(payload, arrays)
         return bytes(save(arrays, metadata={KEY: in_json(payload)}))
     except (ValueError, TypeError, KeyError, RecursionError, AttributeError, IndexError):
         return bytes(save(arrays, metadata={KEY: json.dumps(payload, default=str)}))
-
-
-def _rename_old(payload: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    own = {name: array for name, array in arrays.items() if name.startswith("network.")}
-    payload["certificate"]["network"] = old_digest(payload["network"], own)
 
 
 def _rename(payload: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

@@ -16,9 +16,9 @@ from flint import arb, ctx, fmpq
 
 import weightwright as ww
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import OPAQUE, Certificate, SideBySideClaim
+from weightwright.claims.certificate import Certificate, SideBySideClaim
 from weightwright.claims.graph import Graph
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.leaf import OPAQUE, OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim

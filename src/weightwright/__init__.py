@@ -86,7 +86,7 @@ _HOMES = {
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
     "diagnose": "weightwright.adversary.signatures",
-    "load": "weightwright.runtime.module",
+    "load": "weightwright.runtime.loading",
     "memorize": "weightwright.memory.memorizing",
     "search": "weightwright.adversary.search",
     "selftest": "weightwright.runtime.selftest",

@@ -20,6 +20,9 @@ from typing import TypedDict
 
 from weightwright.errors import BudgetError
 
+#: Share of a domain that dead zones may cover before a status is CONDITIONAL on inputs that avoid them.
+DEAD_SHARE = 0.01
+
 #: Seconds between two looks at the memory of the process: a look takes 10 microseconds.
 _LOOK = 0.02
 #: Bytes that are taken without a look at the memory of the process: 1 MiB.
@@ -36,16 +39,21 @@ class Limits:
     megabytes: what the process may grow by, in MiB.
     tokens: data tokens and registers; about a million. (The keys of a prompt's tables are not written out.)
     boxes: pieces of a domain that are examined one by one, those that come from halving included; about a million.
+    dead_share: not a cost: the share of a domain that dead zones may cover before the status is CONDITIONAL.
     """
 
     seconds: float = 60.0
     megabytes: float = 2048.0
     tokens: float = 2.0**20
     boxes: float = 2.0**20
+    dead_share: float = DEAD_SHARE
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name == "dead_share" and not (number and 0 <= value <= 1):
+                raise ValueError(f"dead_share = {value!r} must be a number between 0 and 1")
+            if name != "dead_share" and not (number and value > 0):
                 raise ValueError(f"{name} = {value!r} must be a number above 0, or math.inf for no limit")
 
 
@@ -56,6 +64,7 @@ class LimitOptions(TypedDict, total=False):
     megabytes: float
     tokens: float
     boxes: float
+    dead_share: float
 
 
 #: For files that this program has just written itself.
@@ -140,6 +149,12 @@ def count_tokens(tokens: int | None) -> None:
     budget = _RUNNING.get()
     if budget is not None and tokens is not None and tokens > budget.limits.tokens:
         raise budget.exceeded("tokens", f"it has {tokens:,} tokens, more than {{}}")
+
+
+def dead_share() -> float:
+    """The share of a domain that dead zones may cover before a status is CONDITIONAL."""
+    budget = _RUNNING.get()
+    return DEAD_SHARE if budget is None else budget.limits.dead_share
 
 
 def _resident() -> int:

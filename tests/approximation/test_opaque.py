@@ -14,7 +14,7 @@ from support.forging import with_claim
 
 import weightwright as ww
 from weightwright.approximation.opaque import Opaque
-from weightwright.claims.certificate import MeasuredClaim
+from weightwright.claims.certificate import MeasuredClaim, sampled_in_words
 from weightwright.claims.files import read, write
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples
 
@@ -49,7 +49,8 @@ def test_a_bound_on_a_derivative_is_enough(domain: tuple[int, int], tol: float, 
     net = ww.approximate(bessel, domain, tol, derivative_bound=(order, 1), dtype=dtype)
     said = net.certificate
     samples = said.claim.samples
-    assert (said.status, said.formula) == ("CONDITIONAL", "opaque bessel")
+    assert (said.status, said.name) == ("CONDITIONAL", "bessel")
+    assert said.formula.startswith(f"a function known by {len(samples.x)} samples, sha256 ")
     assert said.why == "; ".join(said.assumptions[-2:])  # what the caller stated stands with the status
     assert said.assumptions[-2:] == (
         f"the derivative of f of order {order} is at most 1.0 in size between {float(samples.x[0])!r} and"
@@ -87,7 +88,7 @@ def test_measured_files_prove_nothing(tmp_path: object) -> None:
     assert ww.load(path).certificate.status == "MEASURED"
     with pytest.raises(ww.CertificateError, match="nothing is proven here"):
         ww.check(path)
-    with pytest.raises(ww.WeightwrightError, match=r"is no formula: search needs the function itself"):
+    with pytest.raises(ww.WeightwrightError, match=r"is not a formula: search needs the function itself"):
         ww.search(net)
 
 
@@ -172,7 +173,8 @@ def with_samples(certificate: object, admitted: bool = True, **changes: object) 
     """The certificate with other samples, which it admits or does not."""
     samples = dataclasses.replace(of(certificate), **changes)
     words = (*certificate.assumptions[:-2], *samples.assumptions()) if admitted else certificate.assumptions
-    return dataclasses.replace(with_claim(certificate, samples=samples), assumptions=words)
+    changed = with_claim(certificate, samples=samples)
+    return dataclasses.replace(changed, assumptions=words, formula=sampled_in_words(samples))
 
 
 def shifted(samples: object, by: float) -> np.ndarray:
@@ -205,7 +207,10 @@ FORGERIES = {
     "an order of 0": (lambda c: with_samples(c, order=0), "malformed"),
     "an order that is no number": (lambda c: with_samples(c, order="4"), "malformed"),
     "a negative derivative": (lambda c: with_samples(c, derivative=-1.0), "malformed"),
-    "a formula's name": (lambda c: dataclasses.replace(c, formula="cos(x)"), "is no name of a function"),
+    "a formula's name": (
+        lambda c: dataclasses.replace(c, formula="cos(x)"),
+        "computes 'a function known by",
+    ),
 }
 
 

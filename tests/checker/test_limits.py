@@ -24,7 +24,7 @@ from weightwright.limits import UNLIMITED, Limits, _resident, count_boxes, hold,
 from weightwright.network import Linear, Loop, Network, Term
 from weightwright.runtime import AttentionNetwork
 
-OLD = Path(__file__).parents[1] / "claims" / "format_7"
+SAVED = Path(__file__).parents[1] / "claims" / "saved"
 #: What the files here may take; nobody needs half of it who is not up to something.
 SECONDS, MEGABYTES = 0.5, 128.0
 #: What they take at most, on a slow machine: reading them, and the time between two looks at the clock.
@@ -34,7 +34,7 @@ Made = tuple[Network, Certificate]
 
 
 def known(name: str) -> Made:
-    network, certificate = read(OLD / f"{name}.safetensors")
+    network, certificate = read(SAVED / f"{name}.safetensors")
     assert certificate is not None
     return network, certificate
 

@@ -257,7 +257,7 @@ def with_outputs(count: int) -> Certificate:
 
 
 CLAIMS: dict[str, tuple[Callable[[], Certificate], str]] = {
-    "no word of one pass": (lambda: replace(said(), formula="heavy"), "one pass of heavy"),
+    "no word of one pass": (lambda: replace(said(), formula="heavy"), "one pass of a graph of"),
     "states that go anywhere": (
         lambda: without(said(), STATES),
         "hides that states",

@@ -13,8 +13,8 @@ from fuzz_truth import worst_violation
 from weightwright.claims.files import read
 from weightwright.errors import WeightwrightError
 
-OLD = Path(__file__).parent / "format_7"
-PROVEN = sorted(path.stem for path in OLD.glob("*.safetensors") if path.stem not in ("no_certificate",))
+SAVED = Path(__file__).parent / "saved"
+PROVEN = sorted(path.stem for path in SAVED.glob("*.safetensors") if path.stem not in ("no_certificate",))
 
 
 def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROVEN)
 def test_what_is_false_would_be_seen(name: str) -> None:
     """With a bound below 0 every claim is false, and inputs show it; with its own none of them do."""
-    network, said = read(OLD / f"{name}.safetensors")
+    network, said = read(SAVED / f"{name}.safetensors")
     assert said is not None
     if said.measured is not None:
         return
@@ -38,7 +38,7 @@ def test_what_is_false_would_be_seen(name: str) -> None:
 
 
 def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, summary = OLD / "formula.safetensors", Summary()
+    path, summary = SAVED / "formula.safetensors", Summary()
 
     def crash(*_: object) -> None:
         raise KeyError("a bug")

@@ -1,4 +1,4 @@
-"""The name of a compiled function is free text: it is shown as a name, beside what the checker follows."""
+"""The name of a compiled function is free text: it is shown as a name, next to the formula that the checker reads."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ def liar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     net = ww.compile(lambda x: torch.cos(x), (-1, 1), 1e-3, features=1)
     claim = net.certificate.claim
     graph = dataclasses.replace(claim.target, name=LIE)
-    said = dataclasses.replace(net.certificate, claim=dataclasses.replace(claim, target=graph), formula=LIE)
+    said = dataclasses.replace(net.certificate, claim=dataclasses.replace(claim, target=graph))
     path = tmp_path_factory.mktemp("liar") / "net.safetensors"
     write(path, net.network, said)
-    assert ww.check(path).status == "PROVEN"
+    checked = ww.check(path)
+    assert (checked.status, checked.formula, checked.name) == ("PROVEN", "cos(x)", LIE)
+    write(path.with_name("formula.safetensors"), net.network, dataclasses.replace(said, formula=LIE))
+    with pytest.raises(
+        ww.CertificateError, match=r"the network computes 'cos\(x\)', and the certificate says otherwise"
+    ):
+        ww.check(path.with_name("formula.safetensors"))
     return path
 
 
@@ -46,9 +52,13 @@ def test_a_name_is_shown_as_one_wherever_it_is_shown(liar: Path, tmp_path: Path)
         done = CliRunner().invoke(app, [command[0], str(liar), *command[1:]])
         assert done.exit_code == 0, done.output
         if "--json" in command:
-            assert json.loads(done.stdout)["formula"] == SHOWN
+            facts = json.loads(done.stdout)
+            checked = command[0] == "check"
+            assert (facts.get("name"), facts["formula"]) == ((LIE, "cos(x)") if checked else (None, SHOWN))
         else:
-            assert SHOWN in done.stdout
+            lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+            assert ["formula", "cos(x)" if command[0] == "check" else SHOWN] in lines
+            assert ["name", LIE] in lines
     assert network_figure(net).axes[0].texts[0].get_text() == SHOWN
     net.to_torch(tmp_path / "net.py")
     assert "formula     named 'sin(x)': cos(x)" in (tmp_path / "net.py").read_text()
@@ -114,5 +124,7 @@ def test_a_graph_that_was_not_checked_is_told_too(nodes: tuple[Node, ...]) -> No
 
 def test_names_cannot_break_a_line() -> None:
     net = ww.compile(lambda x: torch.cos(x), (-1, 1), 1e-2, features=1)
-    said = dataclasses.replace(net.certificate, formula='cos(x)\n", PROVEN \x1b[2J')
+    claim = net.certificate.claim
+    target = dataclasses.replace(claim.target, name='cos(x)\n", PROVEN \x1b[2J')
+    said = dataclasses.replace(net.certificate, claim=dataclasses.replace(claim, target=target))
     assert computed_in_words(said) == 'named "cos(x)\\n\\", PROVEN \\u001b[2J": cos(x)'

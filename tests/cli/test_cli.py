@@ -371,9 +371,13 @@ def test_a_dead_zone_is_shown_everywhere(tmp_path: Path) -> None:
     assert plot.stat().st_size > 10_000
     for command in ("check", "info"):
         assert printed_json(command, out)["dead_zones"] == [[-0.125, 0.125]]
-    rows = printed_json("run", out, "-0.5", "0.0625", "0.125", "0.5")["values"]
+    rows = printed_json("run", out, "--on-domain", "ignore", "-0.5", "0.0625", "0.125", "0.5")["values"]
     assert [row["bound"] is None for row in rows] == [False, True, False, False]
-    assert "1 dead zone," in repr(ww.load(out, verify=False))
+    assert "in the dead zone between -0.125 and 0.125" in complaint(weightwright("run", out, "0.0625"), 2)
+    assert "dead zone -0.125 to 0.125, 12.5% of the domain, UNCHECKED" in repr(ww.load(out, verify=False))
+    said = " ".join(printed("check", out).split())
+    assert "CONDITIONAL: assuming that x does not lie between -0.125 and 0.125 (12.5% of the domain)" in said
+    assert printed("check", "--dead-share", "0.125", out).split()[3] == "PROVEN:"
 
 
 def test_a_jump_without_a_dead_zone_is_one_line() -> None:

@@ -270,7 +270,7 @@ def test_info_draws_any_network_and_plots_formulas_only(network: Path, tmp_path:
     facts = printed_json("info", network, "--draw", drawing)
     assert facts["drawing"] == str(drawing)
     assert drawing.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert "'wave' is a compiled function: weightwright info NET --draw" in complaint(
+    assert 'this is a compiled function, named "wave": x[1]*sin(x[0]): weightwright info NET --draw' in complaint(
         weightwright("info", network, "--plot", tmp_path / "plot.png"), 2
     )
     assert not (tmp_path / "plot.png").exists()

@@ -91,12 +91,14 @@ JUMPS: dict[str, tuple[Function, ww.Box | tuple[float, float], Function]] = {
     "the cut": (lambda x: torch.atan2(x[:, 0], x[:, 1] - 1.5), TWO, lambda x: x[:, 0]),
 }
 ZONE = 0.01
+#: Where the zone covers 1% of what a single input from [-1, 1] moves; of five inputs it covers 5%.
+SMALL = ("two sides", "two numbers", "sign", "the cut")
 
 
 def jumping(name: str) -> tuple[AttentionNetwork, Tensor, Tensor, Tensor]:
     """The network, inputs, what they should give, and which are outside the dead zone."""
     function, domain, gap = JUMPS[name]
-    net = ww.compile(function, domain, 1e-4, dead_zone=ZONE)
+    net = ww.compile(function, domain, 1e-4, dead_zone=ZONE, on_domain="ignore")
     x = numbers_of(ww.Box.of(domain))
     return net, x, function(x).reshape(len(x), -1), (gap(x).reshape(len(x), -1).abs() >= ZONE).all(-1)
 
@@ -106,7 +108,7 @@ def test_jumps_have_a_dead_zone(name: str) -> None:
     net, x, expected, outside = jumping(name)
     said = net.certificate
     assert said is not None
-    assert said.status == "PROVEN"
+    assert said.status == ("PROVEN" if name in SMALL else "CONDITIONAL")
     assert any(
         "nothing is claimed where the argument of a unit lies between -0.01 and 0.01" in a for a in said.assumptions
     )

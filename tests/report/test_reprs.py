@@ -40,8 +40,8 @@ def test_one_line_of_less_than_120_characters(name: str) -> None:
 
 def test_one_of_a_kind_has_no_s() -> None:
     one, two = (ww.approximate(f, (-1, 1), 1e-3, dead_zone=0.1) for f in ("sign(x)", "sign(x) + sign(x - 0.5)"))
-    assert ", 1 dead zone, PROVEN" in repr(one)
-    assert ", 2 dead zones, PROVEN" in repr(two)
+    assert ", dead zone -0.1 to 0.1, 10% of the domain, CONDITIONAL)" in repr(one)
+    assert ", dead zone -0.1 to 0.1 and 1 more, 20% of the domain, CONDITIONAL)" in repr(two)
     assert repr(fitting([[1.0]], [1.0], steps=1)).startswith(
         "Descent(squared, 1 step of gradient descent, at most 1 sample"
     )

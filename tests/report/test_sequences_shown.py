@@ -83,9 +83,13 @@ def test_run_prints_no_bound_in_a_dead_zone(files: dict[str, Path]) -> None:
     (lo, hi) = zone[0]
     inside = (lo / 2 + hi / 2 - 0.125) / 1.5
     for x, bounded in ((inside, False), (0.5, True)):
-        said = weightwright("run", files["two rows"], "--json", "--", repr(x), "0", "0.5", "0", "0", "0")
+        numbers = (repr(x), "0", "0.5", "0", "0", "0")
+        said = weightwright("run", files["two rows"], "--on-domain", "ignore", "--json", "--", *numbers)
         (value,) = json.loads(said.stdout)["values"]
         assert (value["bound"] is not None) == bounded
+        refused = weightwright("run", files["two rows"], "--", *numbers)
+        assert (refused.exit_code == 0) == bounded
+        assert bounded or "brings an argument into a dead zone" in refused.stderr
 
 
 def test_what_cannot_be_searched_is_checked_all_the_same(files: dict[str, Path]) -> None:

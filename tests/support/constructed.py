@@ -48,10 +48,10 @@ CASES: dict[str, Callable[[], AttentionNetwork]] = {
     "UA-2, soft": lambda: truncated_linear(normal(5, 3, 1), normal(6, 3), 2.0, 3.0, (-3, 3), p=9, beta=150.0),
     "UA-2, one token": lambda: truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-20, 20), p=3),
     "UA-2, three rows": lambda: truncated_linear(
-        normal(7, 3, 2), normal(8, 3), -1.0, 2.0, (-1, 1), p=12, G=lambda k: k // 4
+        normal(7, 3, 2), normal(8, 3), -1.0, 2.0, (-1, 1), p=12, G=lambda k: k // 4, dead_zone=1e-3
     ),
     "UA-2, rows that alternate": lambda: truncated_linear(
-        normal(9, 2, 1), normal(10, 2), -1.0, 1.0, (-3, 3), p=6, G=[0, 1, 0, 1, 1, 0], dead_zone=0.01
+        normal(9, 2, 1), normal(10, 2), -1.0, 1.0, (-3, 3), p=6, G=[0, 1, 0, 1, 1, 0], dead_zone=1e-4
     ),
     "UA-2, a box": lambda: truncated_linear(
         normal(11, 2, 2), [5.0, -5.0], -1.0, 1.0, ww.Box([[-6, 0], [4, -1]], [[-4, 0.5], [6, 1]]), p=10
@@ -61,7 +61,7 @@ CASES: dict[str, Callable[[], AttentionNetwork]] = {
         normal(1, 3, 2) / 4, normal(2, 3) / 4, -1.0, 1.0, (-1, 1), p=6, beta=16.0, dtype="bfloat16"
     ),
     "UA-2, float32, three rows": lambda: truncated_linear(
-        normal(7, 3, 2), normal(8, 3), -1.0, 2.0, (-1, 1), p=12, G=lambda k: k // 4, dtype="float32"
+        normal(7, 3, 2), normal(8, 3), -1.0, 2.0, (-1, 1), p=12, G=lambda k: k // 4, dead_zone=1e-3, dtype="float32"
     ),
     "UA-2, spectral": lambda: truncated_linear(
         normal(1, 3, 2), normal(2, 3), -1.0, 1.0, (-1, 1), p=16, method="spectral"

@@ -16,8 +16,7 @@ from weightwright.claims.certificate import bound_in_words
 from weightwright.network import Linear
 from weightwright.network.costs import cost
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
-from weightwright.runtime import AttentionNetwork, interpret
-from weightwright.runtime.module import load
+from weightwright.runtime import AttentionNetwork, interpret, load
 from weightwright.theorems.grids.bumps import bumps, counts_bumps
 from weightwright.theorems.grids.certified import monte_carlo, run
 from weightwright.theorems.grids.grid_lookup import (
@@ -334,7 +333,8 @@ def rough(X: np.ndarray) -> np.ndarray:
 def test_functions_that_are_no_formulas(make: Make) -> None:
     net = make(rough, 2, 1, g=4, lipschitz=2.0)
     assert net.certificate.status == "CONDITIONAL"
-    assert net.certificate.formula == "opaque rough"
+    assert net.certificate.formula == "a function known by 16 values at grid points, which the network holds"
+    assert net.certificate.name == "rough"
     assert any(
         "2.0 times the largest change of an input, as the caller states" in a for a in net.certificate.assumptions
     )

@@ -16,7 +16,7 @@ import torch
 from flint import arb
 
 from weightwright.adversary.worst import Worst
-from weightwright.claims.certificate import OPAQUE, VARIABLES
+from weightwright.claims.certificate import VARIABLES, is_formula
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import WeightwrightError
@@ -43,8 +43,8 @@ def search_points(
     if lo.shape not in ((1,), (2,), (3,)):
         raise WeightwrightError(f"search takes networks of one to three inputs, not a domain of shape {lo.shape}")
     said = net.certificate.formula
-    if reference is None and said.startswith(OPAQUE):
-        raise WeightwrightError(f"{said!r} is no formula: search needs the function itself, reference=...")
+    if reference is None and not is_formula(said):
+        raise WeightwrightError(f"{said!r} is not a formula: search needs the function itself, reference=...")
     names = VARIABLES[: len(lo)]
     target = _Reference(parse(said, names), names) if reference is None else _Called(reference)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,5 @@
-"""Which predictions of a network are proven to be those of what it computes: the bound against the margin."""
+"""Which predictions of a network are proven to be those of what it computes: the bound against the margin; and which
+inputs are in a dead zone, where nothing is proven."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from torch import Tensor
 from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.errors import DomainError
+from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.weights import is_transformed
 
 #: A margin is a difference of two floats, computed in float64: it is at least this share of what it looks like.
 _SURELY = 1 - 2.0**-50
@@ -21,7 +23,7 @@ _SURELY = 1 - 2.0**-50
 def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
     """(..., tokens), truth values; see `AttentionNetwork.certifies`."""
     with torch.no_grad():
-        y = net(x).double()
+        y = net.run_anywhere(x).double()
     bound = _bound_of_one_input(net.certificate)
     if y.shape[-1] == 1:
         surely = y[..., 0].abs() > bound
@@ -32,10 +34,10 @@ def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
 
 
 def _bound_of_one_input(said: Certificate | None) -> float:
-    """Infinite where nothing is said of every single input."""
-    if said is None or said.status not in ("PROVEN", "CONDITIONAL") or said.norm != math.inf:
+    """Infinite where nothing is said of every output: of one pass of several, of stored labels, of a norm."""
+    if said is None or said.status not in ("PROVEN", "CONDITIONAL") or said.subject != "output":
         return math.inf
-    return math.inf if isinstance(said.claim, LoopClaim | PromptClaim | MemoryClaim) else said.bound
+    return said.bound
 
 
 def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
@@ -49,8 +51,34 @@ def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:
         inside &= ~((x[..., 0].double() > start) & (x[..., 0].double() < end))
     if not net.network.one_token_at_a_time:  # one token outside spoils all
         inside = inside.all(-1, keepdim=True)
-    target = None if said.composite is None else said.composite.target
+    return (inside & ~with_dead_arguments(net, x)).expand(shape)
+
+
+def with_dead_arguments(net: AttentionNetwork, x: Tensor) -> Tensor:
+    """Whether the argument of a function that jumps is in its dead zone: (..., tokens) for networks that take one token
+    at a time, (..., 1) for all others."""
+    said = net.said
+    target = None if said is None or said.composite is None else said.composite.target
     alone = isinstance(target, Graph) and target.tokens is None
     tokens = 1 if alone else max(x.shape[-2], 1)  # of which one in a dead zone spoils all
     out = torch.tensor(excepted(net, x.reshape(-1, tokens, x.shape[-1])), dtype=torch.bool, device=x.device)
-    return (inside & ~out.reshape(*x.shape[:-2], x.shape[-2] // tokens)).expand(shape)
+    return out.reshape(*x.shape[:-2], x.shape[-2] // tokens)
+
+
+def refuse_dead_arguments(net: AttentionNetwork, x: Tensor) -> None:
+    """DomainError where the argument of a function that jumps is in its dead zone, or where nobody can look at it."""
+    composite = None if net.said is None else net.said.composite
+    zones = ", ".join(f"{lo!r} to {hi!r}" for lo, hi in (() if composite is None else composite.zones))
+    if torch.compiler.is_compiling() or is_transformed(x):
+        raise DomainError(
+            f"the certificate claims nothing where an argument is in a dead zone ({zones}), and the numbers cannot be"
+            " compared with it under torch.compile or torch.func; on_domain='ignore' runs there without a comparison"
+        )
+    dead = with_dead_arguments(net, x)
+    if bool(dead.any()):
+        *sequence, token = (int(i) for i in dead.nonzero()[0])
+        first = sequence if dead.shape[-1] == 1 else [*sequence, token]
+        raise DomainError(
+            f"x[{', '.join(map(str, first))}] brings an argument into a dead zone ({zones}), where nothing is claimed"
+            f" ({counted(int(dead.sum()), 'such input')}); on_domain='ignore' lets it pass"
+        )

@@ -78,7 +78,7 @@ def search_sequences(
 
 def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     """For inputs (count, tokens, features): whether a dead zone of a unit's argument takes them out of the claim."""
-    composite = None if net.certificate is None else net.certificate.composite
+    composite = None if net.said is None else net.said.composite
     flat = x.double().flatten(1).cpu().numpy()
     if composite is None:
         return [False] * len(flat)

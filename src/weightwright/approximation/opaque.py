@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weightwright.claims.certificate import OPAQUE, Samples
+from weightwright.claims.leaf import OPAQUE, Samples
 from weightwright.errors import BudgetError, FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.numbers import Floats
 from weightwright.tracing.repeated import THE_SAME

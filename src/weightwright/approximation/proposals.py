@@ -14,7 +14,7 @@ from weightwright.approximation.kinked import Kinked, Sees, find_kinks
 from weightwright.approximation.kinks_by_gates import Gates
 from weightwright.approximation.kinks_on_registers import OneSided
 from weightwright.approximation.task import AIMS, SAMPLES, Task
-from weightwright.claims.certificate import Certificate, Leaf, Terms, round_up
+from weightwright.claims.certificate import Certificate, Leaf, Terms, round_up, sampled_in_words
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim
 from weightwright.enclosures.intervals.intervals import Interval
@@ -68,19 +68,23 @@ class Proposal:
         """What is claimed about the network of one layer, unchecked."""
         task = self.task
         kernel = "anchor" if self.design.tables[0].window is not None else "dot"
-        said = assumptions(task.dtype, kernel) + (task.samples.assumptions() if task.samples is not None else ())
-        zones = tuple((float(lo), float(hi)) for lo, hi in self.zones)
-        claim = OneLayerClaim(self.leaf, zones) if task.samples is None else SampledClaim(self.leaf, task.samples)
+        claim: OneLayerClaim | SampledClaim
+        if task.samples is None:
+            claim = OneLayerClaim(self.leaf, tuple((float(lo), float(hi)) for lo, hi in self.zones))
+            computed, leans_on = task.text, claim.assumptions(task.box)
+        else:
+            claim = SampledClaim(self.leaf, task.samples)
+            computed, leans_on = sampled_in_words(task.samples), task.samples.assumptions()
         return Certificate(
             claim,
-            task.text,
+            computed,
             task.box,
             task.dtype,
             kernel,
             self.bound,
             self.terms,
             network_digest(network),
-            said,
+            (*assumptions(task.dtype, kernel), *leans_on),
         )
 
 

@@ -26,15 +26,16 @@ from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerCla
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
-from weightwright.limits import LimitOptions, Limits, limited
+from weightwright.limits import LimitOptions, Limits, dead_share, limited
 from weightwright.network import Network
 
 #: Takes the network, its certificate and the claim, of the rule's own type; raises CertificateError unless the claim
-#: makes all of the certificate true.
-Rule = Callable[[Network, Certificate, Any], None]
+#: makes all of the certificate true. Returns the dead zones, where the claim says nothing; None if it has none.
+Rule = Callable[[Network, Certificate, Any], tuple[DeadZone, ...] | None]
 
 RULES: dict[type, Rule] = {
     OneLayerClaim: agree_one_layer,
@@ -60,6 +61,8 @@ def check(path: str | os.PathLike[str], **limits: Unpack[LimitOptions]) -> Certi
     megabytes: what the process may grow by; 2,048 by default.
     tokens: data tokens, and registers; 2^20 by default.
     boxes: pieces of a domain that are examined one by one; 2^20 by default.
+    dead_share: share of a domain that dead zones may cover before the status is CONDITIONAL on inputs that avoid them;
+    0.01 by default.
     """
     return check_file(path, **limits)[1]
 
@@ -81,17 +84,17 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
         )
     try:
         with working_precision(), np.errstate(all="raise", under="ignore"):
-            _agree(network, certificate)
+            zones = _agree(network, certificate)
     except FloatingPointError as error:  # numpy overflowed, or made a NaN: nothing that is computed from it is a proof
         raise CertificateError(f"{path}: a number of the proof is not bounded ({error})") from error
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise CertificateError(f"{path}: the certificate is malformed ({error})") from error
-    return agreed(certificate)
+    return agreed(certificate, zones, dead_share())
 
 
-def _agree(network: Network, certificate: Certificate) -> None:
+def _agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
     """The certificate is about this network, and the rule for its kind of claim agrees with all that it says. Networks
-    side by side are taken apart, and each is checked alone."""
+    side by side are taken apart, and each is checked alone. Returns the dead zones."""
     claim = certificate.claim
     agree_identity(network, certificate)
     if not isinstance(claim, PromptClaim):
@@ -99,8 +102,8 @@ def _agree(network: Network, certificate: Certificate) -> None:
     if isinstance(claim, SideBySideClaim):
         for part, said in split(network, certificate, claim):
             _agree(part, said)
-        return
+        return ()  # no part may have dead zones
     rule = RULES.get(type(claim))
     require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
     assert rule is not None
-    rule(network, certificate, claim)
+    return rule(network, certificate, claim) or ()

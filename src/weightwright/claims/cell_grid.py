@@ -8,9 +8,10 @@ Cells are numbered row by row: the last feature of the last token moves fastest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from weightwright.claims.leaf import Leaf
+from weightwright.claims.leaf import OPAQUE, Leaf
+from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -30,6 +31,7 @@ class GridClaim(Frozen):
     or "softmax" (a layer of bump heads and a softmax).
     """
 
+    subject: ClassVar[Subject] = "norm"
     kind: Kind
     tokens: int  # of an input
     features: int  # of a token
@@ -47,6 +49,11 @@ class GridClaim(Frozen):
     lipschitz: float | None = None  # of functions that are no formulas, in the infinity norm, as the caller states
     accuracy: float = 0.0  # how far their stored values may be off at the grid points
 
+    @property
+    def name(self) -> str:
+        """What whoever built it calls functions that are not formulas: free text, which nobody checks."""
+        return "" if self.lipschitz is None else ", ".join(name.removeprefix(OPAQUE) for name in self.formulas)
+
     def assumptions(self) -> tuple[str, ...]:
         """What a proof about functions that are no formulas leans on, in words."""
         if self.lipschitz is None:
@@ -56,3 +63,11 @@ class GridClaim(Frozen):
             f"the values of f that are stored are those at the grid points within {self.accuracy!r}, as is taken for"
             " granted",
         )
+
+
+def grid_in_words(claim: GridClaim) -> str:
+    """What the network computes, in one line: formulas, or functions that are known by their values."""
+    if claim.lipschitz is not None:
+        what = "a function" if len(claim.formulas) == 1 else f"{len(claim.formulas)} functions"
+        return f"{what} known by {claim.core.size:,} values at grid points, which the network holds"
+    return claim.formulas[0] if len(claim.formulas) == 1 else f"({', '.join(claim.formulas)})"

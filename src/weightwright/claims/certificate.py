@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.graph import Graph
-from weightwright.claims.graph_text import followed, quoted, short_digest
+from weightwright.claims.graph_text import quoted, short_digest
 from weightwright.claims.leaf import Leaf as Leaf
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
@@ -25,13 +24,12 @@ from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim, about_passes
+from weightwright.claims.scope import DeadZone, Subject, covered, dead_zones_of_x, total_share
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
+from weightwright.limits import DEAD_SHARE
 from weightwright.numbers import counted
-
-#: How the name of a function that is no formula begins.
-OPAQUE = "opaque "
 
 #: What is known of a bound: docs/certificates.md has the table.
 Status = Literal["PROVEN", "CONDITIONAL", "MEASURED", "EDITED", "UNCHECKED"]
@@ -50,6 +48,7 @@ MAX_TOKENS = 2**20
 class MeasuredClaim:
     """Nothing is claimed. A search found this error and no larger one: no bound, whatever was searched."""
 
+    subject: ClassVar[Subject] = "nothing"
     error: float  # the largest that was found
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
@@ -77,33 +76,55 @@ class SideNetwork:
 class SideBySideClaim:
     """A network of one layer is several side by side, one for each output, each as its own certificate says."""
 
+    subject: ClassVar[Subject] = "output"
     parts: tuple[SideNetwork, ...]  # the networks, in the order of the outputs
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is claimed, and about which network: `bound` is an upper bound on |network(x) - formula(x)| for every x of
-    the dtype in the domain, unless the claim says what else it bounds (`GridClaim`, `PromptClaim`, `LoopClaim`,
-    `MemoryClaim`).
+    """What is claimed, and about which network: `bound` is an upper bound of the quantity that `subject` names. That is
+    |network(x) - formula(x)| for every x of the dtype in the domain ("output"), unless the network runs an algorithm of
+    several passes ("pass": one pass alone), stores labels ("label"), or the bound is one of an L_p norm ("norm").
 
     claim: one of the kinds of `Claim`; what the proof stands on. The checker has one rule for each kind.
+    formula: what the checker found the network to compute, never a name that a file brings along: `name` has that.
     status: PROVEN only where the independent checker agreed in the same call, CONDITIONAL where that leans on something
-    that nobody looked at; EDITED where the network is not the one that this is about; UNCHECKED after loading without
-    checking; MEASURED where nothing is claimed: the claim is a `MeasuredClaim`, the bound is infinite.
-    why: what it is conditional on, or what was edited, in words. No file holds it.
+    that nobody looked at, or where dead zones cover more than a hundredth of a domain; EDITED where the network is not
+    the one that this is about; UNCHECKED after loading without checking; MEASURED where nothing is claimed: the claim
+    is a `MeasuredClaim`, the bound is infinite.
+    why: what it is conditional on, where nothing is claimed, or what was edited, in words. No file holds it.
+    zones: the dead zones that the checker found, with the share of the domain that they cover. No file holds them.
     """
 
     claim: Claim
-    formula: str  # what is computed: a formula in x, or words
+    formula: str  # what is computed, as the checker reads it: a formula in x, or words
     domain: Box  # where it is claimed
     dtype: str  # what the network runs in, and the bound covers
     kernel: str  # "dot", ordinary attention, or "anchor", windows
-    bound: float  # an upper bound of the error
+    bound: float  # an upper bound of the error that `subject` names: of an output, of one pass, ...
     terms: Terms  # where the bound comes from; they add up to it
     network: str  # digest of the network that this is about
     assumptions: tuple[str, ...]  # what every proof leans on, in words
     status: Status = field(default="UNCHECKED", compare=False)
     why: str = field(default="", compare=False, metadata={"stored": False})
+    zones: tuple[DeadZone, ...] = field(default=(), compare=False, metadata={"stored": False})
+
+    @property
+    def subject(self) -> Subject:
+        """What the bound is about: "output", "pass", "label", "norm", or "nothing"."""
+        return self.claim.subject
+
+    @property
+    def name(self) -> str:
+        """What whoever built the network calls its function: free text, which nobody checks. "" where the certificate
+        has a formula instead.
+
+        >>> import weightwright as ww
+        >>> said = ww.compile(lambda x: x * x, (-1, 1), 1e-3, features=1, progress=False).certificate
+        >>> said.name, said.formula
+        ('<lambda>', 'x**2')
+        """
+        return getattr(self.against, "name", "")
 
     @property
     def vouched(self) -> bool:
@@ -176,14 +197,20 @@ def stated_by_caller(claim: Claim) -> tuple[str, ...]:
             return ()
 
 
-def agreed(certificate: Certificate) -> Certificate:
-    """The certificate with the status that it has once the checker agreed with all of it."""
-    return conditional(_vouched(replace(certificate, status="PROVEN", why="")), stated_by_caller(certificate.claim))
+def agreed(certificate: Certificate, zones: Sequence[DeadZone] = (), dead_share: float = DEAD_SHARE) -> Certificate:
+    """The certificate with the status that it has once the checker agreed with all of it.
+
+    zones: where it claims nothing. They are part of the status; above `dead_share` it is conditional on them.
+    """
+    share, avoided = total_share(zones), tuple(map(str, zones))
+    few = share is not None and share <= dead_share * (1 + 2.0**-40)  # which is what roundings may add to a share
+    found = replace(certificate, status="PROVEN", why="; ".join(avoided) if few else "", zones=tuple(zones))
+    return conditional(_vouched(found), (*(() if few else avoided), *stated_by_caller(certificate.claim)))
 
 
 def agreed_with(checked: Certificate, certificate: Certificate) -> Certificate:
     """This certificate with the status of the one that the checker read back from its file."""
-    same = replace(certificate, status=checked.status, why=checked.why)
+    same = replace(certificate, status=checked.status, why=checked.why, zones=checked.zones)
     return _vouched(same) if checked.vouched else same
 
 
@@ -209,12 +236,14 @@ def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
 
 
 def status_in_words(status: str, why: str) -> str:
-    """The status, and in the same line what it is conditional on or what was edited: everywhere the same.
+    """The status, and in the same line what it is conditional on, where it holds, or what was edited: everywhere the
+    same.
 
     >>> status_in_words("CONDITIONAL", "the states stay in the domain")
     'CONDITIONAL: assuming that the states stay in the domain'
     """
-    return f"{status}: {'assuming that ' if status == 'CONDITIONAL' else ''}{why}" if why else status
+    before = {"CONDITIONAL": "assuming that ", "PROVEN": "where "}.get(status, "")
+    return f"{status}: {before}{why}" if why else status
 
 
 #: Characters of a summary: with the name of the class before it, a line of less than 120.
@@ -230,12 +259,30 @@ def summary_in_words(certificate: Certificate, bound: str) -> str:
         error = f"largest error found {found.error:.3g}"
     else:
         error = f"bound {bound.partition(', against ')[0]}"
-    zones = f", {counted(len(certificate.dead_zones), 'dead zone')}" if certificate.dead_zones else ""
-    computed, status = computed_in_words(certificate), status_in_words(certificate.status, certificate.why)
-    middle = f", {error}{zones}, "
-    room = _LINE - len(middle)
+    zones = zones_in_words(certificate)
+    why = certificate.why.removeprefix("; ".join(map(str, certificate.zones))).removeprefix("; ")  # zones are shown
+    computed, status = computed_in_words(certificate), status_in_words(certificate.status, why)
+    middle = f", {error}{zones and ', '}{zones}, "
+    room = max(_LINE - len(middle), _LINE // 3)
     computed = _cut(computed, max(room - len(status), room // 2))
     return f"{computed}{middle}{_cut(status, room - len(computed))}"
+
+
+def zones_in_words(certificate: Certificate) -> str:
+    """Where nothing is claimed, in few words: the first dead zone, how many more there are, and their share of the
+    domain; "" where something is claimed everywhere."""
+    zones, composite = certificate.zones, certificate.composite
+    if not zones and certificate.dead_zones:  # of a file that was not checked, as it says
+        ends = float(certificate.domain.lo[0]), float(certificate.domain.hi[0])
+        zones = dead_zones_of_x(certificate.dead_zones, *ends)
+    if not zones and composite is not None and composite.zones:
+        return f"{counted(len(composite.zones), 'dead zone')} of arguments"
+    if not zones:
+        return ""
+    first = zones[0]
+    more = f" and {len(zones) - 1} more" if len(zones) > 1 else ""
+    place = "" if first.of == "x" else f" of {first.of}"
+    return f"dead zone {first.lo:.6g} to {first.hi:.6g}{place}{more}, {covered(zones)}"
 
 
 def _cut(text: str, room: int) -> str:
@@ -243,30 +290,24 @@ def _cut(text: str, room: int) -> str:
 
 
 def computed_in_words(certificate: Certificate) -> str:
-    """What the network computes: the formula where the checker reads it; else the name, as a name, and beside it what
-    the checker follows."""
+    """What the network computes, as the checker reads it; before it the name that its builder gave it, as a name."""
     claim, composite = certificate.against, certificate.composite
     if isinstance(claim, LoopClaim):
-        one, begins = composite_in_words(claim.composite), claim.beginning
-        said = f"one pass of {one if composite is None else _named(one, composite.target)}"
+        said = f"one pass of {_named(claim.composite)}"
         said = f"{said}, every token by itself" if claim.own else said
-        return (
-            said
-            if begins is None
-            else f"{said}; and {_named(composite_in_words(begins.composite), begins.composite.target)}"
-        )
+        return said if claim.beginning is None else f"{said}; and {_named(claim.beginning.composite)}"
     if composite is not None and composite.formulas is None:
-        return _named(certificate.formula, composite.target)
-    if isinstance(claim, SampledClaim):
-        known = f"known by {len(claim.samples.x):,} samples, {short_digest(claim.samples)}"
-        return f"named {quoted(certificate.formula)}: {known}"
-    if certificate.measured is not None or (isinstance(claim, GridClaim) and claim.lipschitz is not None):
+        return _named(composite)
+    if certificate.measured is not None:
         return f"named {quoted(certificate.formula)}"
-    unread = certificate.status == "UNCHECKED" and not _is_formula(certificate.formula)
+    if certificate.name:
+        return f"named {quoted(certificate.name)}: {certificate.formula}"
+    unread = certificate.status == "UNCHECKED" and not is_formula(certificate.formula)
     return f"named {quoted(certificate.formula)}" if unread else certificate.formula
 
 
-def _is_formula(text: str) -> bool:
+def is_formula(text: str) -> bool:
+    """Whether a certificate's formula is one, and not words."""
     try:
         parse(text, VARIABLES)
     except FormulaError:
@@ -274,8 +315,14 @@ def _is_formula(text: str) -> bool:
     return True
 
 
-def _named(words: str, target: object) -> str:
-    return f"named {quoted(words)}: {followed(target)}" if isinstance(target, Graph) else words
+def _named(composite: Composite) -> str:
+    words = composite_in_words(composite)
+    return f"named {quoted(composite.name)}: {words}" if composite.name else words
+
+
+def sampled_in_words(samples: Samples) -> str:
+    """What a network of a `SampledClaim` computes, as the checker reads it."""
+    return f"a function known by {len(samples.x):,} samples, {short_digest(samples)}"
 
 
 def bound_in_words(certificate: Certificate) -> str:
@@ -288,9 +335,10 @@ def bound_in_words(certificate: Certificate) -> str:
         return f"{round_up(certificate.bound)} on {about_passes(claim)}"
     if isinstance(claim, LoopClaim):
         begins = "" if claim.beginning is None else " and on what the first begins with"
-        return (
-            f"{round_up(certificate.bound)} on every state after one pass{begins}, against the rule in exact arithmetic"
-        )
+        states = f"{round_up(certificate.bound)} on every state after one pass{begins}"
+        return f"{states}, against the rule in exact arithmetic"
+    if certificate.subject == "pass":
+        return f"{round_up(certificate.bound)} on every output of one pass, against exact arithmetic"
     if isinstance(claim, MemoryClaim):
         return f"{round_up(certificate.bound)} on every stored label, against its number"
     what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"

@@ -19,7 +19,6 @@ from safetensors.numpy import save as to_bytes
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, SideNetwork, Status
-from weightwright.claims.format_7 import old_digest, read_old
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
@@ -33,8 +32,6 @@ from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter
 from weightwright.output_files import whole
 
 FORMAT = 8
-#: The format before it, which is read too.
-OLD_FORMAT = 7
 _KEY = "weightwright"
 #: Kinds of number that tensors hold.
 _DTYPES = ("F64", "I32", "BOOL")
@@ -80,15 +77,10 @@ def encode_file(network: Network, certificate: Certificate | None) -> bytes:
 def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
     """The network and its certificate: UNCHECKED, or MEASURED if it claims nothing. FileFormatError for all else."""
     payload, text, pools = _contents(Path(path))
-    old = payload["format"] == OLD_FORMAT
     stated = payload.pop("digest", None)
-    same = stated == (old_digest if old else digest)(payload, pools)
-    if not (same and (old or text == in_json(payload | {"digest": stated}))):
+    if not (stated == digest(payload, pools) and text == in_json(payload | {"digest": stated})):
         raise AlteredFileError(f"{path}: the contents do not match their digest; the file was altered or damaged")
-    if old:
-        network, certificate = read_old(payload, pools, network_digest, _CERTIFICATE_TYPES)
-    else:
-        network, certificate = _decoded(payload, pools)
+    network, certificate = _decoded(payload, pools)
     if certificate is None:
         return network, None
     _makes_a_claim(path, certificate)
@@ -133,13 +125,11 @@ def _contents(path: Path) -> tuple[dict[str, Any], str, Pools]:
         version = payload["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: a safetensors file, but not one that weightwright wrote") from error
-    if version not in (OLD_FORMAT, FORMAT):
+    if version != FORMAT:
         older = isinstance(version, int) and 1 <= version < FORMAT
         do = "write it again with this version" if older else "upgrade it"
-        reads = f"this weightwright reads formats {OLD_FORMAT} and {FORMAT}"
-        raise FileFormatError(f"{path}: format {version!r}, but {reads}; {do}")
-    fields = _FIELDS if version == FORMAT else tuple(field for field in _FIELDS if field != "arrays")
-    for field in (*(metadata.keys() - {_KEY}), *(payload.keys() - set(fields))):
+        raise FileFormatError(f"{path}: format {version!r}, but this weightwright reads format {FORMAT}; {do}")
+    for field in (*(metadata.keys() - {_KEY}), *(payload.keys() - set(_FIELDS))):
         raise FileFormatError(f"{path}: it has a field {field!r} that nothing uses")
     return payload, text, pools
 

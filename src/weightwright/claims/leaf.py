@@ -6,10 +6,15 @@ Nothing is computed here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from weightwright.box import Box
+from weightwright.claims.scope import DeadZone, Subject, dead_zones_of_x
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
+
+#: How the name of a function that is not a formula begins, where a claim holds names and formulas alike.
+OPAQUE = "opaque "
 
 
 @dataclass(frozen=True)
@@ -84,23 +89,39 @@ class VectorLeaf(Frozen):
 class OneLayerClaim:
     """A network of one layer computes the certificate's formula of one number x."""
 
+    subject: ClassVar[Subject] = "output"
     leaf: Leaf  # what the heads compute of their query
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
+
+    def zones_on(self, domain: Box) -> tuple[DeadZone, ...]:
+        """The dead zones, with the share of the domain that they cover."""
+        return dead_zones_of_x(self.dead_zones, float(domain.lo[0]), float(domain.hi[0]))
+
+    def assumptions(self, domain: Box) -> tuple[str, ...]:
+        """What the claim takes for granted about x, in words."""
+        return tuple(map(str, self.zones_on(domain)))
 
 
 @dataclass(frozen=True)
 class SampledClaim:
     """A network of one layer computes a function of one number that is known by samples.
 
-    The certificate's formula is only its name.
+    The leaf's formula is only its name.
     """
 
+    subject: ClassVar[Subject] = "output"
     leaf: Leaf  # what the heads compute of their query
     samples: Samples  # what is known of the function
+
+    @property
+    def name(self) -> str:
+        """What whoever built it calls the function: free text, which nobody checks."""
+        return self.leaf.formula.removeprefix(OPAQUE)
 
 
 @dataclass(frozen=True)
 class VectorLayerClaim:
     """A network of one layer computes the certificate's formula of two or three numbers x, y, z."""
 
+    subject: ClassVar[Subject] = "output"
     leaf: VectorLeaf  # what the head computes of its query

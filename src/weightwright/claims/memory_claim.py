@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from weightwright.claims.scope import Subject
 from weightwright.network.layers import FeedForward, Frozen, Ramps
 from weightwright.network.network import Network
 from weightwright.numbers import Floats
@@ -22,6 +24,7 @@ class MemoryClaim(Frozen):
     what they return.
     """
 
+    subject: ClassVar[Subject] = "label"
     vectors: Floats  # (V, d): what each token of the vocabulary is to the network
     tokens: Floats  # (T,): numbers of tokens, sequence by sequence
     lengths: Floats  # (N,): of the sequences

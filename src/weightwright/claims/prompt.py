@@ -10,12 +10,13 @@ linear model whose w stands in the prompt, by heads whose keys are the tokens. N
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from weightwright.box import Box
 from weightwright.claims.leaf import Leaf, VectorLeaf
+from weightwright.claims.scope import Subject
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
@@ -47,11 +48,17 @@ class LoopClaim:
     What is returned in the end are the last states, all of them or some.
     """
 
+    subject: ClassVar[Subject] = "pass"
     features: int  # numbers of an example
     states: int  # numbers of the state
     composite: Composite  # the rule, and which heads compute what of it
     own: bool = False  # whether every token goes on with its own new state, and not with the first one's
     beginning: Beginning | None = None  # the layers before the loop
+
+    @property
+    def name(self) -> str:
+        """What whoever built it calls the rule: free text, which nobody checks."""
+        return self.composite.name
 
     @property
     def watched(self) -> str:
@@ -77,6 +84,7 @@ class SharedKeysClaim:
     Token k holds x_k, k w and w; head h has the keys f k w + g w and an offset for each position.
     """
 
+    subject: ClassVar[Subject] = "output"
     features: int  # numbers of x, and of w
     heads: int  # of the layer
     formula: str  # in x = w.x_i
@@ -148,6 +156,11 @@ class PromptClaim:
     clock: float = 0.0
     read_out: Summand | None = None
     queries: int = 0  # tokens whose predictions are returned
+
+    @property
+    def subject(self) -> Subject:
+        """With passes the bound is about one pass, and about the read-out of the states after the last."""
+        return "pass" if self.passes else "output"
 
     @property
     def states(self) -> int:

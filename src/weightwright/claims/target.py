@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, ProductClaim, SoftmaxClaim
+from weightwright.claims.graph_text import followed
 from weightwright.claims.leaf import Leaf
+from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -113,6 +115,7 @@ class Composite:
     compute is 0. Each head is then what it is claimed to compute, with nothing beside it.
     """
 
+    subject: ClassVar[Subject] = "output"
     target: RidgeFunctions | TokenModels | Graph  # what is computed, as data
     parts: tuple[TableClaim, ...]
     gates: tuple[GateClaim, ...] = ()
@@ -123,6 +126,11 @@ class Composite:
     attentions: tuple[AttentionClaim, ...] = ()
     splits: tuple[int, ...] = ()
     ablatable: bool = False
+
+    @property
+    def name(self) -> str:
+        """What whoever built it calls the function: free text, which nobody checks."""
+        return self.target.name if isinstance(self.target, Graph) else ""
 
     @property
     def zones(self) -> tuple[tuple[float, float], ...]:
@@ -139,12 +147,12 @@ class Composite:
 
 
 def composite_in_words(composite: Composite) -> str:
-    """What the network computes: the formulas, or what kind of target there is."""
+    """What the network computes: the formulas, or what kind of target there is. Of a graph what its columns say."""
     if composite.formulas is not None:
         return ", ".join(composite.formulas.formulas)
     target = composite.target
     if isinstance(target, Graph):
-        return target.name
+        return followed(target)
     if isinstance(target, TokenModels):
         return f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
     kinds = ", ".join(f"{count} of {profile}" for profile, count in Counter(target.profiles).items())

@@ -15,7 +15,7 @@ import weightwright as ww
 from weightwright.claims.certificate import status_in_words
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.cli.application import Draw, Json, Net, Plot, check_outputs, progress_shown, saved_file, show
-from weightwright.cli.limit_options import DEFAULT, Boxes, Megabytes, Seconds, Tokens
+from weightwright.cli.limit_options import DEFAULT, Boxes, DeadShare, Megabytes, Seconds, Tokens
 from weightwright.cli.many_files import check_many
 from weightwright.cli.memory_command import label_file
 from weightwright.cli.reproduce_command import Engine, Jobs
@@ -35,6 +35,7 @@ def run(
     megabytes: Megabytes = DEFAULT.megabytes,
     tokens: Tokens = DEFAULT.tokens,
     boxes: Boxes = DEFAULT.boxes,
+    dead_share: DeadShare = DEFAULT.dead_share,
 ) -> None:
     """Check the network, run it, and print x, network(x) and the proven bound, a line each.
 
@@ -50,7 +51,13 @@ def run(
         from weightwright.adversary.sequences import excepted
 
         net = ww.load(
-            saved_file(path), on_domain=on_domain, seconds=seconds, megabytes=megabytes, tokens=tokens, boxes=boxes
+            saved_file(path),
+            on_domain=on_domain,
+            seconds=seconds,
+            megabytes=megabytes,
+            tokens=tokens,
+            boxes=boxes,
+            dead_share=dead_share,
         )
     if net.said is not None and isinstance(net.said.claim, MemoryClaim):
         label_file(net, values, json)
@@ -93,12 +100,15 @@ def check(
     megabytes: Megabytes = DEFAULT.megabytes,
     tokens: Tokens = DEFAULT.tokens,
     boxes: Boxes = DEFAULT.boxes,
+    dead_share: DeadShare = DEFAULT.dead_share,
 ) -> None:
     """Recompute every claim in the file with the independent checker. Exit code 1 if it disagrees.
 
     Several files are checked at once, on all cores or on a ray cluster; exit code 1 if any of them is refused.
     """
-    limits: LimitOptions = {"seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes}
+    limits: LimitOptions = {
+        "seconds": seconds, "megabytes": megabytes, "tokens": tokens, "boxes": boxes, "dead_share": dead_share,
+    }  # fmt: skip
     if len(paths) > 1 or engine == "ray":
         if search is not None:
             raise ValueError("search looks into one file at a time; give one, or leave --search away")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.prompt import PromptClaim, SharedKeysClaim
 from weightwright.errors import DomainError
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
@@ -35,11 +35,9 @@ def difference(net: AttentionNetwork, run: Run, most: int = _MOST) -> float:
 
 @contextmanager
 def _unwatched(net: AttentionNetwork) -> Iterator[None]:
-    """Random examples may lead a rule's state out of its box: nothing is proven there, but both still compute the
-    same."""
-    usual = net.on_domain
-    if net.certificate is not None and isinstance(net.certificate.against, LoopClaim):
-        net.on_domain = "ignore"
+    """Random examples may lie in a dead zone, or lead a rule's state out of its box: nothing is proven there, but both
+    still compute the same."""
+    usual, net.on_domain = net.on_domain, "ignore"
     try:
         yield
     finally:

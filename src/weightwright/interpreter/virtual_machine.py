@@ -22,7 +22,7 @@ from weightwright.interpreter.programs import Program
 from weightwright.interpreter.prompt_layout import hidden_tokens, weights_in_prompt
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import load
+from weightwright.runtime.loading import load
 from weightwright.runtime.weights import dtype_name
 
 Form = Literal["embedding", "stacked"]

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import arb
 
-from weightwright.claims.certificate import VARIABLES, Certificate, round_up, status_in_words
+from weightwright.claims.certificate import (
+    VARIABLES,
+    Certificate,
+    computed_in_words,
+    is_formula,
+    round_up,
+    status_in_words,
+)
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
@@ -25,7 +32,6 @@ import os
 from typing import TYPE_CHECKING
 
 from weightwright.checker.one_layer.stored import read_one_layer
-from weightwright.claims.certificate import OPAQUE
 from weightwright.enclosures.balls.series import series
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import WeightwrightError
@@ -51,7 +57,7 @@ def draw_square(figure: Any, net: AttentionNetwork, said: Certificate) -> None:
     inputs = torch.tensor(points, dtype=net.dtype)
     points = np.clip(inputs.double().numpy(), lo, hi)  # the numbers that the network takes
     with torch.no_grad():
-        y = net(torch.tensor(points, dtype=net.dtype))[:, 0].double().cpu().numpy()
+        y = net.run_anywhere(torch.tensor(points, dtype=net.dtype))[:, 0].double().cpu().numpy()
     formula, names = parse(said.formula, VARIABLES[:2]), VARIABLES[:2]
     errors = _errors(formula, points, y)
     left, right = figure.subplots(1, 2)
@@ -112,13 +118,13 @@ def plot_network(net: AttentionNetwork, path: str | os.PathLike[str]) -> None:
         )
     if said.composite is not None:
         raise WeightwrightError(
-            f"plots show formulas, and {said.formula!r} is a compiled function: weightwright info NET --draw and"
-            " net.draw(path) draw the network"
+            f"plots show formulas of x, and this is a compiled function, {computed_in_words(said)}:"
+            " weightwright info NET --draw and net.draw(path) draw the network"
         )
     if said.domain.lo.shape not in ((1,), (2,)):
         raise WeightwrightError(f"plots show functions of one or two variables, not of {len(net.network.inputs)}")
-    if said.formula.startswith(OPAQUE):
-        raise WeightwrightError(f"{said.formula!r} is no formula, and a plot compares with one")
+    if not is_formula(said.formula):
+        raise WeightwrightError(f"{said.formula!r} is not a formula, and a plot compares the network with one")
     write_figure(path, lambda: _figure(net, said))
 
 
@@ -138,7 +144,7 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
     inputs = torch.tensor(x, dtype=net.dtype)[:, None]
     x = np.clip(inputs[:, 0].double().numpy(), lo, hi)  # the numbers that the network takes
     with torch.no_grad():
-        y = net(inputs)[:, 0].double().cpu().numpy()
+        y = net.run_anywhere(inputs)[:, 0].double().cpu().numpy()
     errors = _line_errors(formula, x, y)
     figure = Figure(figsize=(8, 7), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

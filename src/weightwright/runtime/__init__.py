@@ -4,6 +4,7 @@ Importing and loading need torch, numpy and safetensors only.
 """
 
 from weightwright.network.interpreter import interpret
-from weightwright.runtime.module import AttentionNetwork, load
+from weightwright.runtime.loading import load
+from weightwright.runtime.module import AttentionNetwork
 
 __all__ = ["AttentionNetwork", "interpret", "load"]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weightwright.errors import CertificateError, DomainError
+from weightwright.numbers import counted
 from weightwright.runtime.weights import is_transformed
 
 #: A processor that takes subnormal numbers for 0 makes this 0 in a product.
@@ -42,6 +43,7 @@ class Domain:
 
     lo: Tensor  # (features,) or (tokens, features), in float64
     hi: Tensor
+    zones: Tensor  # (k, 2), in float64: open intervals of a single feature in which nothing is claimed
     names: tuple[str, ...]
     clamps: bool
 
@@ -56,28 +58,53 @@ class Domain:
         return bool((self.lo == self.core[0]).all() and (self.hi == self.core[1]).all())
 
     def admit(self, x: Tensor, on_domain: str) -> Tensor:
-        """The input inside the domain, or an error that names what is outside. Only the numbers of a GPU are not looked
-        at here where others are refused: `look` does, without waiting.
+        """The input inside the domain and outside the dead zones, or an error that names what is not. Only the ends of
+        the domain are not compared here with the numbers of a GPU: `look` does that, without waiting.
 
         Where torch traces the module, or maps it over a batch, the numbers are looked at in an operation of our own."""
+        admitted = self._bounded(x, on_domain)
+        if on_domain != "ignore" and not torch.compiler.is_compiling() and not is_transformed(x):
+            self._refuse_dead(admitted)
+        return admitted
+
+    def _bounded(self, x: Tensor, on_domain: str) -> Tensor:
+        """What `admit` returns, with dead zones not looked at yet."""
         compiling = torch.compiler.is_compiling()
         if compiling and torch.is_autocast_enabled(x.device.type):  # which is over when the compiled graph runs
             raise CertificateError(_AUTOCAST)
         lo, hi = self.lo, self.hi
         if compiling:
-            return _admit_later(x, lo.to(x.device), hi.to(x.device), list(self.names), on_domain, self.clamps)
+            return _admit_later(x, *self._on(x.device), list(self.names), on_domain, self.clamps)
         refuse_reduced_precision(x)
         if on_domain == "ignore":
             return x
         mapped = is_transformed(x)
         if mapped:
-            _admit_later(x.detach(), lo.to(x.device), hi.to(x.device), list(self.names), on_domain, self.clamps)
+            _admit_later(x.detach(), *self._on(x.device), list(self.names), on_domain, self.clamps)
         if on_domain == "clamp" and (mapped or not x.isnan().any()):
             ends = inward(lo, x.dtype, math.inf), inward(hi, x.dtype, -math.inf)
             return x.clamp(*(end.to(x.device) for end in ends))
         if not mapped and (not x.is_cuda or on_domain == "clamp"):
             self.refuse(x, self.look(x))
         return x
+
+    def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        return self.lo.to(device), self.hi.to(device), self.zones.to(device)
+
+    def _refuse_dead(self, x: Tensor) -> None:
+        """DomainError that names the first number in a dead zone."""
+        if not len(self.zones):
+            return
+        starts, ends = self.zones.to(x.device).unbind(1)
+        dead = ((x.double() > starts) & (x.double() < ends)).detach()  # (..., tokens, k)
+        if bool(dead.any()):
+            *place, zone = (int(i) for i in dead.nonzero()[0])
+            lo, hi = self.zones[zone].tolist()
+            raise DomainError(
+                f"{self.names[0]!r} of token {place[-1]} is {float(x[(*place, 0)])!r}, in the dead zone between {lo!r}"
+                f" and {hi!r}, where nothing is claimed ({counted(int(dead.any(-1).sum()), 'such input')});"
+                " on_domain='ignore' lets it pass"
+            )
 
     def look(self, x: Tensor) -> Tensor | None:
         """Whether any number lies outside, or is none: one pass over x, and nobody waits for a GPU's answer."""
@@ -106,10 +133,12 @@ class Domain:
 @torch.library.custom_op(
     "weightwright::admit",
     mutates_args=(),
-    schema="(Tensor x, Tensor lo, Tensor hi, str[] names, str on_domain, bool clamps) -> Tensor",
+    schema="(Tensor x, Tensor lo, Tensor hi, Tensor zones, str[] names, str on_domain, bool clamps) -> Tensor",
 )
-def _admit_later(x: Tensor, lo: Tensor, hi: Tensor, names: list[str], on_domain: str, clamps: bool) -> Tensor:
-    domain = Domain(lo.cpu(), hi.cpu(), tuple(names), clamps)
+def _admit_later(
+    x: Tensor, lo: Tensor, hi: Tensor, zones: Tensor, names: list[str], on_domain: str, clamps: bool
+) -> Tensor:
+    domain = Domain(lo.cpu(), hi.cpu(), zones.cpu(), tuple(names), clamps)
     admitted = domain.admit(x, on_domain)
     if admitted is not x:
         return admitted
@@ -129,7 +158,7 @@ def _(info: Any, dims: tuple[int | None, ...], x: Tensor, *rest: Any) -> tuple[T
 
 
 def _keep_inputs(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, lo, hi, _, on_domain, _ = inputs
+    x, lo, hi, *_, on_domain, _ = inputs
     ctx.clamped = on_domain == "clamp"
     ctx.save_for_backward(*((x, lo, hi) if ctx.clamped else ()))
 
@@ -139,7 +168,7 @@ def _give_back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.clamped:
         x, lo, hi = ctx.saved_tensors
         gradient = gradient * ((x >= lo) & (x <= hi))
-    return gradient, None, None, None, None, None
+    return gradient, None, None, None, None, None, None
 
 
 _admit_later.register_autograd(_give_back, setup_context=_keep_inputs)
@@ -211,5 +240,5 @@ def outside_of(x: Tensor, lo: Tensor, hi: Tensor, names: tuple[str, ...], clamps
     by = f", off by {excess:.3g}" if np.isfinite(excess) else ""
     return DomainError(
         f"{names[feature]!r} of token {index[-2]} is {value!r}, outside [{low!r}, {high!r}]{by}"
-        f" ({int(outside.sum())} such inputs); on_domain={passes} lets it pass"
+        f" ({counted(int(outside.sum()), 'such input')}); on_domain={passes} lets it pass"
     )

@@ -9,7 +9,7 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,10 @@ from torch.nn.modules import module as torch_modules
 from weightwright.circuit.circuit import Circuit
 from weightwright.circuit.effects import Ablation, HeadName, PredictedEffect, predict_effect
 from weightwright.circuit.taking_apart import take_apart
-from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
-from weightwright.claims.files import network_digest, read, write
-from weightwright.claims.prompt import LoopClaim
-from weightwright.errors import CertificateError, MalformedCertificateError
-from weightwright.limits import LimitOptions, Limits, limited
+from weightwright.claims.files import network_digest, write
+from weightwright.claims.target import Composite
+from weightwright.errors import CertificateError
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
 from weightwright.runtime.admission import Domain, refuse_misfit
@@ -134,9 +132,11 @@ class AttentionNetwork(Remembers, Weights):
     def certificate(self, said: Certificate | None) -> None:
         self.said = said  # as it was given; `certificate` says what is left of it
         self._domain: Domain | None = None
+        self._dead_arguments = said is not None and isinstance(said.against, Composite) and bool(said.against.zones)
         if said is not None:
             lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
-            self._domain = Domain(lo, hi, self.was.inputs, not _runs_passes(said))
+            zones = torch.tensor(said.dead_zones, dtype=torch.float64).reshape(-1, 2)
+            self._domain = Domain(lo, hi, zones, self.was.inputs, not _runs_passes(said))
 
     def check(self) -> Certificate:
         """Have the independent checker prove the network as it is now, and return its certificate.
@@ -219,8 +219,13 @@ class AttentionNetwork(Remembers, Weights):
             X = layer(X)
         return self.read(X)  # (B, n, outputs)
 
-    def _admitted(self, x: Tensor) -> Tensor:
-        """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
+    def run_anywhere(self, x: Tensor) -> Tensor:
+        """The output, whatever `on_domain` says: also outside the domain and in dead zones, where nothing is proven."""
+        x = self._in_dtype(x)
+        return self._run(x if self._domain is None else self._domain.admit(x, "ignore"))
+
+    def _in_dtype(self, x: Tensor) -> Tensor:
+        """The input in the network's dtype, or an error that says what is wrong."""
         refuse_misfit(x, len(self.was.inputs), self.was.tokens)
         dtype = self.dtype
         if x.is_complex() or x.dtype == torch.bool or torch.promote_types(x.dtype, dtype) != dtype:
@@ -228,7 +233,17 @@ class AttentionNetwork(Remembers, Weights):
         given, x = x, x.to(dtype)
         if not given.is_floating_point() and not torch.equal(x.to(given.dtype), given):
             raise TypeError(f"x holds whole numbers that {dtype} does not hold exactly; cast it yourself")
-        return x if self._domain is None else self._domain.admit(x, self.on_domain)
+        return x
+
+    def _admitted(self, x: Tensor) -> Tensor:
+        """The input in the network's dtype and inside the domain, or an error that says what is wrong."""
+        x = self._in_dtype(x)
+        x = x if self._domain is None else self._domain.admit(x, self.on_domain)
+        if self._dead_arguments and self.on_domain != "ignore":
+            from weightwright.adversary.predictions import refuse_dead_arguments
+
+            refuse_dead_arguments(self, x)
+        return x
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Weights, structure and certificate in one safetensors file: the weights that run. A network that was edited
@@ -361,7 +376,7 @@ class AttentionNetwork(Remembers, Weights):
         said = self.certificate
         if said is None:
             return "no certificate"
-        plain = not isinstance(said.claim, GridClaim | LoopClaim)
+        plain = said.subject == "output"
         return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
 
 
@@ -377,24 +392,3 @@ def _unpickle(
 
 def _runs_passes(certificate: Certificate) -> bool:
     return is_watched(certificate.against)
-
-
-def load(
-    path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
-) -> AttentionNetwork:
-    """Load a saved network. One whose error was only measured has nothing to check: its status is MEASURED.
-
-    verify: True runs the independent checker (CertificateError if it disagrees); False needs no python-flint and leaves
-    the certificate's status UNCHECKED.
-    limits: seconds, megabytes, tokens and boxes that the file may cost, as for `ww.check`; BudgetError beyond them.
-    """
-    with limited(path, Limits(**limits)):
-        network, certificate = read(path)
-        if verify and certificate is not None and certificate.measured is None:
-            from weightwright.checker.check import prove  # needs python-flint
-
-            certificate = prove(path, network, certificate)
-        try:
-            return AttentionNetwork(network, certificate, on_domain)
-        except (LookupError, ArithmeticError, TypeError, RuntimeError) as error:  # what no check has looked at
-            raise MalformedCertificateError(f"{path}: the certificate does not fit its network ({error})") from error

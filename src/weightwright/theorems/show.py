@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from weightwright.claims.certificate import status_in_words
 from weightwright.runtime import AttentionNetwork
 from weightwright.theorems.kit.instance import Check, Count, Instance, Outcome
 from weightwright.theorems.kit.measure import estimate, measure, norm_of, pointwise_bound
@@ -98,7 +99,7 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
     if not math.isfinite(said.bound):
         return Check(status="FAILED", bound=None, reason=f"the bound is {said.bound}", **facts)
     if said.status != "PROVEN":
-        reason = f"the certificate is {said.status}, not checked in the same call"
+        reason = f"the certificate is {status_in_words(said.status, said.why)}"
     elif not least <= said.bound:
         reason = f"the error found, {least!r}, exceeds the bound {said.bound!r}"
     elif everywhere is not None and not found.error <= everywhere:

@@ -117,6 +117,9 @@ class Units(Protocol):
     def id(self, unit: int) -> int:
         """The basis function of a unit whose argument is known."""
 
+    def argument(self, unit: int) -> Row:
+        """The argument of a unit, as it is declared."""
+
     def argument_range(self, unit: int, held: Row) -> tuple[float, float]:
         """An interval for the argument of a unit; held: what the coordinate holds that should be it."""
 
@@ -152,16 +155,19 @@ class DeclaredUnits:
 
     def id(self, unit: int) -> int:
         if unit not in self._ids:
-            lo, hi = (float(end[0]) for end in self._form(self.declared.argument(unit)).range(self.basis))
+            lo, hi = (float(end[0]) for end in self.argument(unit).range(self.basis))
             profile = parse_or_refuse(self.declared.profile(unit), ("x",), "a profile")
             self._ids[unit] = self.basis.add(*profile_range(profile, lo, hi))
         return self._ids[unit]
+
+    def argument(self, unit: int) -> Row:
+        return self._form(self.declared.argument(unit))
 
     def argument_range(self, unit: int, held: Row) -> tuple[float, float]:
         return one_range(held, self.basis)
 
     def apart(self, held: Row, unit: int) -> Floats:
-        return difference(held, self._form(self.declared.argument(unit)), self.basis)
+        return difference(held, self.argument(unit), self.basis)
 
     def output_apart(self, held: Row, token: int, column: int, shape: tuple[int, int]) -> Floats:
         count, target = shape[0] * shape[1], self.declared.target

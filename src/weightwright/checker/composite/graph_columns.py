@@ -126,8 +126,11 @@ class GraphUnits:
             self._ends[column] = ends[..., 0], ends[..., 1]
         return self._ends[column]
 
+    def argument(self, unit: int) -> Row:
+        return self._argument(*divmod(unit, self.n))
+
     def argument_range(self, unit: int, held: Row) -> Range:
-        return self.range_of(self._argument(*divmod(unit, self.n)))
+        return self.range_of(self.argument(unit))
 
     def range_of(self, form: Row) -> Range:
         """Over the whole domain, cell by cell."""

@@ -14,6 +14,7 @@ from flint import arb
 
 from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflow, scales_exactly
 from weightwright.checker.composite.attending import attend
+from weightwright.checker.composite.dead_zones import Lost, only_around_jumps
 from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
 from weightwright.checker.composite.mixing import Keys, constant_mixing, gate, picking, softmax_head
@@ -34,7 +35,8 @@ from weightwright.checker.core.complaints import must, require
 from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import MAX_TOKENS, Certificate
-from weightwright.claims.graph import JUMPS, Graph
+from weightwright.claims.graph import Graph
+from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import (
     IDENTITY,
     MASKED,
@@ -55,10 +57,12 @@ from weightwright.numbers import Floats
 _ITEMS_OF_A_ROW = 64
 
 
-def agree_composite(network: Network, certificate: Certificate, composite: Composite, first: bool = False) -> None:
+def agree_composite(
+    network: Network, certificate: Certificate, composite: Composite, first: bool = False
+) -> tuple[DeadZone, ...]:
     """Refuse (CertificateError) unless every output, or every one of the first token, is within the certificate's bound
-    of its target."""
-    errors = compose_errors(network, certificate, composite, first=first)
+    of its target. Returns the dead zones."""
+    errors, zones = _walk(network, certificate, composite, first=first)
     whole = certificate.terms
     claimed = np.array([whole.approximation, whole.leakage, whole.rounding])
     names = ("approximation", "leakage", "rounding")
@@ -66,6 +70,7 @@ def agree_composite(network: Network, certificate: Certificate, composite: Compo
         require(found <= claim, f"{name}: {found:.6g} could be shown, {claim:.6g} is claimed")
     total = float(above(claimed.sum(), 3))
     require(total <= certificate.bound, f"the terms add up to {total:.6g}, the bound is {certificate.bound:.6g}")
+    return zones
 
 
 def compose_errors(
@@ -76,9 +81,14 @@ def compose_errors(
     parts_hold: take the parts' own claims for granted. Only for finding out what to claim: a check examines them.
     first: of the outputs those of the first token count alone.
     """
+    return _walk(network, certificate, composite, parts_hold, first)[0]
+
+
+def _walk(
+    network: Network, certificate: Certificate, composite: Composite, parts_hold: bool = False, first: bool = False
+) -> tuple[Floats, tuple[DeadZone, ...]]:
+    """What `compose_errors` returns, and the dead zones."""
     require(certificate.kernel == "dot", "networks of several layers run in kernel 'dot'")
-    words = composite_in_words(composite)
-    require(certificate.formula == words, f"the network computes {words!r}")
     require(set(composite.assumptions()) <= set(certificate.assumptions), "the certificate hides a dead zone")
     d = len(network.inputs)
     alone = isinstance(composite.target, Graph) and network.one_token_at_a_time
@@ -97,7 +107,9 @@ def compose_errors(
         assert isinstance(composite.target, RidgeFunctions)
         agree_formulas(composite.target, composite.formulas, lo, hi)
         errors[APPROXIMATION] += composite.formulas.error
-    return above(errors, 2)
+    words = composite_in_words(composite)
+    require(certificate.formula == words, f"the network computes {words!r}, and the certificate says otherwise")
+    return above(errors, 2), walk.lost.zones()
 
 
 class _CompositeWalk:
@@ -115,6 +127,7 @@ class _CompositeWalk:
             require(composite.ablatable is False, "ablatable: only graphs of columns have a rule")
             self.units = DeclaredUnits(target, self.basis, shape)
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
+        self.lost = Lost(lo, hi)
         self.masks = False
         self.written: set[int] = set()  # coordinates that heads have written on registers, in a plain Transformer
         self.moved: set[int] = set()  # those that they have written on data tokens
@@ -224,11 +237,14 @@ class _CompositeWalk:
                 away += SPARE * float(differences[token].sum())
                 row_lo, row_hi = self.units.argument_range(unit, held)
             require(all(map(math.isfinite, (row_lo, row_hi, away))), "a query is not bounded")
-            _leaves_something(part.zones if self.graph is not None else self._zones(token), row_lo, row_hi)
+            zones = part.zones if self.graph is not None else self._zones(token)
+            if len(zones):
+                argument = held if unit == IDENTITY else self.units.argument(unit)
+                self.lost.add(zones, argument, row_lo, row_hi, *profiles)
             lo, hi, off = min(lo, row_lo - away), max(hi, row_hi + away), max(off, away)
         lo, hi = math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf)
         if self.graph is not None:
-            _only_around_jumps(part, profiles)
+            only_around_jumps(part, profiles)
         self._examine(place, part, profiles.pop(), lo, hi, off)
         self._no_overflow(place, float(stream.sizes(self.basis)[:, place.source].max()))
         slope = (part.claim.lipschitz * place.stored.scale + abs(part.slope)) * ROOM
@@ -348,20 +364,6 @@ class _CompositeWalk:
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
         worst[LEAKAGE] = max(worst[LEAKAGE], 0.0)
         return worst
-
-
-def _leaves_something(zones: Floats, lo: float, hi: float) -> None:
-    """The dead zones do not cover all that a token's argument can be."""
-    reached = lo
-    for start, end in sorted(zones.tolist()):
-        reached = max(reached, end) if start <= reached else reached
-    require(not len(zones) or reached < hi, "the dead zones leave nothing of the domain")
-
-
-def _only_around_jumps(part: TableClaim, profiles: set[str]) -> None:
-    """In a graph, whose units have arguments of their own, nothing else than a jump at 0 may be left open."""
-    jumps = profiles <= set(JUMPS) and all(start < 0 < end for start, end in part.zones.tolist())
-    require(jumps or not len(part.zones), f"a dead zone of {sorted(profiles)} is not around a jump")
 
 
 def _numbers(head: StoredHead) -> list[arb]:

@@ -16,8 +16,9 @@ from weightwright.checker.core.complaints import LARGEST, parse_or_refuse, requi
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, exp_error
 from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import OPAQUE, Certificate, Leaf
+from weightwright.claims.cell_grid import GridClaim, grid_in_words
+from weightwright.claims.certificate import Certificate, Leaf
+from weightwright.claims.leaf import OPAQUE
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression
 from weightwright.limits import count_boxes
@@ -91,6 +92,8 @@ def agree_grid(network: Network, certificate: Certificate, claim: GridClaim) -> 
         require(shown <= limit, f"{name}: {short(shown)} could be shown, {limit:.6g} is claimed")
     _cells(stored, claim)
     _norm(certificate, claim)
+    said = grid_in_words(claim)
+    require(certificate.formula == said, f"the grid is about {said!r}, the certificate about {certificate.formula!r}")
 
 
 def _well_formed(certificate: Certificate, claim: GridClaim) -> None:
@@ -111,8 +114,6 @@ def _well_formed(certificate: Certificate, claim: GridClaim) -> None:
     lo, hi = certificate.domain.lo, certificate.domain.hi
     shaped = lo.shape == hi.shape == (claim.tokens, claim.features)
     require(shaped and bool((lo == -claim.B).all() and (hi == claim.B).all()), "the domain is not that of the grid")
-    said = claim.formulas[0] if len(claim.formulas) == 1 else f"({', '.join(claim.formulas)})"
-    require(certificate.formula == said, f"the grid is about {said!r}, the certificate about {certificate.formula!r}")
     require(set(claim.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
 
 

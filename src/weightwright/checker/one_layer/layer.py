@@ -29,8 +29,9 @@ from weightwright.checker.one_layer.head import Found, examine
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.one_layer.samples import Piece, check_samples, pieces
 from weightwright.checker.one_layer.stored import OneLayer, in_window, read_one_layer
-from weightwright.claims.certificate import OPAQUE, Certificate, local_formula
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.certificate import Certificate, local_formula, sampled_in_words
+from weightwright.claims.leaf import OPAQUE, Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.scope import DeadZone
 from weightwright.enclosures.balls.series import largest, series
 from weightwright.expressions import Expression, to_text
 from weightwright.limits import count_boxes, tick
@@ -60,13 +61,16 @@ class Target:
         return dataclasses.replace(found, approximation=found.approximation + unknown, lipschitz=slope)
 
 
-def agree_one_layer(network: Network, certificate: Certificate, claim: OneLayerClaim) -> None:
+def agree_one_layer(network: Network, certificate: Certificate, claim: OneLayerClaim) -> tuple[DeadZone, ...]:
     """Refuse (CertificateError) unless the network is within the bound of its formula outside the dead zones."""
     leaf, stored = require_type(claim.leaf, Leaf), _stored(network, certificate)
     agree_numbers(leaf)
     holes = list(_holes(certificate, claim.dead_zones, stored))
     require(not holes or leaf.rule == "taylor", f"no rule {leaf.rule!r} with dead zones")
+    hidden = set(claim.assumptions(certificate.domain)) - set(certificate.assumptions)
+    require(not hidden, "the certificate hides a dead zone")
     _agree_layer(stored, certificate, leaf, [_formula(certificate, leaf, stored)], holes)
+    return claim.zones_on(certificate.domain)
 
 
 def agree_samples(network: Network, certificate: Certificate, claim: SampledClaim) -> None:
@@ -74,6 +78,8 @@ def agree_samples(network: Network, certificate: Certificate, claim: SampledClai
     leaf, stored = require_type(claim.leaf, Leaf), _stored(network, certificate)
     agree_numbers(leaf)
     _agree_layer(stored, certificate, leaf, list(_pieces(certificate, leaf, claim.samples, stored)), [])
+    said = sampled_in_words(claim.samples)
+    require(certificate.formula == said, f"the network computes {said!r}, and the certificate says otherwise")
 
 
 def _stored(network: Network, certificate: Certificate) -> OneLayer:
@@ -107,8 +113,8 @@ def _formula(certificate: Certificate, leaf: Leaf, stored: OneLayer) -> Target:
 
 def _pieces(certificate: Certificate, leaf: Leaf, samples: Samples, stored: OneLayer) -> Iterator[Target]:
     """What it must compute between each two samples, in order."""
-    name = certificate.formula
-    require(name.startswith(OPAQUE) and leaf.formula == name, f"{name!r} is no name of a function given by samples")
+    name_is_one = isinstance(leaf.formula, str) and leaf.formula.startswith(OPAQUE)
+    require(name_is_one, f"{leaf.formula!r} is not a name of a function given by samples")
     require(set(samples.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
     require(leaf.rule == "taylor", f"no rule {leaf.rule!r} for samples")
     check_samples(samples, float(certificate.domain.lo[0]), float(certificate.domain.hi[0]))

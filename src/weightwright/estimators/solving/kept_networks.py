@@ -8,7 +8,7 @@ from weightwright.claims.files import encode_file
 from weightwright.errors import WeightwrightError
 from weightwright.kept import keep, kept_path
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.module import load
+from weightwright.runtime.loading import load
 
 
 def build_or_load(build: Callable[[], AttentionNetwork], *asked: Hashable) -> AttentionNetwork:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from typing import TYPE_CHECKING, Any
 
 from weightwright.claims.certificate import Certificate, bound_in_words, computed_in_words, round_up, status_in_words
-from weightwright.claims.prompt import LoopClaim
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network
 from weightwright.report.drawing.band import MARGIN, Band
@@ -103,10 +101,10 @@ def _claim(said: Certificate) -> str:
         return status_in_words(said.status, said.why)
     if said.measured is not None:
         return f"{said.status}: largest error found {round_up(said.measured.error)} {where}"
-    bound = round_up(said.bound) if said.norm == math.inf else bound_in_words(said)
-    error = "error of one pass" if isinstance(said.claim, LoopClaim) else "error"
-    assuming = f", assuming that {said.why}" if said.why else ""
-    return f"{said.status}: {error} at most {bound} {where}{assuming}"
+    bound = bound_in_words(said) if said.subject in ("norm", "label") else round_up(said.bound)
+    error = "error of one pass" if said.subject == "pass" else "error"
+    _, _, given = status_in_words(said.status, said.why).partition(": ")
+    return f"{said.status}: {error} at most {bound} {where}{given and ', '}{given}"
 
 
 def _legend(pen: Pen, x: float, y: float) -> None:

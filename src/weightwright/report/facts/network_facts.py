@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, computed_in_words
+from weightwright.claims.certificate import Certificate, Claim, SideBySideClaim, computed_in_words
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
 
 #: What `approximate` repeats of a certificate.
-_SAID = ("formula", "domain", "dead_zones", "dtype", "kernel", "status", "why", "bound", "terms", "measured")
+_SAID = ("name", "formula", "domain", "dead_zones", "dtype", "kernel", "status", "why", "bound", "terms", "measured")
 
 #: What is repeated of an error that was measured.
 _FOUND = ("error", "inputs", "how", "reason")
@@ -43,7 +43,8 @@ def certificate_facts(certificate: Certificate) -> Facts:
     return {
         "status": certificate.status,
         **({"why": certificate.why} if certificate.why else {}),
-        "formula": computed_in_words(certificate),
+        **({"name": certificate.name} if certificate.name and certificate.vouched else {}),
+        "formula": certificate.formula if certificate.vouched else computed_in_words(certificate),
         "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
         **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
         "dtype": certificate.dtype,
@@ -187,9 +188,8 @@ def value_facts(
     said = net.certificate
 
     def bound(values: Any) -> float | None:
-        # a norm bounds no single input, one pass says nothing of what all of them come to, a memory of what is new
-        silent = MeasuredClaim | GridClaim | LoopClaim | MemoryClaim
-        if said is None or isinstance(said.claim, silent) or said.status == "EDITED":
+        # a norm bounds no single input, one pass says nothing of several together, a memory nothing of what is new
+        if said is None or said.subject != "output" or said.status == "EDITED":
             return None
         inside = bool((values >= said.domain.lo).all() and (values <= said.domain.hi).all())
         return said.bound if inside and not any(lo < values[0] < hi for lo, hi in said.dead_zones) else None
@@ -204,7 +204,7 @@ def value_facts(
 def _said(net: AttentionNetwork) -> Facts:
     if net.certificate is not None:
         return certificate_facts(net.certificate)
-    names = ("status", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
+    names = ("status", "name", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
     return {**dict.fromkeys(names), "dtype": net.network.dtype, "assumptions": []}
 
 

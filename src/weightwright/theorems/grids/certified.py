@@ -14,7 +14,7 @@ import torch
 
 from weightwright.box import Box
 from weightwright.certify import confirm
-from weightwright.claims.cell_grid import GridClaim, Kind
+from weightwright.claims.cell_grid import GridClaim, Kind, grid_in_words
 from weightwright.claims.certificate import Certificate, Leaf, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.errors import BudgetError, DomainError, FormulaError
@@ -314,7 +314,7 @@ def certify_grid(
         0.0 if lipschitz is None else target.accuracy(values, lipschitz, grid.B),
     )
     certificate = Certificate(
-        claim, said, domain, "float64", "dot", bound, terms, network_digest(network),
+        claim, grid_in_words(claim), domain, "float64", "dot", bound, terms, network_digest(network),
         assumptions("float64", "dot") + claim.assumptions(),
     )  # fmt: skip
     return confirm(network, certificate)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.approximation.formula_of_torch import trace
-from weightwright.claims.certificate import OPAQUE
+from weightwright.claims.leaf import OPAQUE
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
