@@ -33,6 +33,7 @@ from weightwright.errors import (
     FormulaError,
     LawError,
     ToleranceError,
+    UnclearError,
     UnsupportedOperation,
     WeightwrightError,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Interpreter",
     "LawError",
     "ToleranceError",
+    "UnclearError",
     "UnsupportedOperation",
     "WeightwrightError",
     "approximate",

@@ -14,6 +14,7 @@ __all__ = [
     "MissingExtraError",
     "NotRepeatable",
     "ToleranceError",
+    "UnclearError",
     "UnsupportedOperation",
     "WeightwrightError",
 ]
@@ -30,6 +31,15 @@ class FormulaError(WeightwrightError, ValueError):
     """A formula's text is not in the language, or the function is undefined on the domain.
 
     What to do: correct the text as the message proposes, or take a domain on which the function is defined.
+    """
+
+
+class UnclearError(FormulaError):
+    """It is not shown that a compiled function is defined on the whole domain, nor that it is not: the ranges of its
+    columns are too coarse.
+
+    What to do: take a smaller domain, or clamp the argument that the message names; proof="measured" builds functions
+    of up to three features from their values.
     """
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import weightwright as ww
 from weightwright.enclosures.intervals.intervals import Interval
@@ -51,6 +52,19 @@ def test_defined_functions_are_measured(function: Any, domain: ww.Box, tol: floa
 def test_functions_with_poles_stay_refused(function: Any, domain: ww.Box) -> None:
     with pytest.raises(ww.FormulaError, match="is undefined or unbounded"):
         ww.compile(function, domain, 1.0, proof="measured")
+
+
+def test_what_is_unclear_has_a_public_name() -> None:
+    """Columns that are positive, which their ranges do not show: neither undefined for certain, nor defined."""
+    with pytest.raises(
+        ww.UnclearError, match=r"its argument may be anything between .* Take a smaller domain"
+    ) as caught:
+        ww.compile(nn.LayerNorm(3).eval(), (-1e6, 1e6), 1e-3)
+    assert isinstance(caught.value, ww.FormulaError)
+    assert "UnclearError" in ww.__all__
+    with pytest.raises(ww.FormulaError, match="its argument is ") as certain:
+        ww.compile(torch.log, ww.Box([-1], [1]), 1e-3)
+    assert not isinstance(certain.value, ww.UnclearError)
 
 
 @pytest.mark.parametrize("exponent", ["0.5", "1.5", "0.001", "3.7"])

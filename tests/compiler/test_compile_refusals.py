@@ -18,6 +18,39 @@ def test_a_table_that_cannot_be_proven_names_the_tolerance_that_was_asked_for() 
         ww.compile(lambda x: 8 * torch.sin(x), (-1e5, 1e5), tol=1e-3)
 
 
+WIDE = ww.Box([-1e6], [1e6])
+TOO_OFTEN = r"take a smaller domain: on this one the function turns [\d,]+ times or more, too often for [\d,]+ anchors"
+#: Refusals with their causes: a domain that is too wide, or a slope that has no bound.
+CAUSES = {
+    "a wave on a wide domain": (lambda: ww.compile(torch.sin, WIDE, 1e-3), TOO_OFTEN),
+    "a wave times a number": (lambda: ww.compile(lambda x: x * torch.sin(5 * x), WIDE, 1e-3), TOO_OFTEN),
+    "a formula": (lambda: ww.approximate("sin(5*x)", (-1e6, 1e6), 1e-3), TOO_OFTEN),
+    "a formula of two variables": (
+        lambda: ww.approximate("sin(x)*y", ww.Box([-1e6] * 2, [1e6] * 2), 1e-3),
+        TOO_OFTEN,
+    ),
+    "what the checker cannot bound": (
+        lambda: ww.compile(torch.atan, WIDE, 1e-3),
+        r"take a smaller domain: the checker finds no bound on atan\(x\) for arguments between -1e\+06 and 1e\+06",
+    ),
+    "a range that reaches 0 by rounding": (
+        lambda: ww.compile(lambda x: torch.sqrt(x * x + 0.25), ww.Box([-1e6], [1e6]), 1e-9),
+        r"take a smaller domain, or keep the argument of sqrt\(x\) away .* may be anything in \[0, 1e\+12\]",
+    ),
+    "an unbounded slope": (
+        lambda: ww.approximate("sqrt(x)", (0, 1), 1e-3),
+        "take a domain away from points where the function is undefined or its slope unbounded",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_a_refusal_names_its_cause(case: str) -> None:
+    ask, cause = CAUSES[case]
+    with pytest.raises(ww.ToleranceError, match=cause):
+        ask()
+
+
 @pytest.mark.parametrize("function", [lambda x: torch.exp(1000 * x), lambda x: torch.exp(x) ** 1000])
 def test_what_is_too_large_for_a_float_needs_no_eps(function: object) -> None:
     with pytest.raises(ww.FormulaError, match=r"is too large for a float: .* or clamp the argument$") as caught:

@@ -13,7 +13,9 @@ from weightwright.approximation.graded_designs import graded_designs, middle_des
 from weightwright.approximation.kinked import Kinked, Sees, find_kinks
 from weightwright.approximation.kinks_by_gates import Gates
 from weightwright.approximation.kinks_on_registers import OneSided
+from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.task import AIMS, SAMPLES, Task
+from weightwright.approximation.unproven import advise, largest_slope, uneven_points
 from weightwright.claims.certificate import Certificate, Leaf, Terms, round_up, sampled_in_words
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim
@@ -221,9 +223,12 @@ class Proposals:
         if best is not None and task.dtype == "float64" and best.bound > useless:
             best = None  # a constant would do nearly as well; in fewer bits it may be the best
         if best is None or not confirm(best):
+            ends = float(task.box.lo[0]), float(task.box.hi[0])
+            slope = math.inf if isinstance(task.function, Opaque) else largest_slope(task.text, *ends)
+            most = min(self.choice.most, MAX_SPECTRAL[task.dtype])
+            advice = advise(task.target(uneven_points(task.lo, task.hi)), slope, most)
             return ToleranceError(
-                f"{task.where}: no error bound could be proven, so not tol={task.tol:g} either; is the slope unbounded,"
-                " or the function undefined, at some point?"
+                f"{task.where}: no error bound could be proven, so not tol={task.tol:g} either; {advice}"
             )
         bends = self.kinked is not None and self.choice.sees == "registers" and self.choice.kernel == "dot"
         hint = "; a gate, sees='self', may do better" if bends else ""

@@ -13,6 +13,7 @@ from weightwright.approximation.measured import find_measured
 from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.proposals import Proposal
 from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits, outward
+from weightwright.approximation.unproven import POINTS, advise, uneven_points
 from weightwright.box import Box
 from weightwright.certify import confirm
 from weightwright.claims.certificate import (
@@ -45,6 +46,8 @@ MAX_VARIABLES = len(VARIABLES)
 MAX_VECTOR = 4096
 #: Boxes times anchors times Taylor coefficients that one function may cost: about a minute to prove and check.
 WORK = 3e8
+#: Share of a box's width at which the lines meet on which turns are counted: anything but 1/2.
+OFF_THE_MIDDLE = 0.7
 _AIMS = (0.9, 0.3, 0.05)
 _SAMPLES = {2: 129, 3: 33}  # along each axis
 _FIRST_PARTS = {2: 16, 3: 8}  # along each axis
@@ -100,6 +103,25 @@ class _VectorTask:
         assert isinstance(self.function, Opaque)
         x = np.stack([q.centre + s[:, i] / q.scale for i, q in enumerate(self.queries)], axis=1)
         return self.function(np.clip(x, self.asked.box.lo, self.asked.box.hi)) - self.mean
+
+    def along_axes(self) -> Floats:
+        """(d, POINTS): the values on the lines through one point that are parallel to an axis; off the middle, where
+        products may vanish."""
+        count = len(self.queries)
+        lines = np.tile(self.lo + OFF_THE_MIDDLE * (self.hi - self.lo), (count, POINTS, 1))
+        for axis, (a, b) in enumerate(zip(self.lo, self.hi, strict=True)):
+            lines[axis, :, axis] = uneven_points(a, b)
+        return self.target(lines.reshape(-1, count)).reshape(count, POINTS)
+
+    def largest_slope(self) -> float:
+        """About, along any direction with steps of at most 1 in every s; infinite where that is not known."""
+        if self.local is None:
+            return math.inf
+        a, b = _first_parts(self.lo, self.hi)
+        place = {name: Interval(a[:, i], b[:, i]) for i, name in enumerate(self.names)}
+        steps = Interval(np.array(-1.0), np.array(1.0))
+        slope = jet_along(self.local, place, dict.fromkeys(self.names, steps), 1)[1]
+        return float(np.max(slope.magnitude()))
 
 
 def approximate_several(
@@ -174,11 +196,7 @@ def _task(f: str | Callable[..., Any], asked: VectorRequest, widths: tuple[float
 
 def _bounded(formula: Expression, names: tuple[str, ...], text: str, box: Box, most: float) -> None:
     """FormulaError where f cannot be enclosed: halve until every part stays below most, or is a point."""
-    edges = [np.linspace(a, b, _FIRST_PARTS[len(names)] + 1) for a, b in zip(box.lo, box.hi, strict=True)]
-    a, b = (
-        np.stack([x.ravel() for x in np.meshgrid(*ends, indexing="ij")], axis=1)
-        for ends in ([e[:-1] for e in edges], [e[1:] for e in edges])
-    )
+    a, b = _first_parts(box.lo, box.hi)
     for halving in range(_HALVINGS * len(names)):
         place = {name: Interval(a[:, i], b[:, i]) for i, name in enumerate(names)}
         enclosed = jet_along(formula, place, dict.fromkeys(names, ZERO), 0)[0]
@@ -193,6 +211,16 @@ def _bounded(formula: Expression, names: tuple[str, ...], text: str, box: Box, m
         a, b = np.concatenate([a, right])[:_MOST_PARTS], np.concatenate([left, b])[:_MOST_PARTS]
     where = ", ".join(f"{name} = {float(x)!r}" for name, x in zip(names, a[0], strict=True))
     raise FormulaError(f"{shortened(text)} is undefined, infinite or too large for a float at or near {where}")
+
+
+def _first_parts(lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+    """The lower and the upper corners of equal parts of a box, (parts, d) each."""
+    edges = [np.linspace(a, b, _FIRST_PARTS[len(lo)] + 1) for a, b in zip(lo, hi, strict=True)]
+    first, last = (
+        np.stack([x.ravel() for x in np.meshgrid(*ends, indexing="ij")], axis=1)
+        for ends in ([e[:-1] for e in edges], [e[1:] for e in edges])
+    )
+    return first, last
 
 
 def _grid(box: Box) -> Floats:
@@ -316,10 +344,8 @@ class VectorProposals:
         best = self.best
         useful = best is not None and best.bound <= self.designer.range / 4  # else a constant does nearly as well
         if best is None or not useful or not confirm(best):
-            return ToleranceError(
-                f"{task.where}: no error bound could be proven, so not tol={tol:g} either; is the slope unbounded, or"
-                " the function undefined, at some point?"
-            )
+            advice = advise(task.along_axes(), task.largest_slope(), min(task.asked.most, MAX_VECTOR))
+            return ToleranceError(f"{task.where}: no error bound could be proven, so not tol={tol:g} either; {advice}")
         return ToleranceError(
             f"{task.where}: tol={tol:g} cannot be proven; the best bound found is {round_up(best.bound)}, with"
             f" {len(best.table.values)} anchors",

@@ -18,7 +18,7 @@ from weightwright.approximation.table import (
     propose_squares,
     propose_table_near,
 )
-from weightwright.enclosures.intervals.formulas import PARTS, enclose
+from weightwright.approximation.unproven import largest_slope
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
@@ -141,6 +141,8 @@ def table_for(
 def ask(formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool, zone: float) -> Asked:
     """What `propose_table_near` is asked for."""
     size = float(np.ptp(values(parse(formula, ("x",)), np.linspace(lo, hi, 257)))) / 2
+    if not math.isfinite(size):
+        raise FormulaError("it is undefined or too large for a float there; take a smaller domain")
     exact = two_keys(parse(formula, ("x",))) is not None
     tol = max(tol, (EXACT if exact else 1.0) * FLOOR[dtype] * size)
     tol = min(tol, size / 16) if size > 0 else tol
@@ -158,10 +160,10 @@ def cover(formula: str, lo: float, hi: float, off: float, dtype: str) -> tuple[f
     coarse = 2.0 ** (math.frexp(hi - lo)[1] - BITS)
     least, most = lo - 2 * off, hi + 2 * off
     first, last = math.floor((lo - slack) / coarse) * coarse, math.ceil((hi + slack) / coarse) * coarse
-    steep = _steep(formula, least, most)
-    if not _steep(formula, first, most) <= GROWS * steep:
+    steep = largest_slope(formula, least, most)
+    if not largest_slope(formula, first, most) <= GROWS * steep:
         first = _outward(least, -1.0, off)
-    if not _steep(formula, least, last) <= GROWS * steep:
+    if not largest_slope(formula, least, last) <= GROWS * steep:
         last = _outward(most, 1.0, off)
     return first, last
 
@@ -171,15 +173,6 @@ def _outward(end: float, side: float, off: float) -> float:
     fine = 2.0 ** (math.frexp(end)[1] - BITS)
     away = end + side * max(off, 2.0**-30 * abs(end))
     return side * math.ceil(side * away / fine) * fine
-
-
-def _steep(formula: str, lo: float, hi: float) -> float:
-    """About the largest of a function's slopes; infinite where it is undefined or unbounded."""
-    ends = np.array(lo), np.array(hi)
-    with np.errstate(all="ignore"):
-        slope = enclose(formula, *ends, order=1, parts=16 * PARTS)
-        largest = float(np.maximum(abs(slope[0]), abs(slope[1])))
-    return largest if math.isfinite(largest) else math.inf
 
 
 def small_squares(reach: float, dtype: str) -> ProposedTable:

@@ -18,12 +18,13 @@ import numpy as np
 from weightwright.all_cores import processes, work_on_all_cores
 from weightwright.approximation.proposals import Choice, Proposal, Proposals, propose
 from weightwright.approximation.task import make_task, well_formed
+from weightwright.approximation.unproven import advise, largest_slope, uneven_points
 from weightwright.box import Box
 from weightwright.claims.certificate import Leaf, Terms, round_up
 from weightwright.claims.graph import SQUARE
 from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
-from weightwright.enclosures.intervals.jets import jet
+from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.expressions import parse, shortened
 from weightwright.heads.graded import graded_square
@@ -178,9 +179,10 @@ def _find_table_near(
         except ToleranceError as error:
             known = math.inf if error.best is None else 1.1 * error.best
             tol, last = known if left == 1 and error.best is not None else min(known, LOOSER * tol), error
+    drawn = values(parse(formula, ("x",)), uneven_points(lo, hi))
     raise ToleranceError(
-        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}; with up to {most} keys nothing near"
-        " that could be proven: is the slope unbounded, or the interval very wide?",
+        f"{shortened(formula)} on [{lo:g}, {hi:g}] is needed within {asked:.2g}, and nothing near that could be proven;"
+        f" {advise(drawn, largest_slope(formula, lo, hi), most)}",
         last.best,
     ) from last
 

@@ -15,7 +15,8 @@ from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
 from weightwright.stopwatch import Stage, stage
 
-#: Number of times that a graph is lowered and checked before tol is given up.
+#: Number of times that a graph is lowered and checked with the compiler's ranges of functions, and then with the
+#: checker's, before tol is given up.
 ATTEMPTS = 3
 #: After a failed attempt, tables cover WIDER times the errors that were estimated before.
 WIDER = 8.0
@@ -49,61 +50,97 @@ class Compiled:
 def certify_graph(
     graph: Graph, asked: Request, certify: Callable[[Lowered], AttentionNetwork], instead: str = UNPROVEN
 ) -> AttentionNetwork:
-    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol.
+    """Heads that are accurate enough by estimate; more accurate ones where the checker's bound is above tol, and tables
+    on the checker's ranges where it finds wider ones than the compiler.
 
     certify: a lowered graph to a network with a certificate that the checker agreed with, or ToleranceError.
     instead: what to do where tol cannot be proven.
     """
-    tol, dtype, progress = asked.tol, asked.dtype, asked.progress
-    aim, proving, room = tol, 0.0, 1.0
+    attempts = _Attempts(graph, asked, certify, asked.tol)
+    net = attempts.certify_within_tol()
+    if net is None and attempts.refusal is not None:
+        net = attempts.certify_within_tol(checked=True)
+    if net is None:
+        raise attempts.failure(instead)
+    return net
+
+
+@dataclass
+class _Attempts:
+    """What is known of a graph after some attempts: the error to aim at, the best certificate, the last refusal."""
+
+    graph: Graph
+    asked: Request
+    certify: Callable[[Lowered], AttentionNetwork]
+    aim: float
+    proving: float = 0.0  # seconds
     best: Certificate | None = None
     refusal: ToleranceError | None = None
     costs: tuple[tuple[str, float], ...] = ()
-    for _ in range(ATTEMPTS):
-        try:
-            with stage("lower the graph"):
-                lowered = lower(
-                    graph,
-                    asked.box,
-                    aim,
-                    dtype,
-                    progress,
-                    room=room,
-                    ablatable=asked.ablatable,
-                    dead_zone=asked.dead_zone,
-                )
-        except ToleranceError:
-            if best is None and refusal is None:
-                raise
-            break
-        progress(f"checking {counted(len(lowered.network.layers), 'layer')}")
-        begun = time.perf_counter()
-        try:
-            net = certify(lowered)
-        except ToleranceError as error:
-            refusal, costs, room = error, costs or lowered.costs, WIDER * room  # perhaps tables are too narrow
-            continue
-        finally:
-            proving += time.perf_counter() - begun
-        found = net.certificate
-        assert found is not None
-        if found.bound <= tol:
-            net.on_domain = asked.on_domain
-            net.about = Compiled(graph, lowered.costs, time.perf_counter() - asked.start - proving, proving)
-            return net
-        if best is None or found.bound < best.bound:
-            best, costs = found, lowered.costs
-        if found.terms.approximation < ROUNDED * found.bound:
-            break
-        aim = lowered.aim * min(1 / FINER, tol / found.bound / 2)
-    if best is None:
-        raise ToleranceError(f"{graph.name}: {refusal}. {dearest_columns(costs)}") from refusal
-    raise ToleranceError(
-        f"{graph.name}: tol={tol:g} cannot be proven in {dtype}; the best bound found is {round_up(best.bound)}"
-        f" (approximation {best.terms.approximation:.2g}, rounding {best.terms.rounding:.2g})."
-        f" {dearest_columns(costs)}. {instead}",
-        best.bound,
-    )
+
+    def certify_within_tol(self, checked: bool = False) -> AttentionNetwork | None:
+        """The first network of ATTEMPTS with a bound of at most tol; None if there is none. checked: see `lower`."""
+        asked, room = self.asked, 1.0
+        for _ in range(ATTEMPTS):
+            try:
+                lowered = self._lower(room, checked)
+            except ToleranceError as error:
+                if self.best is None and self.refusal is None:
+                    raise
+                self.refusal = error if checked else self.refusal
+                return None
+            asked.progress(f"checking {counted(len(lowered.network.layers), 'layer')}")
+            begun = time.perf_counter()
+            try:
+                net = self.certify(lowered)
+            except ToleranceError as error:
+                self.refusal, self.costs = error, self.costs or lowered.costs
+                room *= WIDER  # perhaps tables are too narrow
+                continue
+            finally:
+                self.proving += time.perf_counter() - begun
+            found = net.certificate
+            assert found is not None
+            if found.bound <= asked.tol:
+                compiling = time.perf_counter() - asked.start - self.proving
+                net.on_domain = asked.on_domain
+                net.about = Compiled(self.graph, lowered.costs, compiling, self.proving)
+                return net
+            if self.best is None or found.bound < self.best.bound:
+                self.best, self.costs = found, lowered.costs
+            if found.terms.approximation < ROUNDED * found.bound:
+                return None
+            self.aim = lowered.aim * min(1 / FINER, asked.tol / found.bound / 2)
+        return None
+
+    def _lower(self, room: float, checked: bool) -> Lowered:
+        asked = self.asked
+        with stage("lower the graph"):
+            return lower(
+                self.graph,
+                asked.box,
+                self.aim,
+                asked.dtype,
+                asked.progress,
+                room=room,
+                ablatable=asked.ablatable,
+                dead_zone=asked.dead_zone,
+                checked=checked,
+            )
+
+    def failure(self, instead: str) -> ToleranceError:
+        """Why there is no network."""
+        name, best = self.graph.name, self.best
+        if best is None:
+            error = ToleranceError(f"{name}: {self.refusal}. {dearest_columns(self.costs)}")
+            error.__cause__ = self.refusal
+            return error
+        return ToleranceError(
+            f"{name}: tol={self.asked.tol:g} cannot be proven in {self.asked.dtype}; the best bound found is"
+            f" {round_up(best.bound)} (approximation {best.terms.approximation:.2g}, rounding"
+            f" {best.terms.rounding:.2g}). {dearest_columns(self.costs)}. {instead}",
+            best.bound,
+        )
 
 
 def dearest_columns(costs: tuple[tuple[str, float], ...]) -> str:

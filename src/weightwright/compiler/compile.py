@@ -23,11 +23,11 @@ from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import INPUT, JUMPS, Graph
 from weightwright.compiler.attempts import Compiled, certify_graph
 from weightwright.compiler.from_values import build_from_values
-from weightwright.compiler.lowering.undefined import UnclearError, finite_by_estimate
+from weightwright.compiler.lowering.undefined import finite_by_estimate
 from weightwright.compiler.measured_network import measure_graph
 from weightwright.compiler.request import Request, read_request
 from weightwright.compiler.single_kinks import split_kinks
-from weightwright.errors import FormulaError, NotRepeatable, UnsupportedOperation
+from weightwright.errors import FormulaError, NotRepeatable, UnclearError, UnsupportedOperation
 from weightwright.expressions import to_text
 from weightwright.numbers import counted
 from weightwright.progress import Progress, show_progress

@@ -20,7 +20,7 @@ from weightwright.compiler.lowering.budget import Errors, Slopes, product_claim,
 from weightwright.compiler.lowering.cells import Cells
 from weightwright.compiler.lowering.fusing import FusingPlan, direct, fuse
 from weightwright.compiler.lowering.ranges import Limit
-from weightwright.compiler.lowering.undefined import defined_ranges
+from weightwright.compiler.lowering.undefined import defined_ranges, told_as
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Network
 from weightwright.numbers import FORMATS
@@ -33,6 +33,9 @@ WORSE = 16.0
 LOOSEST = 2.0**-6
 #: A unit smaller than this share of the error it may have counts as nothing.
 NOTHING = 2.0**-10
+#: Where tables were too narrow for the checker, they cover 2 room SPARE of their arguments' ranges more at both ends.
+#: Ends are rounded outward to between 2^-8 and 2^-7 of a range (`cover`): room = 64, the third attempt's, moves all.
+SPARE = 2.0**-13
 #: Number of rounds in which intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -67,6 +70,7 @@ def lower(
     room: float = 1.0,
     ablatable: bool = False,
     dead_zone: float = 0.0,
+    checked: bool = False,
 ) -> Lowered:
     """An attention-only network that computes the graph on the domain, aiming at tol, with claims about its heads.
 
@@ -81,7 +85,8 @@ def lower(
     a table cannot be proven at all. `progress` is told what is done. provable=False lets tables cover the ranges of
     their arguments alone, and not what errors may make of them at worst: then nothing can be proven of the whole.
     limits: both ends of columns that the caller knows better than ranges show; nothing can be proven of these either.
-    room: tables cover `room` times the errors that are estimated. dead_zone: nothing is claimed of inputs that bring
+    room: tables cover `room` times the errors that are estimated. checked: ranges are those that the checker finds, and
+    tables cover `room` times a share SPARE of these as well. dead_zone: nothing is claimed of inputs that bring
     the argument of a jump within it of 0.
     ablatable: every function is one head with nothing beside it, and ranges hold whichever heads return 0 instead.
     """
@@ -93,7 +98,9 @@ def lower(
     apart = set(range(len(graph.nodes))) if ablatable else set[int]()
     while True:
         plan, aim = fuse(graph, apart), float(tol)
-        attempt = _Attempt(graph, plan, lo, hi, aim, dtype, progress, provable, limits, room, ablatable, dead_zone)
+        attempt = _Attempt(
+            graph, plan, lo, hi, aim, dtype, progress, provable, limits, room, ablatable, dead_zone, checked
+        )  # fmt: skip
         failed = attempt.build()
         if not failed:
             return attempt.result()
@@ -119,16 +126,18 @@ class _Attempt:
     def __init__(
         self, graph: Graph, plan: FusingPlan, lo: np.ndarray, hi: np.ndarray, tol: float, dtype: str,
         progress: Callable[[str], None], provable: bool, limits: Mapping[int, Limit], room: float, ablatable: bool,
-        dead_zone: float,
+        dead_zone: float, checked: bool,
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable, self.room, self.ablatable, self.dead_zone = provable, room, ablatable, float(dead_zone)
+        self.spare = SPARE if checked else 0.0
         self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
+        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable, checked)
         self.slopes = Slopes.over(self.ranges)
         self.aim = self._aim()
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
+        self._bounded_slopes()
         self.asked = self._sensible(shares(self.aim, self.sensitivity, heads))
         self.multiplied = [u for u in plan.units if u not in plan.functions and graph.nodes[u].op == PRODUCT]
         self.products: dict[int, ProductClaim] = {}
@@ -141,6 +150,19 @@ class _Attempt:
         ends = np.array([self.ranges.of(column) for column in self.graph.outputs])
         width = float((ends[:, 1] - ends[:, 0]).max())
         return min(self.tol, LOOSEST * width) if width > 0 else self.tol
+
+    def _bounded_slopes(self) -> None:
+        """Refuse what no error could be told for: 0 times an unbounded slope, on the way to an output."""
+        if not any(map(math.isnan, self.sensitivity.values())):
+            return
+        for unit, slopes in self.slopes.functions.items():
+            if not np.isfinite(slopes).all():
+                lo, hi = self.ranges.of(self.plan.functions[unit].base)
+                (label, formula), reach = told_as(self.forms, unit), f"[{lo.min():g}, {hi.max():g}]"
+                raise ToleranceError(
+                    f"{label}: take a smaller domain, or keep the argument of {formula} away from where its"
+                    f" slope is unbounded: on this domain the argument may be anything in {reach}"
+                )
 
     def _sensible(self, asked: dict[int, float]) -> dict[int, float]:
         """No error as large as the unit itself, also where no output depends on it; but a unit that is next to nothing
@@ -174,7 +196,8 @@ class _Attempt:
     def _wish(self, unit: int) -> Wish:
         function = self.plan.functions[unit]
         lo, hi = self.ranges.of(function.base)
-        off = self.room * float(self.errors.of(function.base).max()) if self.provable else 0.0
+        off = self.room * float((self.errors.of(function.base) + self.spare * (hi - lo)).max())
+        off = off if self.provable else 0.0
         needed = not self._fused(unit)
         zone, ends = self.dead_zone if function.formula in JUMPS else 0.0, (float(lo.min()), float(hi.max()))
         if zone and max(map(abs, ends)) < zone:

@@ -1,7 +1,8 @@
 """Intervals that hold every column on a box of inputs, token by token; plain floats, rounded outward a little.
 
 A column is an affine form in the inputs and in what functions, products and softmaxes return; its range adds up the
-intervals of these. The checker does the same in its own arithmetic.
+intervals of these. The checker does the same in its own arithmetic; where it sees less, its ranges are wider than
+these, and `checked` asks for its ranges of functions in the place of ours.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weightwright.checker.composite.declared import profile_range
 from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, attended, sees
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.enclosures.intervals.formulas import OUTWARD, enclose
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
+from weightwright.errors import CertificateError
 from weightwright.expressions import parse
 from weightwright.numbers import Floats
 
@@ -60,6 +64,7 @@ class ColumnRanges:
     limits: Mapping[int, Limit] = field(default_factory=dict)  # columns that are known to reach less far than it looks
     outward: float = OUTWARD
     ablatable: bool = False  # any head may return 0 instead
+    checked: bool = False  # the ranges of functions are those that the checker finds
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         """Ends of the column's range on every token."""
@@ -124,17 +129,23 @@ class Evaluator:
     """Ranges on boxes, one box after the other; what does not depend on the box is prepared once."""
 
     def __init__(
-        self, forms: Forms, limits: Mapping[int, Limit] = {}, outward: float = OUTWARD, ablatable: bool = False
+        self,
+        forms: Forms,
+        limits: Mapping[int, Limit] = {},
+        outward: float = OUTWARD,
+        ablatable: bool = False,
+        checked: bool = False,
     ) -> None:
         self.forms, self.wide, self.limits, self.outward = forms, WideForms(forms), limits, outward
-        self.ablatable = ablatable
+        self.ablatable, self.checked = ablatable, checked
         self.groups = _groups(forms)
 
     def on(self, lo: Floats, hi: Floats) -> ColumnRanges:
         """lo, hi: (tokens, d). Raises Undefined."""
         ends = np.zeros((2, self.forms.n, self.forms.size))
         ends[0, :, : self.forms.d], ends[1, :, : self.forms.d] = lo, hi
-        ranges = ColumnRanges(self.forms, self.wide, ends[0], ends[1], {}, self.limits, self.outward, self.ablatable)
+        how = self.limits, self.outward, self.ablatable, self.checked
+        ranges = ColumnRanges(self.forms, self.wide, ends[0], ends[1], {}, *how)
         for units in self.groups:
             if units[0] in self.forms.plan.functions:
                 _functions(ranges, units)
@@ -166,13 +177,26 @@ def _functions(ranges: ColumnRanges, units: list[int]) -> None:
     """The same formula of several columns."""
     functions = ranges.forms.plan.functions
     lo, hi = (np.array(ends) for ends in zip(*(ranges.of(functions[u].base) for u in units), strict=True))
-    least, most = enclose(functions[units[0]].formula, lo, hi)
+    formula = functions[units[0]].formula
+    least, most = _enclose_as_checker(formula, lo, hi) if ranges.checked else enclose(formula, lo, hi)
     bad = np.argwhere(~(np.isfinite(least) & np.isfinite(most)))
     if len(bad):
         i, t = bad[0]
         raise Undefined(units[i], int(t), float(lo[i, t]), float(hi[i, t]))
     for unit, *ends in zip(units, least, most, strict=True):
         ranges.hold(unit, *ends)
+
+
+def _enclose_as_checker(formula: str, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+    """Ends of the formula's range over every interval, as the checker encloses it; not finite where it refuses."""
+    profile, ends = parse(formula, ("x",)), np.empty((2, *lo.shape))
+    with working_precision():
+        for place in np.ndindex(lo.shape):
+            try:
+                ends[:, *place] = profile_range(profile, float(lo[place]), float(hi[place]))
+            except CertificateError:
+                ends[:, *place] = -np.inf, np.inf
+    return ends[0], ends[1]
 
 
 def _softmax(ranges: ColumnRanges, units: list[int]) -> None:

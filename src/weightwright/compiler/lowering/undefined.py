@@ -21,7 +21,7 @@ from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator, Lemma, Limit, Undefined
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.enclosures.intervals.formulas import enclose
-from weightwright.errors import FormulaError
+from weightwright.errors import FormulaError, ToleranceError, UnclearError
 from weightwright.expressions import parse, shortened
 from weightwright.numbers import Floats
 
@@ -42,10 +42,6 @@ _FINE_BOXES = 4_000
 _FINEST = 2.0**-40
 
 
-class UnclearError(FormulaError):
-    """Ranges do not show that the function is defined everywhere, nor that it is not."""
-
-
 @dataclass
 class RangesByPart(ColumnRanges):
     """Ranges that were found part by part; a column's range holds those on all parts."""
@@ -58,17 +54,26 @@ class RangesByPart(ColumnRanges):
 
 
 def defined_ranges(
-    forms: Forms, lo: Floats, hi: Floats, limits: Mapping[int, Limit] = {}, ablatable: bool = False
+    forms: Forms,
+    lo: Floats,
+    hi: Floats,
+    limits: Mapping[int, Limit] = {},
+    ablatable: bool = False,
+    checked: bool = False,
 ) -> tuple[ColumnRanges, tuple[int, ...]]:
     """The ranges on the whole domain, and the number of equal parts along every input that it takes to find them (none:
     the whole at once). FormulaError that names a part of the domain where a function is undefined.
 
     lo, hi: (tokens, features). limits: ends of columns that the caller knows better. ablatable: whichever heads return
-    0 instead.
+    0 instead. checked: ranges of functions as the checker finds them, but where it takes parts; ToleranceError where it
+    finds none.
     """
     evaluator = Evaluator(forms, limits, ablatable=ablatable)
     try:
-        return evaluator.on(lo, hi), ()
+        whole = evaluator.on(lo, hi)
+        if checked:
+            whole = _checked_ranges(Evaluator(forms, limits, ablatable=ablatable, checked=True), lo, hi)
+        return whole, ()
     except Undefined as found:
         culprit = _culprit(evaluator, lo, hi, found)
         split = _split(evaluator, lo, hi) if culprit is None else None
@@ -76,6 +81,17 @@ def defined_ranges(
             return split
         a, b, found, certain = culprit or (lo, hi, found, False)
         raise (FormulaError if certain else UnclearError)(_message(forms, a, b, found, certain)) from None
+
+
+def _checked_ranges(evaluator: Evaluator, lo: Floats, hi: Floats) -> ColumnRanges:
+    try:
+        return evaluator.on(lo, hi)
+    except Undefined as found:
+        label, formula = told_as(evaluator.forms, found.unit)
+        raise ToleranceError(
+            f"{label}: take a smaller domain: the checker finds no bound on {formula} for arguments between"
+            f" {found.lo:g} and {found.hi:g}"
+        ) from None
 
 
 def finite_by_estimate(graph: Graph, lo: Floats, hi: Floats) -> bool:
@@ -207,8 +223,13 @@ def _used(forms: Forms) -> Floats:
     return np.broadcast_to(np.isin(np.arange(forms.d), features), (forms.n, forms.d))
 
 
+def told_as(forms: Forms, unit: int) -> tuple[str, str]:
+    """The label of a unit, and the function that it is of its argument, both short."""
+    node = forms.graph.nodes[unit]
+    return shortened(node.label or node.op), shortened(forms.plan.functions[unit].formula)
+
+
 def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bool) -> str:
-    node, function = forms.graph.nodes[found.unit], forms.plan.functions[found.unit]
     token = "" if forms.graph.tokens is None else f" on token {found.token}"
     reach = f"{found.lo:.6g}" if found.lo == found.hi else f"between {found.lo:.6g} and {found.hi:.6g}"
     where = f"on the part {_box(forms, lo, hi)} of the domain"
@@ -218,7 +239,7 @@ def _message(forms: Forms, lo: Floats, hi: Floats, found: Undefined, certain: bo
     else:
         eps = "add an eps to a variance before its root is taken, or clamp it"
         what, instead = "undefined or unbounded", f"keep the argument away from there: {eps}"
-    formula, label = shortened(function.formula), shortened(node.label or node.op)
+    label, formula = told_as(forms, found.unit)
     return f"{label}: {formula} is {what}{token}: {how}. Take a smaller domain, or {instead}"
 
 
