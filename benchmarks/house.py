@@ -22,6 +22,7 @@ FLOORS = [
     "stopwatch",
     "all_cores",
     "limits",
+    "input_files",
     "numbers",
     "box",
     "expressions",

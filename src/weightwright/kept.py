@@ -8,7 +8,6 @@ Names are digests of what was asked for and of this package's own sources, so th
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as read_pools
 from safetensors.numpy import save as write_pools
 
-from weightwright.errors import FileFormatError
+from weightwright.errors import WeightwrightError
+from weightwright.input_files import parse_json, read_whole, unpack_tensors
 from weightwright.network.storage import ArrayReader, ArrayWriter, decode, digest, encode, in_json
 from weightwright.output_files import whole
 
@@ -96,14 +94,13 @@ def recall_value(path: Path | None, expected: type[Found], types: Mapping[str, t
     try:
         if path is None or not path.exists():
             return None
-        contents = path.read_bytes()
-        size = int.from_bytes(contents[:8], "little")
-        payload = json.loads(json.loads(contents[8 : 8 + size])["__metadata__"]["text"])
-        stated, pools = payload.pop("digest"), read_pools(contents)
+        texts, pools = unpack_tensors(read_whole(path))
+        payload = parse_json(texts["text"])
+        stated = payload.pop("digest")
         if stated != digest(payload, pools):
             return None
         found: Found = decode(payload["value"], ArrayReader(payload["arrays"], pools), types, expected)
         os.utime(path)
         return found
-    except (OSError, SafetensorError, FileFormatError, KeyError, ValueError, TypeError, AttributeError):
+    except (OSError, WeightwrightError, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
