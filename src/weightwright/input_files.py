@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 from typing import Any
 
@@ -27,6 +28,8 @@ MOST_AXES, _LARGEST = 32, 2**62
 _DTYPES = {"F64": "<f8", "I32": "<i4", "BOOL": "|b1"}
 #: The errors that parsing JSON of any contents may raise.
 _JSON_ERRORS = (ValueError, RecursionError)
+#: Where a text may hold half of a pair of code units alone.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 #: Without waiting for the other end of a pipe that took the place of the file; binary where the system asks for it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -75,13 +78,16 @@ def unpack_tensors(contents: memoryview) -> tuple[dict[str, str], dict[str, npt.
 
 
 def parse_json(text: str) -> Any:
-    """The data of a JSON text. FileFormatError for text that is not JSON, numbers beyond the range of floats, and
-    objects that name a field twice."""
+    """The data of a JSON text. FileFormatError for text that is not JSON, numbers beyond the range of floats, halves of
+    characters, which cannot be printed, and objects that name a field twice."""
     hold(len(text), each=BYTES_OF_A_CHARACTER)
     try:
-        return json.loads(
+        found = json.loads(
             text, parse_constant=_refuse_constant, parse_float=_finite_float, object_pairs_hook=_distinct_fields
         )
+        if _SURROGATE.search(text):
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except _JSON_ERRORS as error:
         raise FileFormatError(f"it is not JSON that weightwright writes: {error}") from error
 

@@ -79,8 +79,9 @@ def _read_npz(file: Path) -> dict[str, Any]:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
+    contents = read_whole(file)
     try:
-        held = parse_json(str(read_whole(file), "utf-8"))
+        held = parse_json(str(contents, "utf-8"))
     except ValueError as error:
         raise FileFormatError(f"{file} is no JSON: {error}") from error
     if not isinstance(held, dict):

@@ -33,6 +33,8 @@ WORSE = 16.0
 LOOSEST = 2.0**-6
 #: A unit smaller than this share of the error it may have counts as nothing.
 NOTHING = 2.0**-10
+#: Largest number of a column: of a product, two squares of up to four times its factors must be floats.
+HUGE = 2.0**480
 #: Number of rounds in which intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -123,9 +125,11 @@ class _Attempt:
     ) -> None:  # fmt: skip
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable, self.room, self.ablatable, self.dead_zone = provable, room, ablatable, float(dead_zone)
-        self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            self.forms = Forms(graph, plan, lo.shape[1])
+            self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable)
+            self._refuse_huge()
         self.slopes = Slopes.over(self.ranges)
         self.aim = self._aim()
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
@@ -135,6 +139,17 @@ class _Attempt:
         self.parts: dict[int, ProposedTable] = {}
         self.square: ProposedTable | None = None
         self.errors = Errors(self.ranges, self.slopes, self.asked, dtype)
+
+    def _refuse_huge(self) -> None:
+        """ToleranceError where a number that heads compute, or compute from, is too large for squares of it."""
+        columns = {column: unit for unit in self.plan.units for column in (*self.forms.arguments(unit), unit)}
+        for column, unit in (columns | {column: column for column in self.graph.outputs}).items():
+            size = self._size(column)
+            if not size <= HUGE:
+                raise ToleranceError(
+                    f"{self._label(unit)}: scale the function: it computes with numbers up to {size:.4g}, and nothing"
+                    f" can be proven above {HUGE:.2g}; scores of attention are masked with -torch.inf"
+                )
 
     def _aim(self) -> float:
         """The tolerance, or less where it is so loose that errors would leave the functions' domains."""
