@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 #: The looks upwards, all of them where something is asked for: `net.to_onnx(path)`, `net.check()` are methods, and
 #: `ww.incontext` is the public name of the estimators, which need scikit-learn.
 UPWARDS = {
+    ("runtime/confirming.py", "adversary/comparing.py"),
     ("runtime/module.py", "export/lens.py"),
     ("runtime/module.py", "export/onnx.py"),
     ("runtime/module.py", "export/torch_source.py"),

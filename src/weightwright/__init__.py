@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from weightwright.approximation.approximate import approximate
     from weightwright.checker.check import check
     from weightwright.compiler.compile import compile
+    from weightwright.loading import load
     from weightwright.memory.memorizing import memorize
-    from weightwright.runtime import AttentionNetwork, load
+    from weightwright.runtime import AttentionNetwork
     from weightwright.runtime.selftest import selftest
 
 __version__ = "0.1.0"
@@ -88,7 +89,7 @@ _HOMES = {
     "check": "weightwright.checker.check",
     "compile": "weightwright.compiler.compile",
     "diagnose": "weightwright.adversary.signatures",
-    "load": "weightwright.runtime.loading",
+    "load": "weightwright.loading",
     "memorize": "weightwright.memory.memorizing",
     "search": "weightwright.adversary.search",
     "selftest": "weightwright.runtime.selftest",

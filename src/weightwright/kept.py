@@ -1,5 +1,5 @@
-"""What took long to find is kept on disk: tables and networks. Nothing kept is believed: whoever takes something from
-here has it checked again, as if it had just been found.
+"""A disk cache for tables, and for what is proven of networks. Entries are compared with what is asked for, and the
+checker examines them again, as if they had just been found.
 
 The folder is WEIGHTWRIGHT_CACHE, or weightwright in the user's folder for caches; WEIGHTWRIGHT_CACHE=off keeps nothing.
 Names are digests of what was asked for and of this package's own sources, so that another version finds its own.
@@ -8,19 +8,18 @@ Names are digests of what was asked for and of this package's own sources, so th
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as read_pools
 from safetensors.numpy import save as write_pools
 
-from weightwright.errors import FileFormatError
+from weightwright.errors import WeightwrightError
+from weightwright.input_files import parse_json, read_whole, unpack_tensors
 from weightwright.network.storage import ArrayReader, ArrayWriter, decode, digest, encode, in_json
 from weightwright.output_files import whole
 
@@ -35,7 +34,10 @@ def kept_folder() -> Path | None:
     if named is not None:
         return None if named in ("", "off") else Path(named)
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path("~/.cache").expanduser()) / "weightwright"
+    try:
+        return (Path(home) if home else Path("~/.cache").expanduser()) / "weightwright"
+    except RuntimeError:  # nobody says where the user's home is
+        return None
 
 
 def kept_path(kind: str, *asked: Any) -> Path | None:
@@ -77,12 +79,17 @@ def _forget_oldest(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def is_kept(path: Path) -> bool:
+    """Whether there is a file. A folder that cannot be looked into holds none."""
+    return os.path.exists(path)
+
+
 def keep_value(path: Path | None, value: Any) -> None:
-    """Keep a dataclass of numbers, texts and arrays."""
+    """Keep a dataclass of numbers, texts and arrays, with the name of the file, which says what it was kept for."""
 
     def write(partial: Path) -> None:
         arrays = ArrayWriter()
-        payload = {"value": encode(value, arrays)}
+        payload = {"value": encode(value, arrays), "name": "" if path is None else path.name}
         pools = arrays.pools()
         payload["arrays"] = arrays.rows
         payload["digest"] = digest(payload, pools)
@@ -92,18 +99,19 @@ def keep_value(path: Path | None, value: Any) -> None:
 
 
 def recall_value(path: Path | None, expected: type[Found], types: Mapping[str, type]) -> Found | None:
-    """What was kept there; None where there is nothing, or where the file was damaged: it is found anew then."""
+    """What was kept there; None where there is nothing, or where the file was damaged or took the place of another: it
+    is found anew then."""
+    if path is None or not is_kept(path):
+        return None
     try:
-        if path is None or not path.exists():
-            return None
-        contents = path.read_bytes()
-        size = int.from_bytes(contents[:8], "little")
-        payload = json.loads(json.loads(contents[8 : 8 + size])["__metadata__"]["text"])
-        stated, pools = payload.pop("digest"), read_pools(contents)
-        if stated != digest(payload, pools):
+        texts, pools = unpack_tensors(read_whole(path))
+        payload = parse_json(texts["text"])
+        stated = payload.pop("digest")
+        if stated != digest(payload, pools) or payload["name"] != path.name:
             return None
         found: Found = decode(payload["value"], ArrayReader(payload["arrays"], pools), types, expected)
-        os.utime(path)
-        return found
-    except (OSError, SafetensorError, FileFormatError, KeyError, ValueError, TypeError, AttributeError):
+    except (OSError, WeightwrightError, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    with suppress(OSError):  # the folder may be read-only
+        os.utime(path)
+    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 
 def check_writable(path: str | os.PathLike[str], *endings: str) -> Path:
@@ -34,14 +35,18 @@ def check_writable(path: str | os.PathLike[str], *endings: str) -> Path:
 
 @contextmanager
 def whole(*targets: Path) -> Iterator[list[Path]]:
-    """Temporary names beside the targets: moved there if the block succeeds, removed if it does not."""
+    """Temporary names beside the targets: moved there if the block succeeds, removed if it does not. Each is in a new
+    folder that no other thread or process knows, and is moved by one rename: readers see the old file or the new one.
+    """
     for target in targets:
         check_writable(target)
-    partial = [target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets]
-    try:
+    with ExitStack() as folders:
+        partial = [Path(folders.enter_context(_own_folder(target.parent))) / target.name for target in targets]
         yield partial
         for source, target in zip(partial, targets, strict=True):
             os.replace(source, target)
-    finally:
-        for source in partial:
-            source.unlink(missing_ok=True)
+
+
+def _own_folder(parent: Path) -> TemporaryDirectory[str]:
+    """Names that begin with a dot are not listed, and `kept` does not count them."""
+    return TemporaryDirectory(prefix=".", suffix=".partial", dir=parent, ignore_cleanup_errors=True)

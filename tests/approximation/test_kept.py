@@ -11,7 +11,10 @@ import torch
 import weightwright as ww
 from weightwright import kept
 from weightwright.approximation import table
-from weightwright.estimators.solving.kept_networks import build_or_load
+from weightwright.estimators.solving import kept_networks
+from weightwright.incontext.networks.descent_network import Ranges, descent_claim
+from weightwright.incontext.networks.passes import gradient_descent
+from weightwright.incontext.networks.slopes import spectral_slope
 from weightwright.kept import keep_value, kept_folder, kept_path, recall_value
 from weightwright.network.storage import NETWORK_TYPES
 
@@ -74,21 +77,28 @@ def test_a_table_that_lies_is_refused_by_the_checker(folder: Path) -> None:
         ww.compile(lambda x: torch.exp(x), ww.Box([-1.0], [1.0]), tol=1e-6)
 
 
-def test_networks_are_loaded_and_checked_again(folder: Path) -> None:
-    made = []
+def test_networks_are_proven_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certify, made = kept_networks.certify, []
 
-    def build() -> ww.AttentionNetwork:
-        made.append(1)
-        return ww.approximate("x", domain=(-1, 1), tol=1e-3)
+    def count(*wanted: object) -> ww.AttentionNetwork:
+        made.append(wanted)
+        return certify(*wanted)  # type: ignore[arg-type]
 
-    first, again = build_or_load(build, "size", 3), build_or_load(build, "size", 3)
+    def ask(steps: int) -> ww.AttentionNetwork:
+        slope = spectral_slope("x", (1.0, -1.0), 2.0, None, "float64")
+        wanted = descent_claim(slope, gradient_descent(), 2, 1, steps, Ranges(x=1.0, y=1.0, w=1.0, value=1.0))
+        return kept_networks.certify_or_recall(*wanted, "size", steps)
+
+    monkeypatch.setattr(kept_networks, "certify", count)
+    first, again = ask(3), ask(3)
     assert len(made) == 1
     assert again.certificate.status == "PROVEN"
+    assert again.certificate.bound == first.certificate.bound
     assert again.digest() == first.digest()
     (file,) = folder.glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\1")
-    assert build_or_load(build, "size", 3).certificate.status == "PROVEN"
-    assert build_or_load(build, "size", 4).certificate.status == "PROVEN"
+    assert ask(3).certificate.status == "PROVEN"
+    assert ask(4).certificate.status == "PROVEN"
     assert len(made) == 3
 
 

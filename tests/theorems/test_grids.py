@@ -13,10 +13,11 @@ import torch
 
 import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
+from weightwright.loading import load
 from weightwright.network import Linear
 from weightwright.network.costs import cost
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
-from weightwright.runtime import AttentionNetwork, interpret, load
+from weightwright.runtime import AttentionNetwork, interpret
 from weightwright.theorems.grids.bumps import bumps, counts_bumps
 from weightwright.theorems.grids.certified import monte_carlo, run
 from weightwright.theorems.grids.grid_lookup import (

@@ -18,7 +18,7 @@ from weightwright.approximation.several import (
     approximate_several,
     confirm_proposal,
 )
-from weightwright.approximation.task import Task, make_task, outward, well_formed
+from weightwright.approximation.task import Task, confirm_again, make_task, outward, well_formed
 from weightwright.box import Box
 from weightwright.progress import Progress, Tell, show_progress
 from weightwright.runtime import AttentionNetwork
@@ -89,7 +89,9 @@ def approximate(
             asked = VectorRequest(outward(box, name), float(tol), name, max_anchors, proof)
             return approximate_several(f, asked, on_domain, tell)
         task = make_task(f, box, tol, name, dead_zone, proof == "measured", derivative)
-        return _approximate_one(task, Proposals(task, choice, tell), proof, on_domain, tell)
+        net = _approximate_one(task, Proposals(task, choice, tell), proof, on_domain, tell)
+        confirm_again(f, task.function, ("x",), task.box)
+        return net
 
 
 def _approximate_one(

@@ -41,6 +41,7 @@ class Opaque:
         name = getattr(function, "__name__", type(function).__name__)
         self.name = OPAQUE + "".join(c for c in name if c.isprintable())[:60]
         self._tried = False
+        self._first: tuple[list[Floats], Floats] | None = None  # the inputs that were tried first, and what it returned
         self.small_dtype = ""  # in which the function returned its values, if that is less than float64
 
     def __call__(self, x: Floats) -> Floats:
@@ -65,10 +66,16 @@ class Opaque:
         """NotRepeatable where a second call with the same few inputs returns something else."""
         few = [column[:_TRIED] for column in columns]
         first, second = self._called(few), self._called(few)
+        self._first = few, first
         if first.shape == second.shape == few[0].shape:
             for at, a, b in zip(np.transpose(few).tolist(), first.tolist(), second.tolist(), strict=True):
                 if a != b and not (math.isnan(a) and math.isnan(b)):
                     raise NotRepeatable(f"{self.name} is {a!r} at {at}, and {b!r} when called again; {THE_SAME}")
+
+    def confirm_again(self) -> None:
+        """NotRepeatable where the function does not return any more what it returned first."""
+        if self._first is not None and not np.array_equal(self._called(self._first[0]), self._first[1], equal_nan=True):
+            raise NotRepeatable(f"{self.name} has changed while it was compiled; {THE_SAME}")
 
     def try_in_other_company(self, columns: list[Floats], accuracy: float) -> None:
         """UnsupportedOperation where a value depends on the other inputs of the call, on their order or number."""

@@ -12,7 +12,7 @@ import numpy as np
 from weightwright.approximation.measured import find_measured
 from weightwright.approximation.opaque import Opaque
 from weightwright.approximation.proposals import Proposal
-from weightwright.approximation.task import WIDTHS, as_function, middle_in_few_bits, outward
+from weightwright.approximation.task import WIDTHS, as_function, confirm_again, middle_in_few_bits, outward
 from weightwright.approximation.unproven import POINTS, advise, uneven_points
 from weightwright.box import Box
 from weightwright.certify import confirm
@@ -132,6 +132,14 @@ def approximate_several(
 ) -> AttentionNetwork:
     """The network, PROVEN or MEASURED as asked for."""
     task = _task(f, asked, WIDTHS[asked.dtype])
+    net = _build(task, asked, on_domain, progress)
+    confirm_again(f, task.function, VARIABLES[: len(asked.box.lo)], asked.box)
+    return net
+
+
+def _build(
+    task: _VectorTask, asked: VectorRequest, on_domain: OnDomain, progress: Callable[[str], None]
+) -> AttentionNetwork:
     proposals = VectorProposals(task, progress)
     if asked.proof == "measured":
         networks = (_network(task, fit.table) for fit in proposals.fits())

@@ -26,10 +26,10 @@ from weightwright.claims.target import NO_ZONES, TableClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, values
 from weightwright.errors import FormulaError, ToleranceError
-from weightwright.expressions import parse, shortened
+from weightwright.expressions import parse, shortened, to_text
 from weightwright.heads.graded import graded_square
 from weightwright.heads.registers import Query, Rows, Table, table_head, weight_at
-from weightwright.kept import keep_value, kept_path, recall_value
+from weightwright.kept import is_kept, keep_value, kept_path, recall_value
 from weightwright.network import Head
 from weightwright.numbers import FORMATS, Floats
 
@@ -114,6 +114,8 @@ Asked = tuple[str, float, float, float, str, int, bool, float]
 _FOUND: dict[Asked, ProposedTable | ToleranceError] = {}
 _MOST_FOUND = 256
 _LOCK = threading.Lock()
+#: Share of an interval by which the ends of a kept table may miss it: they are found here in rounded arithmetic.
+_ENDS = 2.0**-20
 
 
 def propose_table_near(
@@ -154,19 +156,31 @@ def _remember(asked: Asked, found: ProposedTable | ToleranceError) -> None:
 
 def _is_kept(asked: Asked) -> bool:
     path = kept_path("table", *asked)
-    return path is not None and path.exists()
+    return path is not None and is_kept(path)
 
 
 def _recall_or_find(asked: Asked) -> ProposedTable | ToleranceError:
     path = kept_path("table", *asked)
     kept = recall_value(path, ProposedTable, _KEPT)
-    if kept is None:
+    if kept is None or not _is_for(kept, *asked):
         try:
             kept = _find_table_near(*asked)
         except ToleranceError as error:
             return error
         keep_value(path, kept)
     return kept
+
+
+def _is_for(
+    kept: ProposedTable, formula: str, lo: float, hi: float, tol: float, dtype: str, most: int, bare: bool, zone: float
+) -> bool:
+    """Whether a table from disk is one for this formula, on all of the interval, of this form. Where it is not quite,
+    the checker sees it: it examines the claim, the keys and the values in every network."""
+    first, last = (kept.query.centre + end / kept.query.scale for end in (kept.claim.lo, kept.claim.hi))
+    covers = first <= lo + _ENDS * (hi - lo) and hi - _ENDS * (hi - lo) <= last
+    plain = len(kept.tables) == 1 and kept.mean == 0 and kept.slope == 0
+    same = kept.profile == to_text(parse(formula, ("x",)))
+    return bool(kept.tables) and same and covers and kept.keys <= most and (plain or not bare)
 
 
 def _find_table_near(

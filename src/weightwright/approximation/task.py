@@ -24,6 +24,7 @@ from weightwright.expressions.poles import join_poles
 from weightwright.heads.registers import Query
 from weightwright.numbers import FORMATS, Floats, rounded
 from weightwright.prover import Sampled
+from weightwright.tracing.guard.confirm_formula import confirm_formula_again
 
 #: Domains that are narrower or wider cannot be scaled to [-1, 1] with room to spare in the dtype.
 WIDTHS = {"float64": (1e-300, 1e300), "float32": (1e-30, 1e30), "bfloat16": (1e-30, 1e30)}
@@ -155,6 +156,14 @@ def as_function(
         raise
     except Exception as error:  # whatever a function may raise when it is called with a symbol
         return opaque_or(error, f, may_be_opaque)
+
+
+def confirm_again(f: str | Callable[..., Any], found: Expression | Opaque, names: tuple[str, ...], box: Box) -> None:
+    """NotRepeatable where f is not any more what `as_function` found; for when the network is there."""
+    if isinstance(found, Opaque):
+        found.confirm_again()
+    elif not isinstance(f, str):
+        confirm_formula_again(f, found, names, box)
 
 
 def _with_poles_joined(expression: Expression, names: tuple[str, ...]) -> Expression:

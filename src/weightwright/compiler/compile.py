@@ -101,18 +101,26 @@ def compile(
 
 
 def _compile(asked: Request) -> AttentionNetwork:
-    """Trace, lower, prove."""
+    """Trace, lower, prove; and see that the function still is what was traced."""
     try:
         with known_domain(asked.box):
             with stage("trace the function"):
                 graph = trace_function(asked.function, asked.box.lo.shape[-1], asked.tokens)
                 graph = split_kinks(graph) if asked.ablatable else graph
             with stage("compare the graph with the function"):
-                confirm_function(asked.function, graph, asked.box)
+                compare_again = confirm_function(asked.function, graph, asked.box)
     except UnsupportedOperation as error:
         if isinstance(error, NotRepeatable) or not asked.may_take_values:
             raise
         return build_from_values(asked, error)
+    net = _build(graph, asked)
+    with stage("compare the graph with the function"):
+        compare_again()
+    return net
+
+
+def _build(graph: Graph, asked: Request) -> AttentionNetwork:
+    """The network of a graph, PROVEN or MEASURED as requested."""
     if not asked.dead_zone:
         without_jumps(graph)
     if asked.derivative_bound is not None:

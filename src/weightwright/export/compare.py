@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import PromptClaim, SharedKeysClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
 from weightwright.errors import DomainError
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
@@ -38,7 +38,8 @@ def _unwatched(net: AttentionNetwork) -> Iterator[None]:
     """Random examples may lie in a dead zone, or lead a rule's state out of its box: nothing is proven there, but both
     still compute the same."""
     usual, said = net.on_domain, net.certificate
-    if said is not None and (isinstance(said.against, LoopClaim) or said.dead_zones or said.zones):
+    zones = said is not None and (said.dead_zones or (said.composite is not None and said.composite.zones))
+    if zones or (said is not None and isinstance(said.against, LoopClaim)):
         net.on_domain = "ignore"
     try:
         yield

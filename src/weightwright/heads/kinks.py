@@ -73,8 +73,9 @@ def _switches(formula: Expression) -> Iterator[Expression]:
 def _roots(switch: Expression, grid: Floats) -> Iterator[float]:
     """Where the switch changes its sign, or touches 0 on a grid point inside."""
     y = values(switch, grid)
-    yield from grid[1:-1][(y[1:-1] == 0) & (y[:-2] * y[2:] <= 0)].tolist()
-    for i in np.flatnonzero(y[:-1] * y[1:] < 0).tolist():
+    signs = np.sign(y)
+    yield from grid[1:-1][(y[1:-1] == 0) & (signs[:-2] * signs[2:] <= 0)].tolist()
+    for i in np.flatnonzero(signs[:-1] * signs[1:] < 0).tolist():
         yield _bisect(switch, grid[i], grid[i + 1], y[i])
 
 

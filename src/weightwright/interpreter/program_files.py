@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weightwright.errors import FileFormatError
+from weightwright.input_files import parse_json, read_whole
 from weightwright.interpreter.programs import Program
 from weightwright.interpreter.virtual_machine import Interpreter
+from weightwright.output_files import whole
 
+#: What numpy and the archive raise for contents that are none of theirs: damaged, encrypted, or packed in another way.
+_NPZ_ERRORS = (ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, SyntaxError, OSError)
 #: What a file may hold; rows, sees and name may be missing.
 NEEDED, MORE = ("W_Q", "W_K", "W_V"), ("rows", "sees", "name")
 
@@ -24,11 +30,13 @@ def save_program(program: Program, path: str | os.PathLike[str]) -> None:
     if program.sees is not None:
         held["sees"] = program.sees
     file = Path(path)
-    if _ending(file) == ".npz":
-        np.savez(file, **held, name=np.array(program.name))
-    else:
-        text = {part: array.tolist() for part, array in held.items()}
-        file.write_text(json.dumps({"name": program.name, **text}) + "\n")
+    kind = _ending(file)
+    with whole(file) as (partial,):
+        if kind == ".npz":
+            np.savez(partial, **held, name=np.array(program.name))
+        else:
+            text = {part: array.tolist() for part, array in held.items()}
+            partial.write_text(json.dumps({"name": program.name, **text}) + "\n")
 
 
 def load_program(vm: Interpreter, path: str | os.PathLike[str]) -> Program:
@@ -59,16 +67,21 @@ def _ending(file: Path) -> str:
 
 
 def _read_npz(file: Path) -> dict[str, Any]:
+    contents = io.BytesIO(read_whole(file))
     try:
-        with np.load(file, allow_pickle=False) as held:
+        if not zipfile.is_zipfile(contents):
+            raise ValueError("it is not an archive")
+        contents.seek(0)
+        with np.load(contents, allow_pickle=False) as held:
             return dict(held.items())
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+    except _NPZ_ERRORS as error:
         raise FileFormatError(f"{file} is no .npz file of arrays: {error}") from error
 
 
 def _read_json(file: Path) -> dict[str, Any]:
+    contents = read_whole(file)
     try:
-        held = json.loads(file.read_text())
+        held = parse_json(str(contents, "utf-8"))
     except ValueError as error:
         raise FileFormatError(f"{file} is no JSON: {error}") from error
     if not isinstance(held, dict):
@@ -81,5 +94,5 @@ def _read_json(file: Path) -> dict[str, Any]:
 def _numbers(file: Path, part: str, value: Any) -> Any:
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"{part} in {file} is no array of numbers: {error}") from error

@@ -20,9 +20,9 @@ from weightwright.interpreter.module_costs import ModuleCost, PapersCost, module
 from weightwright.interpreter.module_tables import choose_tables
 from weightwright.interpreter.programs import Program
 from weightwright.interpreter.prompt_layout import hidden_tokens, weights_in_prompt
+from weightwright.loading import load
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
-from weightwright.runtime.loading import load
 from weightwright.runtime.weights import dtype_name
 
 Form = Literal["embedding", "stacked"]

@@ -103,7 +103,7 @@ def _candidates(
     spread = _coded(data, dtype, rng) if data.vectors is None else _projected(data.vectors, query, dtype, rng)
     for beta in betas:
         for step in STEPS if positions else (0.0,):
-            towards = spread.key / (spread.key @ spread.key)
+            towards = _over_square(spread.key, spread.key)
             if query == "other":  # a step along the key that the query does not see
                 towards = _both(spread.key, spread.query, 1.0, 0.0)
             finer = FINER if data.vectors is None and dtype == "float64" and step else 0.0
@@ -123,7 +123,7 @@ def _projected(vectors: Floats, query: Query, dtype: str, rng: np.random.Generat
     centre = vectors.mean(axis=0)
     key, low = _scaled(vectors, _best_direction(vectors, rng))
     if query == "same":
-        asked, along = key, (1.0 - low + key @ centre) * key / (key @ key)
+        asked, along = key, _over_square((1.0 - low + key @ centre) * key, key)
     else:
         asked, least = _scaled(vectors, _away_from(key, rng))
         along = _both(key, asked, 1.0 - low + key @ centre, 1.0 - least + asked @ centre)
@@ -150,7 +150,7 @@ def _best_direction(vectors: Floats, rng: np.random.Generator) -> Floats:
 def _away_from(key: Floats, rng: np.random.Generator) -> Floats:
     """A random direction that is no multiple of the key."""
     direction = rng.normal(size=len(key))
-    return np.asarray(direction - (direction @ key) / (key @ key) * key / 2)
+    return np.asarray(direction - _over_square(direction @ key, key) * key / 2)
 
 
 def _scaled(vectors: Floats, direction: Floats) -> tuple[Floats, float]:
@@ -159,6 +159,12 @@ def _scaled(vectors: Floats, direction: Floats) -> tuple[Floats, float]:
     width = float(np.ptp(places)) or max(float(np.abs(places).max()), 1.0)
     key = direction / width
     return key, float((vectors @ key).min())
+
+
+def _over_square(part: Floats, key: Floats) -> Floats:
+    """part / (key @ key), where the square of a key may over- or underflow: both are scaled by a power of two."""
+    size = 2.0 ** math.floor(math.log2(float(np.abs(key).max())))
+    return np.asarray(part / size / ((key / size) @ (key / size)) / size)
 
 
 def _both(a: Floats, b: Floats, at_a: float, at_b: float) -> Floats:

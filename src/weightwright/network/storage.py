@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.errors import FileFormatError, MalformedCertificateError
+from weightwright.input_files import MOST_AXES
 from weightwright.limits import hold, tick
 from weightwright.network.field_types import MistypedError, agree_types
 from weightwright.network.frozen import Sparse, freeze, sparse
@@ -192,6 +193,7 @@ _POOLS_OF = {"dense": ("floats",), "sparse": ("floats", "positions"), "bools": (
 def _checked_row(row: Any) -> tuple[str, int, tuple[int, ...]]:
     """(kind, stored numbers, shape)"""
     fits = isinstance(row, list) and len(row) >= 2 and row[0] in tuple(_POOLS_OF)
+    fits = fits and len(row) - 2 <= MOST_AXES
     if not fits or any(type(size) is not int or not 0 <= size <= LARGEST for size in row[1:]):
         raise FileFormatError(f"{str(row)[:80]} describes no array")
     kind, stored, *shape = row

@@ -4,7 +4,6 @@ Importing and loading need torch, numpy and safetensors only.
 """
 
 from weightwright.network.interpreter import interpret
-from weightwright.runtime.loading import load
 from weightwright.runtime.module import AttentionNetwork
 
-__all__ = ["AttentionNetwork", "interpret", "load"]
+__all__ = ["AttentionNetwork", "interpret"]

@@ -25,6 +25,7 @@ from weightwright.errors import CertificateError
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
 from weightwright.runtime.admission import Domain, refuse_misfit
+from weightwright.runtime.confirming import Confirms
 from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import build_layer, read_layers
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 OnDomain = Literal["raise", "clamp", "ignore"]
 
 
-class AttentionNetwork(Remembers, Weights):
+class AttentionNetwork(Remembers, Confirms, Weights):
     """A network that runs. `net(x)` takes (..., tokens, features) and returns (..., tokens, outputs).
 
     on_domain: what happens to inputs outside the certificate's domain: "raise" (DomainError),
@@ -76,7 +77,7 @@ class AttentionNetwork(Remembers, Weights):
         self.embed = LinearMap(network.embed, setting)
         self.layers = nn.ModuleList(build_layer(layer, setting) for layer in network.layers)
         self.read = LinearMap(network.read, setting)
-        if said is not None and _runs_passes(said):
+        if said is not None and is_watched(said.against):
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
             watch_claim(self, said.against)
@@ -136,7 +137,7 @@ class AttentionNetwork(Remembers, Weights):
         if said is not None:
             lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
             zones = torch.tensor(said.dead_zones, dtype=torch.float64).reshape(-1, 2)
-            self._domain = Domain(lo, hi, zones, self.was.inputs, not _runs_passes(said))
+            self._domain = Domain(lo, hi, zones, self.was.inputs, not is_watched(said.against))
 
     def check(self) -> Certificate:
         """Have the independent checker prove the network as it is now, and return its certificate.
@@ -388,7 +389,3 @@ def _unpickle(
     net.about = about
     guard(net, guards)
     return net
-
-
-def _runs_passes(certificate: Certificate) -> bool:
-    return is_watched(certificate.against)

@@ -22,6 +22,8 @@ from weightwright.tracing.sheet import Codes, Sheet
 from weightwright.tracing.symbolic import Traced, Unusable, operation
 from weightwright.tracing.user_source import refuse
 
+#: Finite scores from here on are masks: beside them a score is rounded by 1/16 or more, and nothing can be proven.
+LOW = -(2.0**50)
 #: Stands for codes that nobody has asked for yet.
 _WAITING: Codes = np.zeros(0, dtype=np.int64)
 
@@ -73,6 +75,7 @@ class Scores(Traced):
             if number is None or (name == "div" and args[0] is not self):
                 return None
             return Scores(mul(self.q, number if name != "div" else 1 / number), self.k, self.seen)
+        _refuse_low(name, args, self)
         if name == "masked_fill" and args[0] is self and len(args) == 3 and _number(args[2]) == -math.inf:
             return self._masked(~torch.as_tensor(args[1]).numpy() if _is_mask(args[1]) else None)
         if name in ("add", "radd") and len(args) == 2:
@@ -118,6 +121,26 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _refuse_low(name: str, args: Sequence[Any], scores: Scores) -> None:
+    """UnsupportedOperation where scores are hidden by a finite number that no table holds beside them."""
+    places = {"masked_fill": 2, "where": 1, "add": 1, "radd": 1}
+    if name not in places or len(args) <= places[name] or not any(argument is scores for argument in args):
+        return
+    value = args[places[name]] if args[places[name]] is not scores else args[0]
+    _refuse_low_number(value)
+
+
+def _refuse_low_number(value: Any) -> None:
+    if isinstance(value, Traced) or not isinstance(value, int | float | torch.Tensor):
+        return
+    numbers = torch.as_tensor(value, dtype=torch.float64).detach()
+    low = numbers[(numbers <= LOW) & numbers.isfinite()]
+    if len(low):
+        raise refuse(
+            f"scores of attention are masked with {float(low.min()):.4g}", "mask with -torch.inf, which hides a token"
+        )
+
+
 def _is_mask(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.bool
 
@@ -157,6 +180,7 @@ def attention(
     q, k, v = operand(query), operand(key), operand(value)
     q = mul(q, q.shape[-1] ** -0.5 if scale is None else scale)
     seen = _visible(attn_mask, is_causal, q.shape[-2], k.shape[-2])
+    _refuse_low_number(attn_mask)
     plain = attn_mask is None or seen is not None or _is_mask(attn_mask)
     if plain and isinstance(q, Traced) and isinstance(k, Traced) and isinstance(v, Traced):
         found = attend(q, k, v, seen)

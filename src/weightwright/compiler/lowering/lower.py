@@ -36,6 +36,8 @@ NOTHING = 2.0**-10
 #: Where tables were too narrow for the checker, they cover 2 room SPARE of their arguments' ranges more at both ends.
 #: Ends are rounded outward to between 2^-8 and 2^-7 of a range (`cover`): room = 64, the third attempt's, moves all.
 SPARE = 2.0**-13
+#: Largest number of a column: of a product, two squares of up to four times its factors must be floats.
+HUGE = 2.0**480
 #: Number of rounds in which intervals are widened because errors came out larger than was thought.
 ROUNDS = 4
 
@@ -131,9 +133,11 @@ class _Attempt:
         self.graph, self.plan, self.tol, self.dtype, self.progress = graph, plan, tol, dtype, progress
         self.provable, self.room, self.ablatable, self.dead_zone = provable, room, ablatable, float(dead_zone)
         self.spare = SPARE if checked else 0.0
-        self.forms = Forms(graph, plan, lo.shape[1])
         progress("finding the ranges of all columns")
-        self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable, checked)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            self.forms = Forms(graph, plan, lo.shape[1])
+            self.ranges, self.splits = defined_ranges(self.forms, lo, hi, limits, ablatable, checked)
+            self._refuse_huge()
         self.slopes = Slopes.over(self.ranges)
         self.aim = self._aim()
         self.sensitivity, heads = sensitivities(self.ranges, self.slopes)
@@ -144,6 +148,17 @@ class _Attempt:
         self.parts: dict[int, ProposedTable] = {}
         self.square: ProposedTable | None = None
         self.errors = Errors(self.ranges, self.slopes, self.asked, dtype)
+
+    def _refuse_huge(self) -> None:
+        """ToleranceError where a number that heads compute, or compute from, is too large for squares of it."""
+        columns = {column: unit for unit in self.plan.units for column in (*self.forms.arguments(unit), unit)}
+        for column, unit in (columns | {column: column for column in self.graph.outputs}).items():
+            size = self._size(column)
+            if not size <= HUGE:
+                raise ToleranceError(
+                    f"{self._label(unit)}: scale the function: it computes with numbers up to {size:.4g}, and nothing"
+                    f" can be proven above {HUGE:.2g}; scores of attention are masked with -torch.inf"
+                )
 
     def _aim(self) -> float:
         """The tolerance, or less where it is so loose that errors would leave the functions' domains."""

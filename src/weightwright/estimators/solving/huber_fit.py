@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright.errors import DomainError
 from weightwright.estimators.solving.huber_plan import HuberPlan, Stage, plan_stages
-from weightwright.estimators.solving.kept_networks import build_or_load
 from weightwright.estimators.solving.networks import HEAD_TOL, ROOM, TRIES, last_states, prompt_size
 from weightwright.estimators.solving.scaling import (
     Scaling,
@@ -44,8 +43,7 @@ SMALLEST = 2.0**-30
 @functools.lru_cache(maxsize=16)
 def build_network(device: str, samples: int, features: int, **settings: Any) -> AttentionNetwork:
     """The 16 networks that were used last are kept: data sets of about the same size share them."""
-    asked = ("huber", samples, features, *sorted(settings.items()))
-    return build_or_load(lambda: huber_network(samples, features, **settings), *asked).to(device)
+    return huber_network(samples, features, **settings).to(device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from weightwright.errors import DomainError, ToleranceError
-from weightwright.estimators.solving.kept_networks import build_or_load
+from weightwright.estimators.solving.kept_networks import certify_or_recall
 from weightwright.estimators.solving.plan import DIVERGED, ROOM_EXP, WIDEST_EXP, Plan, make_algorithm
 from weightwright.estimators.solving.scaling import power_above
 from weightwright.incontext.descent import slope_tables
-from weightwright.incontext.networks.descent_network import Ranges, descent_network
+from weightwright.incontext.networks.descent_network import Ranges, descent_claim
 from weightwright.incontext.problem.contexts import Contexts
 from weightwright.incontext.problem.loss import Loss
 from weightwright.numbers import Floats, rounded
@@ -61,13 +61,11 @@ class NetworkDesign:
 
 @functools.lru_cache(maxsize=16)
 def build_network(design: NetworkDesign) -> AttentionNetwork:
-    def build() -> AttentionNetwork:
-        slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
-        algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
-        sizes = (design.samples, design.features, design.steps)
-        return descent_network(slope, algorithm, *sizes, design.ranges, design.dtype)
-
-    return build_or_load(build, replace(design, device="")).to(design.device)
+    slope = slope_tables(design.loss, design.reach, design.head_tol * _steepest(design), design.dtype)
+    algorithm = make_algorithm(design.kind, design.condition, np.array(design.shrink), design.dtype)
+    sizes = (design.samples, design.features, design.steps)
+    wanted = descent_claim(slope, algorithm, *sizes, design.ranges, design.dtype)
+    return certify_or_recall(*wanted, replace(design, device="")).to(design.device)
 
 
 def _steepest(design: NetworkDesign) -> float:

@@ -24,6 +24,7 @@ from weightwright.claims.prompt import PromptClaim
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.networks.prompted import ReadOut, prompted_network
 from weightwright.incontext.networks.slopes import Slope
+from weightwright.network import Network
 from weightwright.numbers import rounded
 from weightwright.runtime import AttentionNetwork
 
@@ -63,10 +64,24 @@ def descent_network(
 ) -> AttentionNetwork:
     """`steps` steps of the algorithm on n tokens (x_i, u_i, y_i, w, ...): AE-3 to AE-7, UA-12. `bound` is about one
     step. looped: the same weights again; else every step has layers of its own."""
+    return certify(*descent_claim(slope, algorithm, n, d, steps, ranges, dtype, looped))
+
+
+def descent_claim(
+    slope: Slope,
+    algorithm: Algorithm,
+    n: int,
+    d: int,
+    steps: int,
+    ranges: Ranges,
+    dtype: str = "float64",
+    looped: bool = True,
+) -> tuple[Network, PromptClaim, Box]:
+    """The weights of `descent_network`, what is claimed of them, and the domain: nothing is proven yet."""
     passes, layers = algorithm.arranged(steps, slope.tables, n, d, dtype, looped)
     network = prompted_network(n, d, slope.tables, passes, layers, algorithm.answer, True, dtype, algorithm.clock)
     claim = PromptClaim(d, True, algorithm.answer, slope.summands, tuple(passes), algorithm.clock)
-    return certify(network, claim, _domain(network.inputs, ranges, dtype))
+    return network, claim, _domain(network.inputs, ranges, dtype)
 
 
 def learner_network(

@@ -29,6 +29,8 @@ from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.user_source import COMPARED
 
 Inputs = tuple[torch.Tensor, ...]
+#: What a function returned for so many tokens, as (tokens, outputs); None for another shape.
+Read = Callable[[torch.Tensor, int], torch.Tensor | None]
 #: Of the largest input or output: how far a function's own rounding may carry it from its graph, ten of 53 bits.
 LOST = 2.0**-43
 
@@ -44,8 +46,10 @@ class Case:
     exact: Interval
 
 
-def confirm_function(function: Callable[..., Any], graph: Graph, box: Box) -> None:
-    """Refuse (UnsupportedOperation) a function of (tokens, features) that does not compute its graph on the box."""
+def confirm_function(function: Callable[..., Any], graph: Graph, box: Box) -> Callable[[], None]:
+    """Refuse (UnsupportedOperation) a function of (tokens, features) that does not compute its graph on the box.
+
+    Returns what compares them once more, for when all else is done: NotRepeatable where the function has changed."""
     tokens, name = graph.tokens, graph.name
 
     def trace(n: int, unfolded: bool = True) -> tuple[Sheet, Graph]:
@@ -58,7 +62,9 @@ def confirm_function(function: Callable[..., Any], graph: Graph, box: Box) -> No
             _stay_below_ends(trace(tokens or 2, unfolded=False)[0], box)
         both, outputs = (graph, unfolded), len(graph.outputs)
         cases = _cases_of_tokens(both, box, tokens) if tokens is not None else _cases_of_any_tokens(function, both, box)
-        _compare(function, cases, lambda result, n: _as_rows(result, n, outputs), lambda n: trace(n)[0], name)
+        read: Read = lambda result, n: as_rows(result, n, outputs)  # noqa: E731
+        few = _compare(function, cases, read, lambda n: trace(n)[0], name)
+    return lambda: _compare_again(function, few, read, name)
 
 
 def confirm_rule(
@@ -139,7 +145,7 @@ def _enclose(graph: Graph, x: Floats) -> Interval:
     return Interval(np.stack([lo for lo, _ in found], axis=-1), np.stack([hi for _, hi in found], axis=-1))
 
 
-def _as_rows(result: torch.Tensor, n: int, outputs: int) -> torch.Tensor | None:
+def as_rows(result: torch.Tensor, n: int, outputs: int) -> torch.Tensor | None:
     """(n, outputs), as the tracer reads what a function returns; None for another shape."""
     shape = tuple(result.shape)
     if shape == (n, outputs):
@@ -152,12 +158,13 @@ def _as_rows(result: torch.Tensor, n: int, outputs: int) -> torch.Tensor | None:
 def _compare(
     function: Callable[..., Any],
     cases: Iterable[Case],
-    read: Callable[[torch.Tensor, int], torch.Tensor | None],
+    read: Read,
     retrace: Callable[[int], Sheet],
     name: str,
-) -> None:
-    """Every case twice. Cases that fail are left out: the network has an answer where the function has none."""
-    failed, ran = None, False
+) -> list[Case]:
+    """Every case twice. Cases that fail are left out: the network has an answer where the function has none. Returns
+    the first that did not."""
+    failed, ran, few = None, False, list[Case]()
     for case in cases:
         if not ran:
             ask_for_no_numbers(function, case.inputs, name)
@@ -181,8 +188,23 @@ def _compare(
             sheet = retrace(n)
             steps, ran_steps = enclose_steps(sheet, case.x), record(function, case.inputs).steps
             raise name_first_difference(function, ran_steps, steps, name, n if sheet.free else None)
+        else:
+            few += [case] if len(few) < FEWEST else []
     if not ran:
         raise UnsupportedOperation(f"{name} can be traced, but fails when it is run in float64: {failed}") from failed
+    return few
+
+
+def _compare_again(function: Callable[..., Any], cases: Sequence[Case], read: Read, name: str) -> None:
+    """The function as it is now, once in every case."""
+    with keep_randomness():
+        for case in cases:
+            try:
+                rows = read(as_numbers(run(function, case.inputs), name), len(case.x))
+            except Exception as error:
+                raise NotRepeatable(f"{name} fails when it is called again: {error}; {THE_SAME}") from error
+            if rows is None or not lies_in(rows.numpy(), case.outputs).all():
+                raise NotRepeatable(f"{name} has changed while it was compiled; {THE_SAME}")
 
 
 def _keep_digits(found: Floats, case: Case, name: str) -> None:
