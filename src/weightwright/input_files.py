@@ -36,7 +36,10 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 def read_whole(path: str | os.PathLike[str]) -> memoryview:
     """The bytes of a file, within the limits. FileFormatError for pipes and devices, which may never end."""
-    _refuse_special(path, os.stat(path).st_mode)
+    try:
+        _refuse_special(path, os.stat(path).st_mode)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"No such file or directory: {os.fspath(path)}") from None
     with os.fdopen(os.open(path, _FLAGS), "rb", buffering=0) as file:
         held = os.fstat(file.fileno())
         _refuse_special(path, held.st_mode)

@@ -37,7 +37,7 @@ from weightwright.runtime.standing import standing, watchers
 from weightwright.runtime.table_layer import begin
 from weightwright.runtime.watch import guard, guards_of
 from weightwright.runtime.weights import DTYPES as DTYPES
-from weightwright.runtime.weights import Setting, Weights, is_hooked, is_transformed, part_of
+from weightwright.runtime.weights import Setting, Weights, has_transformed, is_hooked, is_transformed, part_of
 
 if TYPE_CHECKING:
     from weightwright.export.lens import Export
@@ -201,7 +201,7 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         """How to run as things are now; None where somebody looks at the parts."""
         plan: Plan | None = self.__dict__.get("_plan")
         if plan is None or torch_modules._has_any_global_hook() or not plan.holds():
-            if any(map(is_hooked, self.modules())):
+            if any(is_hooked(part) or has_transformed(part) for part in self.modules()):
                 return None
             self._own_parts()
             plan = self.__dict__["_plan"] = Plan(self)

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from weightwright.errors import WeightwrightError
 from weightwright.network import Layer, Loop, Softmax
 from weightwright.runtime.attention_modules import AttentionHead, AttentionLayer
 from weightwright.runtime.kernels.table_kernel import DenseTable
@@ -34,7 +35,7 @@ from weightwright.runtime.layer_modules import FeedForwardLayer, LoopLayer
 from weightwright.runtime.sparse_maps import LinearMap, LinearTerm, numbers
 from weightwright.runtime.stream_pieces import Stream, Sum, map_of, rows_of
 from weightwright.runtime.table_layer import LookUp, TableLayer, one_head
-from weightwright.runtime.weights import Weights, can_be_read, is_transformed, without_transforms
+from weightwright.runtime.weights import HandedOut, Weights, can_be_read, is_transformed, without_transforms
 
 #: Numbers of the stream that are held at a time on a CPU, of tokens or inputs that do not look at each other: 2 MB in
 #: float32. With more they leave the cache between two layers, with less a product has too little to do.
@@ -71,10 +72,12 @@ class Plan:
         self.net = net
         self.parts = [(module, tuple(module._modules.values())) for module in net.modules()]
         self.weights = [module for module, _ in self.parts if isinstance(module, Weights)]
-        # who holds a weight may write to it at any time: from then on it is compared with what the plan was made from
-        self.copies = [_copy(module) for module in self.weights] if self._is_handed() else None
+        # who holds a weight may write to it at any time, also while the plan is made: from then on it is made from
+        # copies, and every call compares the weights with these
+        twins = _Twins(net) if self._is_handed() or _is_edited(net) else None
+        self.copies = None if twins is None else [_state(twins.of(module)) for module in self.weights]
         with without_transforms():
-            self._make(list(net.layers))
+            self._make(list(net.layers), net if twins is None else twins.of(net))
 
     def holds(self) -> bool:
         """Whether it would be made just so again, and nobody looks at the parts."""
@@ -90,24 +93,25 @@ class Plan:
                 or own["_backward_pre_hooks"]
             ):
                 return False
-        if not self._is_handed():
-            return True
-        return self.copies is not None and all(map(_is_same, self.weights, self.copies))
+        if self.copies is None:
+            return not self._is_handed()
+        return all(map(_is_same, self.weights, self.copies))
 
     def _is_handed(self) -> bool:
         return any(module._buffers.out for module in self.weights)  # type: ignore[attr-defined]
 
-    def _make(self, layers: list[nn.Module]) -> None:
-        net, like = self.net, self.net.matrix("registers")
+    def _make(self, layers: list[nn.Module], net: Any) -> None:
+        """net: whose weights are read; modules that are called are those of the network itself."""
+        like, twins = net.matrix("registers"), list(net.layers)
         self.steps: list[TableLayer | ModuleLayer] = []
-        self.alone = all(getattr(part, "alone", False) for part in (net.embed, *layers, net.read))
-        self.scores = max(_scores(layers), default=0)
-        live = _live([*layers, net.read])
-        stream = self._embed(live[0], like)
+        self.alone = all(getattr(part, "alone", False) for part in (net.embed, *twins, net.read))
+        self.scores = max(_scores(twins), default=0)
+        live = _live([*twins, net.read])
+        stream = self._embed(net, live[0], like)
         self.numbers = sum(stream.widths)
-        for layer, after in zip(layers, live[1:], strict=True):
-            if _is_table_layer(layer):
-                step = _table_layer(layer, stream, after)  # type: ignore[arg-type]
+        for layer, twin, after in zip(layers, twins, live[1:], strict=True):
+            if _is_table_layer(twin):
+                step = _table_layer(twin, stream, after)
                 self.numbers += stream.widths[-1] + sum(2 * group.numbers for group in step.groups)
                 self.steps.append(step)
             else:
@@ -116,13 +120,13 @@ class Plan:
                 self.numbers += stream.width
         plain = _plain(net.read)
         if plain is None:
-            self.steps.append(ModuleLayer(net.read, stream.whole(like)))
+            self.steps.append(ModuleLayer(self.net.read, stream.whole(like)))
         self.read = None if plain is None else stream.times(*plain)
         self.one_head = one_head(self.steps, self.read)
 
-    def _embed(self, live: set[int] | None, like: Tensor) -> Stream:
+    def _embed(self, net: Any, live: set[int] | None, like: Tensor) -> Stream:
         """The first stream; with a step for what is neither constant nor an input."""
-        plain = _plain(self.net.embed)
+        plain = _plain(net.embed)
         if plain is None:
             self.steps.append(ModuleLayer(self.net.embed, Stream(len(self.net.was.inputs)).whole(like)))
             return Stream(len(self.net.embed.was.coordinates))
@@ -325,10 +329,47 @@ def _scores(layers: Sequence[nn.Module]) -> Iterator[int]:
             yield layer.scores
 
 
-def _copy(module: Weights) -> list[Any]:
-    """What of a module the plan may hang on, as it is now."""
-    held = [None if weight is None else weight.detach().clone() for weight in dict.values(module._buffers)]
-    return [*held, *_settings(module)]
+def _is_edited(net: Any) -> bool:
+    """Whether a weight is not what the network was built from, though nobody was seen to take it: a plan that no call
+    compares with the weights is one of `net.was`."""
+    try:
+        return net.read_back() is not net.was
+    except WeightwrightError:
+        return True
+
+
+class _Twins:
+    """The modules of a network with copies of their weights and settings, which nobody else can write to."""
+
+    def __init__(self, net: Any) -> None:
+        self._found: dict[int, Any] = {}
+        self.of(net)
+
+    def of(self, module: Any) -> Any:
+        """The twin of a module; of one that is not ours, which is only called, the module itself."""
+        if type(module) is not nn.ModuleList and not isinstance(module, Weights):
+            return module
+        if id(module) not in self._found:
+            twin = self._found[id(module)] = object.__new__(type(module))
+            held = dict(vars(module))
+            for name in ("_derived", "_plan", "_passes"):
+                held.pop(name, None)
+            twin.__dict__.update(held, _modules={name: self.of(part) for name, part in held["_modules"].items()})
+            if isinstance(module, Weights):
+                twin.__dict__["_buffers"] = HandedOut({
+                    name: None if weight is None else weight.detach().clone()
+                    for name, weight in dict.items(module._buffers)
+                })  # fmt: skip
+            if "_owner" in held:
+                twin.__dict__["_owner"] = self.of(held["_owner"])
+            if "_built" in held:
+                twin.__dict__["_built"] = [self.of(head) for head in held["_built"]]
+        return self._found[id(module)]
+
+
+def _state(module: Weights) -> list[Any]:
+    """What of a module the plan may hang on."""
+    return [*dict.values(module._buffers), *_settings(module)]
 
 
 def _is_same(module: Weights, before: list[Any]) -> bool:

@@ -8,6 +8,7 @@ every bit, whoever holds what, and forgets what was derived.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,11 @@ class HandedOut(dict[str, Tensor | None]):
         self.out = out
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, Tensor | None], bool]]:
+        self.out = True  # whoever pickles a part for another process may share its memory
         return HandedOut, (dict(dict.items(self)), self.out)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HandedOut:
+        return HandedOut(copy.deepcopy(dict(dict.items(self)), memo), self.out)
 
 
 def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,8 +58,20 @@ def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
     return note
 
 
-for _name in ("__getitem__", "__setitem__", "get", "items", "values", "pop", "popitem", "setdefault", "update", "copy"):
+_READING = (
+    "__getitem__",
+    "__iter__",
+    "__or__",
+    "__ror__",
+    "get",
+    "items",
+    "values",
+    "copy",
+)  # `__iter__`: for {**held}
+_WRITING = ("__setitem__", "__ior__", "pop", "popitem", "setdefault", "update")
+for _name in (*_READING, *_WRITING):
     setattr(HandedOut, _name, _noted(getattr(dict, _name)))
+HandedOut.__copy__ = HandedOut.copy  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,6 +177,8 @@ class Weights(nn.Module):
         if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta:
             what = "is on the meta device, without numbers" if tensor.is_meta else f"became a {type(tensor).__name__}"
             raise WeightwrightError(f"{name} {what}")
+        if is_transformed(tensor):
+            raise WeightwrightError(f"{name} is inside torch.vmap or another transform, without numbers of its own")
         plain = tensor.detach().cpu()
         if plain.dtype not in (self.__dict__["_kind"], torch.bool):
             raise WeightwrightError(f"{name} became {plain.dtype} in a network of {self.__dict__['_kind']}")
@@ -186,7 +205,8 @@ class Weights(nn.Module):
                 )
         out = self._buffers.out  # type: ignore[attr-defined]
         super()._apply(fn, recurse)
-        self._buffers.out = out  # type: ignore[attr-defined]
+        shared = any(one is not None and one.is_shared() and not one.is_cuda for one in dict.values(self._buffers))
+        self._buffers.out = out or shared  # type: ignore[attr-defined]  # another process may write to it
         for name in ("_derived", "_plan"):  # they stand on the device that the weights came from
             self.__dict__.pop(name, None)
         return self
@@ -196,6 +216,12 @@ def is_hooked(module: nn.Module) -> bool:
     """Whether somebody looks at what this module gets or returns, or at its gradients."""
     own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(own) or torch_modules._has_any_global_hook()
+
+
+def has_transformed(module: nn.Module) -> bool:
+    """Whether a weight of this module stands for others while torch transforms a function (torch.vmap, grad)."""
+    held = (*dict.values(module._buffers), *module._parameters.values())
+    return any(one is not None and is_transformed(one) for one in held)
 
 
 def can_be_read(weight: Tensor) -> bool:
