@@ -19,6 +19,9 @@ demo: .venv/.ready
 	$(BIN)/weightwright check $(NET)
 	$(BIN)/weightwright run $(NET) -- -1 -0.5 0 0.5 1
 
+# U+FFFD stands where a character was lost: the last line looks for it, in texts full of Greek letters.
+TEXTS := benchmarks docs examples notebooks src tests tools $(wildcard *.md)
+
 lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -28,6 +31,7 @@ lint: .venv/.ready
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-yaml .pre-commit-config.yaml CITATION.cff .github/*.yml .github/workflows/*.yml
 	$(BIN)/check-toml pyproject.toml
+	! grep -rnI --include='*.py' --include='*.md' --include='*.ipynb' "$$(printf '\357\277\275')" $(TEXTS)
 
 # one thread for each of the two processes: threads that wait for each other take longer than one that works
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -77,7 +81,7 @@ lock:
 
 # The wheel and the sdist, each installed into new environments and used, without and with every extra but ray.
 dist: .venv/.ready
-	$(BIN)/python tools/dist.py
+	$(BIN)/python tools/artefacts.py
 
 clean:
 	rm -rf .venv build dist
