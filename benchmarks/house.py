@@ -104,13 +104,18 @@ def describe(path: Path) -> str:
     return " ".join(said.split("\n\n")[0].split())
 
 
+def describe_in_cell(path: Path) -> str:
+    """The same in a table, where a bar would end the cell."""
+    return describe(path).replace("|", "\\|")
+
+
 def write_room(floor: str) -> list[str]:
     """A section: what the room is for, then its files."""
     folder = SOURCE / floor
     if not folder.is_dir():
         return [f"## {floor}.py", "", describe(folder.with_suffix(".py")), ""]
     files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
-    rows = [f"| `{path.stem}` | {describe(path)} |" for path in files]
+    rows = [f"| `{path.stem}` | {describe_in_cell(path)} |" for path in files]
     return [f"## {floor}", "", describe(folder / "__init__.py"), "", "| file | what it holds |", "|---|---|", *rows, ""]
 
 

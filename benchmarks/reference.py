@@ -261,6 +261,10 @@ def write_certificate() -> list[str]:
     return [*lines, ""]
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def error_rows() -> list[tuple[str, str, str, str]]:
     """Every error: its name, what it is one of, when it comes, what to do."""
     rows = []
@@ -269,7 +273,7 @@ def error_rows() -> list[tuple[str, str, str, str]]:
         when, _, do = inspect.cleandoc(cls.__doc__ or "").partition("\n\nWhat to do: ")
         bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
         rows.append(
-            (f"ww.{name}" if name in ww.__all__ else f"weightwright.errors.{name}", bases, " ".join(when.split()), do)
+            (f"ww.{name}" if name in ww.__all__ else f"weightwright.errors.{name}", bases, *map(_one_line, (when, do)))
         )
     return rows
 

@@ -12,7 +12,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from house import SOURCE, describe, write_or_print
+from house import SOURCE, describe_in_cell, write_or_print
 
 HEAD = """# What has to be believed
 
@@ -72,7 +72,7 @@ def write_page() -> str:
     own = needed - shared
     said = [path for path in sorted(needed) if path.name != "__init__.py"]
     rows = [
-        f"| `{path.relative_to(SOURCE)}` | {lines({path})} | {'shared' if path in shared else ''} | {describe(path)} |"
+        f"| `{path.relative_to(SOURCE)}` | {lines({path})} | {'shared' * (path in shared)} | {describe_in_cell(path)} |"
         for path in said
     ]
     checker = {path for path in needed if "checker" in path.parts}

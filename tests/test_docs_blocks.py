@@ -154,7 +154,7 @@ def named_commands() -> list[tuple[str, str]]:
     found = []
     for path in (*FILES, ROOT / "CONTRIBUTING.md"):
         name, text = path.relative_to(ROOT).as_posix(), path.read_text()
-        spans = re.findall(r"(?<!`)`((?:weightwright|make|python|pytest|pip) [^`]+)`(?!`)", _BLOCK.sub("", text))
+        spans = re.findall(r"(?<!`)`((?:weightwright|make|python|pytest|pip|uv) [^`]+)`(?!`)", _BLOCK.sub("", text))
         left = [block for block in PAGES.get(name, []) if block.kind == "sh" and "not run" in block.marks]
         found += [(name, span) for span in [*spans, *(line for block in left for line in block.text.splitlines())]]
     return found
@@ -202,7 +202,15 @@ def check_pip(words: list[str], said: str) -> None:
             assert set(match[1].split(",")) <= set(extras), said
 
 
+def check_uv(words: list[str], said: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert words[0] == "sync", said
+    assert set(words[2::2]) <= set(extras), said
+    assert set(words[1::2]) <= {"--extra"}, said
+
+
 CHECKS = {
+    "uv": check_uv,
     "weightwright": check_weightwright,
     "make": check_make,
     "python": check_paths,
@@ -212,7 +220,7 @@ CHECKS = {
 
 
 def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
-    assert "`make test`" in (ROOT / "README.md").read_text()
+    assert "\nmake test " in (ROOT / "README.md").read_text()
     assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text()
 
 

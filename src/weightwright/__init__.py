@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
     from weightwright.runtime.selftest import selftest
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AttentionNetwork",

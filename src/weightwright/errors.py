@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "AlteredFileError",
     "BudgetError",
@@ -110,6 +112,29 @@ class UnsupportedOperation(WeightwrightError):  # noqa: N818  (the agreed public
     """
 
 
+def install_line(*extras: str) -> str:
+    """The command that adds what these extras bring to an environment with weightwright in it.
+
+    It names the requirements themselves. `weightwright[plot]` would install them too, but only where an index has
+    weightwright; the requirements are the same whether it came from a checkout, a wheel or an index. Double quotes
+    mean the same to every shell, Windows' included.
+
+    >>> install_line("plot")
+    'pip install "matplotlib>=3.9"'
+    """
+    from importlib.metadata import requires  # here, because it takes 20 ms, and most processes need no line
+
+    found: list[str] = []
+    for line in requires("weightwright") or []:
+        requirement, _, marker = line.partition(";")
+        named = re.search(r"extra == ['\"](.+?)['\"]", marker)
+        if named is not None and named[1] in extras:
+            found.append(requirement.strip())
+    if not found:
+        raise ValueError(f"weightwright has no extras {extras}")
+    return " ".join(["pip install", *(f'"{requirement}"' for requirement in sorted(set(found)))])
+
+
 class MissingExtraError(WeightwrightError, ImportError):
     """Something that is not installed with weightwright is needed; the message has the line that installs it.
 
@@ -117,7 +142,7 @@ class MissingExtraError(WeightwrightError, ImportError):
     """
 
     def __init__(self, need: str, extra: str) -> None:
-        super().__init__(f"{need}: pip install 'weightwright[{extra}]'")
+        super().__init__(f"{need} (the extra {extra}): {install_line(extra)}")
 
 
 class NotRepeatable(UnsupportedOperation):

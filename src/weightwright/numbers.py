@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ def as_fraction(number: Any) -> Fraction:
     if isinstance(number, Fraction):
         return number
     return Fraction(int(number)) if isinstance(number, Integral) else Fraction(float(number))
+
+
+def is_positive(number: object) -> bool:
+    """Whether it is a finite number above 0, of whatever type; True and False are none.
+
+    >>> is_positive(0.5), is_positive(np.float32(2)), is_positive(math.inf), is_positive("1"), is_positive(True)
+    (True, True, False, False, False)
+    """
+    return not isinstance(number, bool) and isinstance(number, Real) and 0.0 < float(number) < math.inf
 
 
 def counted(count: int, what: str) -> str:

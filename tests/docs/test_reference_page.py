@@ -83,7 +83,7 @@ def test_every_command_and_option_is_there() -> None:
 
 def test_the_examples_of_the_page_are_doctests() -> None:
     """Every pycon block is the example of a docstring, and those are run where they stand."""
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
     assert "src" in options["testpaths"]
     assert "--doctest-modules" in options["addopts"]
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from weightwright.errors import install_line
+
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-#: What an extra brings, and a call that needs it. `dev`, `experiments` and `ray` are for no feature of the package.
+#: What an extra brings, and a call that needs it. `experiments` and `ray` are for no feature of the package.
 FEATURES = {
     "plot": (["matplotlib"], "net.plot('net.png')"),
     "onnx": (["onnx", "onnxruntime"], "net.to_onnx('net.onnx')"),
@@ -19,7 +21,7 @@ FEATURES = {
     "sklearn": (["sklearn"], "ww.incontext.Ridge()"),
     "graph": (["networkx"], "net.circuit().to_networkx()"),
 }
-FEATURELESS = {"dev", "experiments", "ray"}
+FEATURELESS = {"experiments", "ray"}
 
 PROGRAM = """
 import sys
@@ -53,7 +55,7 @@ def test_without_any_extra_each_feature_says_what_to_install(tmp_path: Path) -> 
     assert len(said) == len(FEATURES)
     for extra, line in zip(FEATURES, said, strict=True):
         assert line.startswith("MissingExtraError True "), line
-        assert line.endswith(f": pip install 'weightwright[{extra}]'"), line
+        assert line.endswith(f": {install_line(extra)}"), line
     assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
 
 
@@ -64,7 +66,7 @@ def test_one_extra_missing_takes_away_its_feature_and_no_other(extra: str, tmp_p
     first, *said = run(FEATURES[extra][0], calls, tmp_path)
     assert first == "PROVEN"
     (line,) = said
-    assert line.endswith(f"pip install 'weightwright[{extra}]'")
+    assert line.endswith(install_line(extra))
 
 
 def test_every_extra_is_accounted_for_and_installed_by_a_line_of_the_docs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
+from weightwright.errors import install_line
 from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
 from weightwright.report.drawing.draw import network_figure
 from weightwright.report.drawing.flow import MOST_BOXES, flow
@@ -182,7 +184,7 @@ def test_drawings_of_unknown_kind_and_without_matplotlib_are_refused(
     with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg, \.pdf"):
         report.draw_network(sine, tmp_path / "a.gif")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[plot\]'"):
+    with pytest.raises(ww.WeightwrightError, match=re.escape(install_line("plot"))):
         report.draw_network(sine, tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
 

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +21,7 @@ from support.zoo import ZOO
 import weightwright as ww
 from weightwright import report
 from weightwright.claims.certificate import Terms, round_up
+from weightwright.errors import install_line
 from weightwright.report import plot
 
 CHECK = "weightwright check net.safetensors"
@@ -216,7 +218,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     sine: ww.AttentionNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ww.WeightwrightError, match=r"pip install 'weightwright\[plot\]'"):
+    with pytest.raises(ww.WeightwrightError, match=re.escape(install_line("plot"))):
         report.plot_network(sine, tmp_path / "a.png")
 
 

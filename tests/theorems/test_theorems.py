@@ -23,6 +23,7 @@ from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
 from weightwright.report.theorems.theorem_page import section
 from weightwright.report.theorems.theorem_plots import figure_of, plot_theorem
+from weightwright.report.theorems.theorem_tables import tables
 from weightwright.runtime import interpret
 from weightwright.theorems import theorem as theorem_module
 from weightwright.theorems.exhibits.pictures import HeatMap, curve, pictures
@@ -41,7 +42,7 @@ from weightwright.theorems.kit.rates import (
     temperatures,
 )
 from weightwright.theorems.registry import THEOREMS, find
-from weightwright.theorems.show import check, show
+from weightwright.theorems.show import Shown, check, show
 from weightwright.theorems.theorem import Theorem
 
 PAGE = Path(__file__).parents[2] / "docs" / "theorems.md"
@@ -537,3 +538,10 @@ def test_costs_of_the_small_instance_are_told() -> None:
     heads, registers = counted(net, "one", {"heads": 1, "registers": 41}, name="ours")
     assert (heads.built, heads.what, heads.agrees) == (cost(net.network).heads, "heads, ours", True)
     assert (registers.built, registers.agrees) == (len(net.network.registers), False)
+
+
+def test_every_variant_has_a_cell_in_every_column() -> None:
+    checks = (Check("a network", "PROVEN", 0.1, 0.05, native=False), Check("an array", "MEASURED", None, 0.05))
+    _, headings, rows = next(tables(Shown(find("AE-15"), "MEASURED", checks, (), 0.0)))
+    assert "plain Transformer" in headings
+    assert [len(row) for row in rows] == [len(headings)] * 2

@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from weightwright.expressions import Expression, parse, shortened, to_text
 from weightwright.expressions.mistakes import read_formula
 from weightwright.expressions.poles import join_poles
 from weightwright.heads.registers import Query
-from weightwright.numbers import FORMATS, Floats, rounded
+from weightwright.numbers import FORMATS, Floats, is_positive, rounded
 from weightwright.prover import Sampled
 from weightwright.tracing.guard.confirm_formula import confirm_formula_again
 
@@ -90,8 +89,8 @@ class Task:
         return self.function(x[:, None]).reshape(np.shape(s)) - mean
 
 
-def well_formed(f: str | Callable[..., Any], tol: float) -> None:
-    if not isinstance(tol, Real) or isinstance(tol, bool) or not (math.isfinite(tol) and tol > 0):
+def well_formed(f: object, tol: object) -> None:
+    if not is_positive(tol):
         raise ValueError(f"tol must be a positive finite number, not {tol!r}")
     if isinstance(f, type):
         raise FormulaError(f"{f.__name__} is a class: pass what it makes, {f.__name__}(...)")

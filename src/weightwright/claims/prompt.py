@@ -114,8 +114,9 @@ class Pass(Frozen):
     tick: float = 0.0  # what the clock moves on by
 
     def __post_init__(self) -> None:
-        if isinstance(self.alpha, float):
-            object.__setattr__(self, "alpha", np.array(self.alpha))
+        alpha: object = self.alpha
+        if isinstance(alpha, float):
+            object.__setattr__(self, "alpha", np.array(alpha))
         if isinstance(self.alpha, np.ndarray) and self.alpha.dtype != np.float64:  # others might be rounded
             raise ValueError(f"alpha is an array of {self.alpha.dtype}; give float64")
         super().__post_init__()

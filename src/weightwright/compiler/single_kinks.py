@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from weightwright.claims.graph import AFFINE, KINDS, Graph, Node
-from weightwright.expressions import Apply, Expression, Number, Variable, parse
+from weightwright.expressions import Expression, Number, Variable, parse
 
 RELU = "relu(x)"
 
@@ -121,8 +121,6 @@ def _piecewise(formula: Expression) -> _PiecewiseLinear | None:
         return _PiecewiseLinear((), (Fraction(1),), Fraction(0))
     if isinstance(formula, Number):
         return _PiecewiseLinear((), (Fraction(0),), formula.value)
-    if not isinstance(formula, Apply):
-        return None
     args = [_piecewise(arg) for arg in formula.args]
     parts = [arg for arg in args if arg is not None]
     return _apply(formula.op, parts) if len(parts) == len(args) else None

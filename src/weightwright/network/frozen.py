@@ -36,7 +36,7 @@ def sparse(array: Floats) -> Sparse | None:
 
 def freeze(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
     """The array as bytes, which no flag makes writeable again; itself, if it is that already."""
-    held = array.base.base if isinstance(array.base, np.ndarray) else array.base
+    held: object = array.base.base if isinstance(array.base, np.ndarray) else array.base
     safe = isinstance(held, bytes) and not array.flags.writeable  # a pickle writes to bytes
     if safe and array.dtype == kind and array.flags.c_contiguous:
         return array

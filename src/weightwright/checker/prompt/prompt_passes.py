@@ -257,7 +257,7 @@ def _well_formed(prompt: PromptClaim) -> None:
     require(prompt.answer in tuple(answers), f"the answer is {prompt.answer!r}")
     clocked = prompt.has("clock")
     alphas = tuple(step.alpha for step in prompt.passes)
-    numbers = (prompt.clock, *(step.tick for step in prompt.passes))
+    numbers: tuple[int | float, ...] = (prompt.clock, *(step.tick for step in prompt.passes))
     # a whole number of more bits than a float has would be another one in the layers
     fine = all(isinstance(x, float) or float(x) == x for x in numbers)
     fine = fine and all(isinstance(alpha, np.ndarray) and alpha.dtype == np.float64 for alpha in alphas)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, get_args
 
 from weightwright.approximation.formula_of_torch import trace
@@ -22,6 +21,7 @@ from weightwright.expressions.mistakes import read_formula
 from weightwright.incontext.problem.convex import is_convex
 from weightwright.incontext.problem.curvature import curvature_bounds, is_defined
 from weightwright.incontext.problem.loss_forms import Form, recognise_form
+from weightwright.numbers import is_positive
 
 Targets = Literal["real", "signs", "counts"]
 
@@ -158,7 +158,7 @@ def _of_catalogue(name: str, parameters: dict[str, float]) -> Loss:
         if key not in defaults:
             known = ", ".join(defaults) or "none"
             raise ValueError(f"{key}={value!r} is not a parameter of the loss {name!r}; it has {known}")
-        if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
+        if not is_positive(value):
             raise ValueError(f"{key}={value!r}: the loss {name!r} needs a positive finite number")
     numbers = {key: float(parameters.get(key, default)) for key, default in defaults.items()}
     return replace(build(**numbers), convex=True)  # all of them are

@@ -133,19 +133,19 @@ def tables(shown: Shown, studies: Sequence[Study] = ()) -> Iterator[Columns]:
 
 def _variants(shown: Shown) -> Columns:
     costs = [name for name in _COSTS if any(name in check.cost for check in shown.checks)]
+    fits = ["plain Transformer"] if any(check.native is not None for check in shown.checks) else []
     rows = []
     for check in shown.checks:
         found = "-" if check.measured is None else f"{check.measured:.3g}"
         if check.interval is not None:
             found += f" in [{check.interval[0]:.3g}, {check.interval[1]:.3g}]"
         bound = "-" if check.bound is None else round_up(check.bound)
-        native = [] if check.native is None else ["yes" if check.native else "no"]
+        native = [{None: "-", True: "yes", False: "no"}[check.native]] if fits else []
         inputs = f"{check.inputs:,}" if check.inputs else "-"
         own = [] if not any(other.target_norm is not None for other in shown.checks) else [_number(check.target_norm)]
         rows.append([check.name, check.status, bound, found, check.norm, *own, inputs, *native])
         rows[-1] += [_number(check.cost.get(name)) for name in costs]
     beside = ["the target's own norm"] if any(check.target_norm is not None for check in shown.checks) else []
-    fits = ["plain Transformer"] if any(check.native is not None for check in shown.checks) else []
     headings = ["anchors on registers" if name == "anchors" else name for name in costs]
     return "", ("variant", "status", "bound", "error found", "norm", *beside, "inputs", *fits, *headings), rows
 
