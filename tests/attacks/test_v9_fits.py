@@ -136,16 +136,16 @@ def _rational(x: Any) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def is_fitted(model: Any, x: np.ndarray, y: np.ndarray) -> bool:
+def is_fitted(model: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> bool:
     """Fit; where the data are refused, only in the words of users."""
     said = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model.fit(x, y)
+            model.fit(x, y, sample_weight=weights)
         except ValueError as error:
             said = error
-    assert not isinstance(said, WeightwrightError), said
+    assert not isinstance(said, WeightwrightError | np.linalg.LinAlgError), said
     assert said is None or WORDS.search(str(said)), said
     return said is None
 
@@ -185,6 +185,17 @@ def test_constant_columns_and_unequal_ones(name: str) -> None:
             for dtype in ("float32", "float64"):
                 options = {"dtype": dtype, **penalty(name, 1.0)}
                 fits_or_says_why(name, x, target(name, 1.0), **options)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_penalties_and_weights_at_the_ends_of_floats(name: str) -> None:
+    for strength in (5e-324, 1e-300, 1.0, 1e300, 1.7e308):
+        for weight in (1e-60, 1.0, 1e60):
+            model = getattr(incontext, name)(max_steps=50, **penalty(name, strength))
+            is_fitted(model, X, target(name, 1.0), np.full(len(X), weight))
+    if name == "LogisticRegression":
+        assert is_fitted(incontext.LogisticRegression(C=1e-300, max_steps=50), X, LABELS)
+        is_fitted(incontext.LogisticRegression(C=5e-324, max_steps=50), X, LABELS)
 
 
 def test_a_refusal_names_the_data_and_the_penalty() -> None:

@@ -121,8 +121,7 @@ class InContextModel(BaseEstimator):
         self._validate_params()
         data = self._read(X, y, sample_weight)
         with self._told_of([data]):
-            answer = self._solve([data])
-        self._accept(data, answer, 0)
+            self._accept(data, self._solve([data]), 0)
         return self
 
     def fit_many(self, Xs: Sequence[Any], ys: Sequence[Any], sample_weights: Sequence[Any] | None = None) -> list[Self]:
@@ -142,11 +141,10 @@ class InContextModel(BaseEstimator):
         if len(widths) > 1:
             raise ValueError(f"Xs: all data sets need the same number of features, not {widths}")
         with self._told_of(data):
-            answer = self._solve(data)
-        first = 0
-        for model, one in zip(models, data, strict=True):
-            model._accept(one, answer, first)
-            first += one.Y.shape[1]
+            answer, first = self._solve(data), 0
+            for model, one in zip(models, data, strict=True):
+                model._accept(one, answer, first)
+                first += one.Y.shape[1]
         return models
 
     def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
@@ -174,7 +172,7 @@ class InContextModel(BaseEstimator):
             raise ValueError(
                 f"X, y: scale the columns of X (entries up to {x:.3g} in size) and y (up to {y:.3g}) to about 1"
                 f"{f', with a penalty that goes with them ({strength})' if strength else ''}{more}: numbers of this fit"
-                f" are too large or too small for a network in {self._settings().dtype}"
+                f" are too large or too small for a network in {self._settings().dtype}, or for its proof"
             ) from error
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ReadData:
