@@ -117,7 +117,7 @@ def test_what_fails_or_says_nothing_confirms_nothing() -> None:
     with pytest.raises(TypeError, match=r"not 'sin\(x\)'"):
         net.confirm("sin(x)")
     net.layers[0].heads[0].W_O.mul_(1.5)
-    with pytest.raises(ww.WeightwrightError, match="a OneLayerClaim, EDITED"):
+    with pytest.raises(ww.WeightwrightError, match="status EDITED"):
         net.confirm(torch.sin)
 
 

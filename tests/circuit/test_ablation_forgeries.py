@@ -54,7 +54,7 @@ def test_ranges_must_hold_whatever_is_zeroed(monkeypatch: pytest.MonkeyPatch) ->
     """Bare heads, but tables that cover no more than the function itself needs."""
     assert ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True).certificate.status == "PROVEN"
     whole = lowering.defined_ranges
-    monkeypatch.setattr(lowering, "defined_ranges", lambda *args: whole(*args[:-1]))
+    monkeypatch.setattr(lowering, "defined_ranges", lambda *args: whole(*args[:-2], False, args[-1]))
     with pytest.raises(ww.ToleranceError):
         ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True)
 

@@ -170,7 +170,7 @@ def test_dead_zones_are_as_asked_for_and_needed() -> None:
     net = made("UA-2, rows that alternate")
     zones = net.certificate.composite.parts[0].zones
     assert np.allclose(zones.mean(axis=1), [-5 / 6, -1 / 2, -1 / 6, 1 / 2])  # half way, where the row changes
-    assert np.allclose(zones[:, 1] - zones[:, 0], 0.02)
+    assert np.allclose(zones[:, 1] - zones[:, 0], 2e-4)
     for lo, hi in zones.tolist():
         said = f"nothing is claimed where the argument of a unit lies between {lo!r} and {hi!r}"
         assert said in net.certificate.assumptions

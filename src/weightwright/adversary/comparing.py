@@ -54,7 +54,7 @@ def compare_with_function(net: AttentionNetwork, function: Callable[..., Any], i
 def _certificate(net: AttentionNetwork) -> Certificate:
     said = net.certificate
     if said is None or said.subject != "output" or said.bound == math.inf:
-        kind = "no certificate" if said is None else f"a bound on {said.subject}, {said.status}"
+        kind = "no certificate" if said is None else f"status {said.status} and a bound that is about: {said.subject}"
         raise WeightwrightError(
             f"confirm needs a network whose outputs have a proven bound, as `ww.compile` returns one; this has {kind}"
         )

@@ -55,7 +55,7 @@ def advise(values: Floats, slope: float, anchors: int) -> str:
         times = counted(turns, "time")
         return f"take a smaller domain: on this one the function turns {times} or more, too often for {anchors} anchors"
     if math.isfinite(slope):
-        return "take a smaller domain or a larger tol: the slope is bounded, so the domain may be too wide for this tol"
+        return "take a larger tol, a smaller domain or more bits: the slope is bounded, but no head is near enough"
     return (
         "take a domain away from points where the function is undefined or its slope unbounded, or a smaller one: no"
         " bound on the slope could be found"

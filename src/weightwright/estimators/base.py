@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
@@ -21,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from weightwright.enclosures.balls.linear_algebra import float_above, norm
 from weightwright.enclosures.balls.series import working_precision
+from weightwright.errors import DomainError, LawError
 from weightwright.estimators.heads_picture.picture import heads_picture
 from weightwright.estimators.predictor import bound_predictions, predict
 from weightwright.estimators.solving.scaling import exact_sum
@@ -118,7 +120,8 @@ class InContextModel(BaseEstimator):
         """
         self._validate_params()
         data = self._read(X, y, sample_weight)
-        self._accept(data, self._solve([data]), 0)
+        with self._told_of([data]):
+            self._accept(data, self._solve([data]), 0)
         return self
 
     def fit_many(self, Xs: Sequence[Any], ys: Sequence[Any], sample_weights: Sequence[Any] | None = None) -> list[Self]:
@@ -137,19 +140,40 @@ class InContextModel(BaseEstimator):
         widths = sorted({one.X.shape[1] for one in data})
         if len(widths) > 1:
             raise ValueError(f"Xs: all data sets need the same number of features, not {widths}")
-        answer, first = self._solve(data), 0
-        for model, one in zip(models, data, strict=True):
-            model._accept(one, answer, first)
-            first += one.Y.shape[1]
+        with self._told_of(data):
+            answer, first = self._solve(data), 0
+            for model, one in zip(models, data, strict=True):
+                model._accept(one, answer, first)
+                first += one.Y.shape[1]
         return models
 
     def steps_needed(self, X: Any, y: Any, sample_weight: Any = None) -> int:
         """About how many steps a fit on these data takes; nothing is fitted."""
         self._validate_params()
-        return self._steps_for(self._problems(clone(self)._read(X, y, sample_weight)))
+        data = clone(self)._read(X, y, sample_weight)
+        with self._told_of([data]):
+            return self._steps_for(self._problems(data))
 
     def _steps_for(self, problems: list[Problem]) -> int:
         return count_steps(problems, self._settings())
+
+    @contextmanager
+    def _told_of(self, data: Sequence[ReadData]) -> Iterator[None]:
+        """ValueError that names the data where numbers made of them are too large or too small for a network."""
+        try:
+            yield
+        except (LawError, DomainError, ArithmeticError, np.linalg.LinAlgError) as error:
+            x, y = (
+                max(float(np.abs(part).max()) for part in parts)
+                for parts in zip(*((d.X, d.Y) for d in data), strict=True)
+            )
+            strength = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("alpha", "C") if hasattr(self, name))
+            more = "" if self._settings().dtype == "float64" else ", or take dtype='float64'"
+            raise ValueError(
+                f"X, y: scale the columns of X (entries up to {x:.3g} in size) and y (up to {y:.3g}) to about 1"
+                f"{f', with a penalty that goes with them ({strength})' if strength else ''}{more}: numbers of this fit"
+                f" are too large or too small for a network in {self._settings().dtype}, or for its proof"
+            ) from error
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ReadData:
         X, y = self._validated(X, y)

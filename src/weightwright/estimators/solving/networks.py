@@ -30,6 +30,9 @@ from weightwright.runtime.module import DTYPES
 HEAD_TOL = {"float64": 1e-12, "float32": 4e-6}
 #: Ranges are this many times the largest numbers of the rehearsal.
 ROOM = 1.25
+#: The smallest range of numbers that a network is built for: the product of two is a normal number of the dtype, with
+#: bits to spare. What is smaller is 0, or nearly, beside the coefficients' unit.
+LEAST = {"float64": 2.0**-400, "float32": 2.0**-40}
 #: The most networks that are built, each for numbers twice as large, where numbers turn out larger than rehearsed.
 TRIES = 4
 #: The most numbers of the stream that would be held at once, written out: further contexts run afterwards, in the same
@@ -81,12 +84,16 @@ def design_network(
     """The design for these contexts; sizes are rounded up to powers of two."""
     values = plan.step[:, None, None] * contexts.pulls
     largest = ROOM * float(np.abs(contexts.targets).max())
+
+    def reach_of(size: float) -> float:
+        return power_above(max(size, LEAST[dtype]) if size > 0 else 0.0)
+
     ranges = Ranges(
-        x=power_above(float(np.abs(contexts.rows).max())),
-        y=power_above(largest),
+        x=reach_of(float(np.abs(contexts.rows).max())),
+        y=reach_of(largest),
         w=power_above(ROOM * max(plan.state, 2.0**-10)),
-        value=power_above(float(np.abs(values).max())),
-        tau=power_above(float((plan.step[:, None] * contexts.l1).max())) if contexts.has_l1 else 0.0,
+        value=reach_of(float(np.abs(values).max())),
+        tau=reach_of(float((plan.step[:, None] * contexts.l1).max())) if contexts.has_l1 else 0.0,
     )
     return NetworkDesign(
         loss=contexts.loss,
@@ -96,7 +103,7 @@ def design_network(
         samples=contexts.samples,
         features=contexts.features,
         steps=steps,
-        reach=(_reach(contexts.loss, plan.argument), power_above(largest)),
+        reach=(_reach(contexts.loss, plan.argument), reach_of(largest)),
         ranges=ranges,
         head_tol=HEAD_TOL[dtype] if head_tol is None else head_tol,
         dtype=dtype,

@@ -88,7 +88,9 @@ def plan_fit(contexts: Contexts, tol: float, max_steps: int, dtype: str) -> Plan
     kind = "proximal Nesterov" if contexts.has_l1 else "Nesterov"
     plan, end = _accelerated(contexts, kind, _largest(contexts.steepest(), contexts), tol, max_steps, dtype)
     if contexts.loss.name != "squared":  # where slopes have flattened out, longer steps are stable
-        flatter = 2 * _largest(contexts.hessian(end), contexts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            curved = contexts.hessian(end)
+        flatter = 2 * _largest(curved, contexts)
         if (flatter * plan.step < 1).all():
             other, _ = _accelerated(contexts, kind, flatter, tol, max_steps, dtype)
             plan = other if other.needed < min(plan.needed, max_steps) else plan
@@ -249,7 +251,10 @@ def extrapolate_steps(steps: int, halfway: float, change: float, tol: float) -> 
 
 
 def _largest(H: Floats, contexts: Contexts) -> Floats:
-    """(B,): the largest eigenvalue of each, or of all where the contexts share their step."""
+    """(B,): the largest eigenvalue of each, or of all where the contexts share their step. OverflowError where second
+    derivatives are no floats."""
+    if not np.isfinite(H).all():
+        raise OverflowError("second derivatives are too large for floats")
     L = np.linalg.eigvalsh(H)[:, -1] * (1 + 2.0**-20)
     L = np.where(L > 0, L, 1.0)
     return np.asarray(np.full(len(L), L.max()) if contexts.shares_step else L, dtype=np.float64)

@@ -50,6 +50,11 @@ from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
 from weightwright.runtime import AttentionNetwork
 
+#: The largest l1 penalty in scaled coordinates, where features and targets have a root mean square of about 1 and a
+#: slope at 0 is 4 at most: any that is larger leaves the same coefficients at 0.
+MOST_L1 = 2.0**10
+#: The largest ridge penalty beside the mean of the losses that a network is shown: its root is still a scale.
+MOST_RIDGE = 1e300
 #: The most passes times cubed coefficients that Newton-Schulz is chosen for by itself: minutes.
 DEAR = 1e8
 
@@ -280,11 +285,17 @@ def _contexts(problems: Sequence[Problem], relative: bool) -> tuple[Contexts, li
     contexts = Contexts(
         loss=first.loss,
         ridge=ridge * free * (units[0] / y_scales[0]) ** 2,
-        l1=l1 * free * units / y_scales**2,
+        l1=_scaled_l1(l1, units, y_scales) * free,
         start=np.zeros_like(units),
         **examples,
     )
     return contexts, scalings
+
+
+def _scaled_l1(l1: float, units: Floats, y_scales: Floats) -> Floats:
+    """Of every feature, at most MOST_L1; what is no float on the way is more."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.minimum(l1 * units / y_scales / y_scales, MOST_L1)
 
 
 def _shares(problem: Problem, relative: bool, whole: float) -> tuple[float, float]:
@@ -293,8 +304,12 @@ def _shares(problem: Problem, relative: bool, whole: float) -> tuple[float, floa
     ridge, l1 = problem.exact_ridges()[0], problem.exact_l1s()[0]
     if relative:
         total = 1 if problem.weights is None else exact_sum(problem.weights)
-        return float(ridge / total), float(l1 / total)
-    return float(ridge) / whole, float(l1) / whole
+        return _as_float(ridge / total), _as_float(l1 / total)
+    return _as_float(ridge / Fraction(whole)), _as_float(l1 / Fraction(whole))
+
+
+def _as_float(penalty: Fraction) -> float:
+    return float(min(penalty, Fraction(MOST_RIDGE)))
 
 
 def _scaling(problem: Problem, relative: bool) -> Scaling:
