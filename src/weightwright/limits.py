@@ -28,6 +28,7 @@ _LOOK = 0.02
 #: Bytes that are taken without a look at the memory of the process: 1 MiB.
 _LITTLE = 2**20
 #: Where Linux says how much memory the process has; elsewhere each piece of memory is compared with the limit alone.
+#: Of the numbers there the sixth, "data", counts what was asked for and not written to yet, such as an array of zeros.
 _PAGES = Path("/proc/self/statm")
 
 
@@ -78,7 +79,7 @@ class _Budget:
         self.what, self.limits = what, limits
         self.deadline = time.monotonic() + limits.seconds
         self.most = limits.megabytes * 2**20
-        self.before = _resident()
+        self.before = _allocated()
         self.looked, self.boxes = 0.0, 0
 
     def tick(self) -> None:
@@ -90,7 +91,7 @@ class _Budget:
             self.hold(0)
 
     def hold(self, size: int) -> None:
-        if size > self.most or _resident() - self.before + size > self.most:
+        if size > self.most or _allocated() - self.before + size > self.most:
             raise self.exceeded("megabytes", "it takes more than {} MiB of memory")
 
     def exceeded(self, name: str, complaint: str) -> BudgetError:
@@ -157,9 +158,9 @@ def dead_share() -> float:
     return DEAD_SHARE if budget is None else budget.limits.dead_share
 
 
-def _resident() -> int:
-    """Bytes of memory that the process has; 0 where the system does not say."""
+def _allocated() -> int:
+    """Bytes of memory that the process has asked for; 0 where the system does not say."""
     try:
-        return int(_PAGES.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_PAGES.read_bytes().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return 0

@@ -20,7 +20,7 @@ import weightwright as ww
 from weightwright.claims.certificate import Certificate, local_formula
 from weightwright.claims.files import network_digest, read, write
 from weightwright.expressions import parse, to_text
-from weightwright.limits import UNLIMITED, Limits, _resident, count_boxes, hold, limited, tick
+from weightwright.limits import UNLIMITED, Limits, _allocated, count_boxes, hold, limited, tick
 from weightwright.network import Linear, Loop, Network, Term
 from weightwright.runtime import AttentionNetwork
 
@@ -106,11 +106,11 @@ def put(made: Made, path: Path) -> Path:
 def test_a_small_file_that_asks_for_much_is_stopped(name: str, tmp_path: Path) -> None:
     path = put(BOMBS[name](), tmp_path / "bomb.safetensors")
     assert path.stat().st_size < 2**20
-    start, before = time.perf_counter(), _resident()
+    start, before = time.perf_counter(), _allocated()
     with pytest.raises(ww.BudgetError, match=r"bomb\.safetensors: .*(--seconds|--megabytes|--boxes)"):
         ww.check(path, seconds=SECONDS, megabytes=MEGABYTES, boxes=2.0**20)
     assert time.perf_counter() - start < MOST_SECONDS
-    assert _resident() - before < MOST_MEGABYTES * 2**20
+    assert _allocated() - before < MOST_MEGABYTES * 2**20
 
 
 def test_an_array_that_several_fields_name_is_held_once(tmp_path: Path) -> None:

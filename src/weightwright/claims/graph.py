@@ -113,10 +113,13 @@ def attended(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return node.of[:h], node.of[h : 2 * h], node.of[-1]
 
 
-def sees(graph: Graph, node: Node) -> Bools:
-    """(tokens, tokens): which tokens each one attends to in an "attention"."""
+def sees(graph: Graph, node: Node, first: int = 0, last: int | None = None) -> Bools:
+    """(last - first, tokens): which tokens these tokens attend to in an "attention"; by default all of them."""
     n = graph.tokens or 1
-    return np.ones((n, n), dtype=bool) if node.index == -1 else graph.matrices[node.index] != 0
+    rows = slice(first, n if last is None else last)
+    if node.index != -1:
+        return graph.matrices[node.index][rows] != 0
+    return np.ones((rows.stop - first, n), dtype=bool)
 
 
 def square_units(graph: Graph, product: int, token: int) -> tuple[int, int]:

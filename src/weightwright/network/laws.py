@@ -19,6 +19,8 @@ from weightwright.numbers import FORMATS, Floats, rounded
 
 #: Anchors of a window stand on whole numbers below this.
 FARTHEST = 2**30
+#: Numbers of a matrix that are looked at between two looks at the clock: about 10 milliseconds.
+_NUMBERS = 2**20
 #: Tokens that the sum of all tokens may become: no file of a few bytes makes a network fill the memory.
 MOST_TOKENS = 2**20
 
@@ -234,12 +236,16 @@ class _LawWalk:
             raise LawError(f"{where}: shape {array.shape} where {shape} was expected")
         if id(array) in self._sound:
             return
-        bad = np.argwhere(~np.isfinite(array) | (array != rounded(array, self.network.dtype)))
-        if len(bad):
-            i, j = bad[0]
-            row = f"coordinate {rows[i]!r}" if rows else f"row {i}"
-            column = f"coordinate {columns[j]!r}" if columns and j < len(columns) else f"column {j}"
-            raise LawError(f"{where}: {row}, {column} is {array[i, j]!r}, no finite {self.network.dtype}")
+        step = max(1, _NUMBERS // max(array.shape[1], 1))
+        for first in range(0, len(array), step):
+            tick()
+            part = array[first : first + step]
+            bad = np.argwhere(~np.isfinite(part) | (part != rounded(part, self.network.dtype)))
+            if len(bad):
+                i, j = first + bad[0, 0], bad[0, 1]
+                row = f"coordinate {rows[i]!r}" if rows else f"row {i}"
+                column = f"coordinate {columns[j]!r}" if columns and j < len(columns) else f"column {j}"
+                raise LawError(f"{where}: {row}, {column} is {array[i, j]!r}, no finite {self.network.dtype}")
         self._sound.add(id(array))
 
 

@@ -39,6 +39,8 @@ NETWORK_TYPES: Mapping[str, type] = {
 LARGEST, MORE = 2**28, 2**10
 #: Numbers that an item counts as, for the time that its object takes: at most a million are built.
 ITEM = 2**8
+#: What an array takes while it is compared with what it must be: itself, a copy in the dtype, what is true of it.
+_COPIES = 3
 #: Fields of which the checker says what it thinks of their type: it has a rule for each that it knows.
 BY_TYPE = ("Certificate.claim",)
 #: Pools by name. A position is that of a number in its array, row by row.
@@ -175,7 +177,7 @@ class ArrayReader:
 
     def _made(self, number: int) -> Array:
         kind, stored, shape, start = self._rows[number]
-        hold(math.prod(shape), each=1 if kind == "bools" else 8)
+        hold(_COPIES * math.prod(shape), each=1 if kind == "bools" else 8)
         parts = {name: self._pools[name][start[name] : start[name] + stored] for name in _POOLS_OF[kind]}
         if kind == "sparse":
             places, size = parts["positions"], math.prod(shape)

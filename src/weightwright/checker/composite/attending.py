@@ -8,7 +8,9 @@ counts as in every softmax. Tokens and registers that are not seen have scores s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,8 +21,12 @@ from weightwright.checker.core.complaints import must
 from weightwright.checker.core.machine import Machine
 from weightwright.claims.graph import attended, sees
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
+from weightwright.limits import tick
 from weightwright.network import Head
 from weightwright.numbers import Bools, Floats
+
+#: Numbers of an array of scores that is made at a time: 2 MiB, of which a dozen are there together.
+_NUMBERS = 2**18
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
     )
     must(head.W_V.shape[1] == len(nodes), f"a head of {head.W_V.shape[1]} values computes {nodes}")
     q, k, _ = attended(graph.graph.nodes[nodes[0]])
-    seen = sees(graph.graph, graph.graph.nodes[nodes[0]])
+    n, seen = len(keys.stream.rows), partial(sees, graph.graph, graph.graph.nodes[nodes[0]])
     content, hidden = _hidden_scores(head, keys, seen, len(q))
     Q, K, V = (keys.times(keys.stream, W) for W in (head.W_Q[:, content], head.W_K[:, content], head.W_V))
     (Q_off, Q_size), (K_off, K_size) = (_off(X, columns, graph, keys) for X, columns in ((Q, q), (K, k)))
@@ -54,6 +60,7 @@ def attend(head: Head, nodes: tuple[int, ...], graph: GraphUnits, keys: Keys) ->
         seen,
         (lo, hi),
         hidden,
+        n,
         len(keys.registers),
         m,
     )
@@ -67,21 +74,66 @@ class Operand:
     size: Floats
 
 
+@dataclass(frozen=True)
+class Asking:
+    """What is known of some tokens that attend: b tokens, v values."""
+
+    moved: Floats  # (3, b): what the scores that a token sees are off by at most
+    spread: Floats  # (b, v): between the values that it sees
+    values_off: Floats  # (3, b, v): what they are off by at most
+    largest: float  # score, seen or not, as computed
+    widest: float  # score that is seen
+    rounded: float  # what a score rounds
+
+
 def attention_errors(
     queries: Operand,
     keys: Operand,
     values: Operand,
-    seen: Bools,
+    seen: Callable[[int, int], Bools],
     ends: tuple[Floats, Floats],
     hidden: float,
+    tokens: int,
     registers: int,
     m: Machine,
 ) -> Attended:
-    """What a mean of values is off by. ends: (n, values) each, of the declared values. hidden: the highest score that
-    is added for what is not seen; what is seen has products of 0 beside those of queries and keys."""
-    Q_off, Q_size, K_off, K_size, V_off, V_size = (x for part in (queries, keys, values) for x in (part.off, part.size))
-    n, count = seen.shape[0], Q_size.shape[1]  # the other products are 0: adding them does not round
-    size = above(Q_size @ K_size.T, count)  # (n, n): scores as computed
+    """What a mean of values is off by. Where all tokens are alike one of each operand stands for all.
+
+    seen: for tokens from a first to a last one, which keys each of them sees. ends: (n, values) each, of the declared
+    values. hidden: the highest score that is added for what is not seen; what is seen has products of 0 beside those of
+    queries and keys.
+    """
+    n, V_size = tokens, values.size
+    blocks = [
+        _asking(_rows(queries, first, last), keys, values.off, seen(first, last), ends, m)
+        for first, last in _blocks(len(queries.size), len(keys.size) * max(3, V_size.shape[1]))
+    ]
+    moved, spread, values_off = (
+        np.concatenate([getattr(block, name) for block in blocks], axis=axis)
+        for name, axis in (("moved", 1), ("spread", 0), ("values_off", 1))
+    )
+    sums = gamma(2 * n + 8, m.unit)
+    err = above(spread * moved[:, :, None] / 2, 8)
+    err = err + (1 + sums) * values_off
+    largest = V_size.max(axis=0)
+    err[ROUNDING] += 2 * sums * largest + (4 * n + 10) * m.smallest * (1 + largest)
+    # a hidden score over a seen one, as computed
+    score, widest, rounded = (
+        max(getattr(block, name) for block in blocks) for name in ("largest", "widest", "rounded")
+    )
+    lead = hidden + score + widest + 2 * rounded
+    leak = (n + registers) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
+    err[LEAKAGE] += 2 * leak * largest if math.isfinite(hidden) else 0.0
+    must(bool(np.isfinite(err).all()), "an error of attention is not bounded")
+    return Attended(above(err, 32), above((1 + sums) * largest, 4))
+
+
+def _asking(
+    queries: Operand, keys: Operand, V_off: Floats, seen: Bools, ends: tuple[Floats, Floats], m: Machine
+) -> Asking:
+    Q_off, Q_size, K_off, K_size = queries.off, queries.size, keys.off, keys.size
+    count = Q_size.shape[1]  # the other products are 0: adding them does not round
+    size = above(Q_size @ K_size.T, count)  # (b, n): scores as computed
     must(bool((size < 2.0**100).all()), "a score may overflow")
     moved = np.einsum("ir,ejr->eij", Q_size, K_off) + np.einsum("eir,jr->eij", Q_off, K_size + K_off.sum(axis=0))
     entering = Q_size.sum(axis=1)[:, None] + K_size.sum(axis=1)
@@ -91,24 +143,15 @@ def attention_errors(
     widest = np.where(seen, size, 0.0).max(axis=1, keepdims=True)
     worst = np.where(seen, rounded, 0.0).max(axis=1, keepdims=True)
     rounded = rounded + SPARE * m.unit * 2 * (widest + worst) + SPARE * m.exp_off
-    D = np.where(seen, moved, 0.0).max(axis=2)  # (3, n)
+    D = np.where(seen, moved, 0.0).max(axis=2)  # (3, b)
     D[ROUNDING] += np.where(seen, rounded, 0.0).max(axis=1)
     lo, hi = ends
-    spread = _over(seen, hi, -np.inf).max(axis=1) - _over(seen, lo, np.inf).min(axis=1)  # (n, values)
-    sums = gamma(2 * n + 8, m.unit)
-    err = above(spread * D[:, :, None] / 2, 8)
-    err = err + (1 + sums) * np.stack([_over(seen, off, 0.0).max(axis=1) for off in V_off])
-    largest = V_size.max(axis=0)
-    err[ROUNDING] += 2 * sums * largest + (4 * n + 10) * m.smallest * (1 + largest)
-    # a hidden score over a seen one, as computed
-    lead = hidden + float(size.max()) + float(widest.max()) + 2 * float(rounded.max())
-    leak = (n + registers) * math.exp(min(ROOM * lead if lead > 0 else lead / ROOM, 100.0)) * ROOM
-    err[LEAKAGE] += 2 * leak * largest if math.isfinite(hidden) else 0.0
-    must(bool(np.isfinite(err).all()), "an error of attention is not bounded")
-    return Attended(above(err, 32), above((1 + sums) * largest, 4))
+    spread = _over(seen, hi, -np.inf).max(axis=1) - _over(seen, lo, np.inf).min(axis=1)
+    values_off = np.stack([_over(seen, off, 0.0).max(axis=1) for off in V_off])
+    return Asking(D, spread, values_off, float(size.max()), float(widest.max()), float(rounded.max()))
 
 
-def _hidden_scores(head: Head, keys: Keys, seen: Bools, h: int) -> tuple[list[int], float]:
+def _hidden_scores(head: Head, keys: Keys, seen: Callable[[int, int], Bools], h: int) -> tuple[list[int], float]:
     """(the entries of query and key that hold columns, the highest score that the other entries give to what is not
     seen; minus infinity if all is seen). To what is seen they give exactly 0."""
     m, r = keys.machine, len(keys.registers)
@@ -117,13 +160,28 @@ def _hidden_scores(head: Head, keys: Keys, seen: Bools, h: int) -> tuple[list[in
     content = np.flatnonzero(~known).tolist()
     must(len(content) == h, f"attention has {len(content)} entries of query and key that are no constants, not {h}")
     must(bool((keys.registers @ np.abs(head.W_K[:, content]) == 0).all()), "a register has a key of attention")
-    sizes = np.abs(Q[:, known]) @ np.abs(K[:, known]).T  # (n, r + n)
-    others = np.concatenate([np.zeros((len(seen), r), dtype=bool), seen], axis=1)
-    must(bool((sizes[others] == 0).all()), "attention adds a constant to a score")
-    scores = Q[:, known] @ K[:, known].T
-    slack = gamma(head.W_Q.shape[1] + 1, m.unit) * SPARE * sizes
-    highest = (scores + slack)[~others]
-    return content, float(highest.max(initial=-math.inf))
+    highest = -math.inf
+    for first, last in _blocks(len(Q), len(K)):
+        own = Q[first:last, known]
+        sizes = np.abs(own) @ np.abs(K[:, known]).T  # (b, r + n)
+        others = np.concatenate([np.zeros((last - first, r), dtype=bool), seen(first, last)], axis=1)
+        must(bool((sizes[others] == 0).all()), "attention adds a constant to a score")
+        scores = own @ K[:, known].T
+        slack = gamma(head.W_Q.shape[1] + 1, m.unit) * SPARE * sizes
+        highest = max(highest, float((scores + slack)[~others].max(initial=-math.inf)))
+    return content, highest
+
+
+def _blocks(tokens: int, numbers: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of tokens that are looked at together, so that arrays of `numbers` for each stay small."""
+    step = max(1, _NUMBERS // max(numbers, 1))
+    for first in range(0, tokens, step):
+        tick()
+        yield first, min(first + step, tokens)
+
+
+def _rows(operand: Operand, first: int, last: int) -> Operand:
+    return Operand(operand.off[:, first:last], operand.size[first:last])
 
 
 def _off(X: Stream, columns: tuple[int, ...], graph: GraphUnits, keys: Keys) -> tuple[Floats, Floats]:
@@ -143,5 +201,5 @@ def _ranges(nodes: tuple[int, ...], graph: GraphUnits) -> tuple[Floats, Floats]:
 
 
 def _over(seen: Bools, values: Floats, otherwise: float) -> Floats:
-    """(n, n, values): what every token sees of (n, values)."""
+    """(b, n, values): what b tokens see of (n, values)."""
     return np.where(seen[:, :, None], values[None], otherwise)

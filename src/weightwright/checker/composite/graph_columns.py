@@ -113,7 +113,7 @@ class GraphUnits:
         unit = node * self.n + token
         if unit not in self._ids:
             lo, hi = self.on_tokens(attended(self.graph.nodes[node])[2])
-            seen = sees(self.graph, self.graph.nodes[node])[token]
+            (seen,) = sees(self.graph, self.graph.nodes[node], token, token + 1)
             self._ids[unit] = self._add([(a[seen].min(), b[seen].max()) for a, b in zip(lo, hi, strict=True)])
         return self._ids[unit]
 

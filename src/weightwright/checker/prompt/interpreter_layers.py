@@ -10,8 +10,12 @@ import numpy as np
 
 from weightwright.checker.core.complaints import must, require
 from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Loop, Network, Sees, Term, TokenMap, token_map
 from weightwright.numbers import Floats
+
+#: An expected matrix, its comparison with the one that is there, and what the comparison makes of both.
+_COPIES = 3
 
 
 class ExpectedLayers:
@@ -69,6 +73,7 @@ class ExpectedLayers:
     def _agree_loop(self, network: Network) -> None:
         """The state is the prompt: embedded as in a single pass, updated and moved on at its end."""
         d, P = len(self.x), self.prompt
+        hold(_COPIES * P * P)
         _same_map(network.embed, ([Term(np.eye(P))], np.zeros((1, P))), P, "embed")
         loop = network.layers[0] if len(network.layers) == 1 else None
         must(isinstance(loop, Loop) and len(loop.layers) == 4 and loop.times == self.claim.times, "no loop of programs")
@@ -88,6 +93,7 @@ class ExpectedLayers:
     def _moved_on(self) -> Floats:
         """x and what the heads add to it; every program one place further; codes stay."""
         d, g, times = len(self.x), len(self.codes), self.claim.times
+        hold(_COPIES * self.width * self.prompt)
         A = np.zeros((self.width, self.prompt))
         A[self.x, range(d)] = A[self.out, range(d)] = 1.0
         A[self.waiting_w, d + np.arange(len(self.waiting_w))] = 1.0
@@ -98,6 +104,7 @@ class ExpectedLayers:
 
     def _embed(self) -> tuple[list[Term], Floats]:
         d, g, claim = len(self.x), len(self.codes), self.claim
+        hold(_COPIES * (self.prompt + self.T) * self.width)
         A, behind = np.zeros((self.prompt, self.width)), len(self.waiting_w)
         codes = d + self.weights + behind
         A[range(d), self.x] = 1.0
@@ -126,6 +133,7 @@ class ExpectedLayers:
 
     def _copies(self, inputs: np.ndarray, coordinates: np.ndarray, source: int, kappa: Floats) -> Term:
         """Numbers of one token, kappa_j times, on the first tokens."""
+        hold(_COPIES * (self.prompt * self.width + self.T**2))
         A, R = np.zeros((self.prompt, self.width)), np.zeros((self.T, self.T))
         A[inputs, coordinates], R[: len(kappa), source] = 1.0, kappa
         return Term(A, token_map(R))
@@ -135,6 +143,7 @@ class ExpectedLayers:
         for part, table in enumerate(self.claim.tables):
             for head, row in np.ndindex(self.claim.heads, self.rows[part]):
                 d = len(self.x)
+                hold(_COPIES * 2 * self.width * (d + 2))
                 W_Q, W_K = np.zeros((2, self.width, d + 1))
                 W_V, W_O = np.zeros((self.width, 1)), np.zeros((1, self.width))
                 W_Q[self.x, range(d)] = W_Q[0, d] = 1.0
@@ -147,6 +156,7 @@ class ExpectedLayers:
         heads, h, g, d = [], self.claim.head_dim, len(self.codes), len(self.x)
         for head in range(self.claim.heads):
             k, q, v = (written[head] for written in self.written)
+            hold(_COPIES * 2 * self.width * (h + g + d))
             W_Q, W_K = np.zeros((2, self.width, h + g))
             W_V, W_O = np.zeros((self.width, d)), np.zeros((d, self.width))
             W_Q[q, range(h)] = W_K[k, range(h)] = 1.0
@@ -176,6 +186,7 @@ def _same_heads(found: object, expected: list[Head], width: int, where: str) -> 
     assert isinstance(found, Attention)
     require(len(found.coordinates) == width and len(found.heads) == len(expected), f"{where} is of another size")
     for own, other in zip(found.heads, expected, strict=True):
+        tick()
         plain = own.sees == other.sees and own.mask is None and own.window is None and own.beta == other.beta
         pairs = ((getattr(own, name), getattr(other, name)) for name in ("W_Q", "W_K", "W_V", "W_O"))
         require(plain and all(a.shape == b.shape and bool((a == b).all()) for a, b in pairs), f"{where}: another head")

@@ -32,7 +32,7 @@ from weightwright.claims.program_claim import (
 from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, above, gamma
 from weightwright.network import Network
-from weightwright.numbers import Floats
+from weightwright.numbers import Bools, Floats
 
 #: Nothing that is computed may be larger.
 LARGE = 2.0**60
@@ -59,14 +59,11 @@ def agree_interpreter(network: Network, certificate: Certificate, claim: Interpr
 def interpreter_errors(claim: InterpreterClaim, dtype: str) -> Terms:
     """What the terms come to if the claims about the tables hold."""
     m, T, h, d = Machine(dtype), claim.tokens, claim.head_dim, claim.features
-    keys, queries, values = (
-        _operand(table, T, entries) for table, entries in zip(claim.tables, (h, h, d), strict=True)
-    )
+    keys, queries, values = (_operand(table, entries) for table, entries in zip(claim.tables, (h, h, d), strict=True))
     score = float(above((queries.size @ keys.size.T).max(), h))
     hidden = -claim.hidden + SPARE * float(gamma(h + claim.codes + 2, m.unit)) * (score + claim.hidden)
-    largest = np.full((T, d), claim.tables[2].claim.hi)
-    seen = np.ones((T, T), dtype=bool)  # whatever is seen, it is some of these
-    found = attention_errors(queries, keys, values, seen, (-largest, largest), hidden, 0, m)
+    largest = np.full((1, d), claim.tables[2].claim.hi)
+    found = attention_errors(queries, keys, values, _sees_one, (-largest, largest), hidden, T, 0, m)
     size = float(found.sizes.max())
     require(claim.heads * size < LARGE, "a number may overflow")
     total = claim.heads * ROOM * found.err.max(axis=(1, 2))
@@ -91,12 +88,17 @@ def _with_cost(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> Ancho
     return dataclasses.replace(table, claim=dataclasses.replace(table.claim, terms=terms))
 
 
-def _operand(table: AnchorTable, tokens: int, entries: int) -> Operand:
-    """Entries as layer 0 wrote them: within the claim's terms of numbers within its ends."""
+def _sees_one(first: int, last: int) -> Bools:
+    """Whatever a token sees, it is alike: one key stands for all."""
+    return np.ones((last - first, 1), dtype=bool)
+
+
+def _operand(table: AnchorTable, entries: int) -> Operand:
+    """Entries as layer 0 wrote them on any token: within the claim's terms of numbers within its ends."""
     terms = table.claim.terms
     errors = np.array([terms.approximation, terms.leakage, terms.rounding])
     size = float(above(np.array(table.claim.hi + errors.sum()), 4))
-    return Operand(np.tile(errors[:, None, None], (1, tokens, entries)), np.full((tokens, entries), size))
+    return Operand(np.tile(errors[:, None, None], (1, 1, entries)), np.full((1, entries), size))
 
 
 def _layer(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> OneLayer:
