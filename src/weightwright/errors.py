@@ -150,3 +150,7 @@ class NotRepeatable(UnsupportedOperation):
 
     What to do: take randomness and memory out of the function; put a module in eval mode.
     """
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

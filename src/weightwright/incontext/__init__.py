@@ -139,3 +139,7 @@ def __getattr__(name: str) -> Any:
         if not (error.name or "").startswith("sklearn"):
             raise
         raise MissingExtraError(f"{name} needs scikit-learn", "sklearn") from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -65,3 +65,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"weightwright.interpreter.library.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(name for names in _HOMES.values() for name in names)
