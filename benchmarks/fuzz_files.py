@@ -24,7 +24,7 @@ from fuzz_truth import worst_violation
 import weightwright as ww
 from weightwright.checker.check import check_file
 from weightwright.claims.certificate import Certificate
-from weightwright.limits import Limits, _resident
+from weightwright.limits import Limits, _allocated
 from weightwright.network import Network
 
 #: What a mutated file may cost. All that are not mutated take less than a second.
@@ -48,7 +48,7 @@ class Summary:
 def examine(path: Path, rng: Rng, summary: Summary, source: Certificate | None = None) -> str | None:
     """A broken promise in words, or None. source: what was said before the mutation."""
     summary.files += 1
-    before, start = _resident(), time.perf_counter()
+    before, start = _allocated(), time.perf_counter()
     said, certificate = "", None
     try:
         network, certificate = _check(path)
@@ -59,7 +59,7 @@ def examine(path: Path, rng: Rng, summary: Summary, source: Certificate | None =
         said = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
     if certificate is None and not said:
         said = _load(path)
-    took, grew = time.perf_counter() - start, (_resident() - before) / 2**20
+    took, grew = time.perf_counter() - start, (_allocated() - before) / 2**20
     summary.slowest, summary.largest = max(summary.slowest, took), max(summary.largest, grew)
     if took > LIMITS.seconds + SLACK_SECONDS or grew > LIMITS.megabytes + SLACK_MEGABYTES:
         said += f"it took {took:.1f} s and {grew:.0f} MiB"

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from weightwright.adversary.sequences import excepted
-from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
 from weightwright.errors import DomainError
 from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.standing import is_unwatched
 from weightwright.runtime.weights import is_transformed
 
 #: A margin is a difference of two floats, computed in float64: it is at least this share of what it looks like.
@@ -24,7 +24,7 @@ def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
     """(..., tokens), truth values; see `AttentionNetwork.certifies`."""
     with torch.no_grad():
         y = net.run_anywhere(x).double()
-    bound = _bound_of_one_input(net.certificate)
+    bound = _bound_of_one_input(net)
     if y.shape[-1] == 1:
         surely = y[..., 0].abs() > bound
     else:
@@ -33,11 +33,13 @@ def certified_predictions(net: AttentionNetwork, x: Tensor) -> Tensor:
     return surely & _claimed(net, x, surely.shape)
 
 
-def _bound_of_one_input(said: Certificate | None) -> float:
-    """Infinite where nothing is said of every output: of one pass of several, of stored labels, of a norm."""
+def _bound_of_one_input(net: AttentionNetwork) -> float:
+    """Infinite where nothing is said of every output: of one pass of several, of stored labels, of a norm; and where
+    nobody watches what the claim takes for granted."""
+    said = net.certificate
     if said is None or said.status not in ("PROVEN", "CONDITIONAL") or said.subject != "output":
         return math.inf
-    return said.bound
+    return math.inf if is_unwatched(net, said) else said.bound
 
 
 def _claimed(net: AttentionNetwork, x: Tensor, shape: torch.Size) -> Tensor:

@@ -106,7 +106,7 @@ class _SourceWriter:
         shape = f"(..., n, {len(linear.coordinates)}): {listed(linear.coordinates)}"
         total, C = "Y" if len(linear.terms) > 1 else "X", _weight(at, "C")
         if not linear.terms:
-            yield f"X = {C}.expand(*{X}.shape[:-1], -1)  # {shape}"
+            yield f"X = {C}.expand(*{X}.shape[:-1], -1).clone()  # {shape}"
         for index, term in enumerate(linear.terms):
             A, R, S = (_weight(f"{at}.terms.{index}", name) for name in ("A", "tokens.R", "S"))
             product = f"{X} @ {A}" if term.S is None else f"({S} * {X}) @ {A}"

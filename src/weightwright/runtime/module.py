@@ -339,7 +339,8 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         With several outputs a prediction is the largest of them, and it is proven if it leads all others by more than
         twice the bound; with one output it is the sign, proven if the output is farther from 0 than the bound. False
         where nothing is proven of an input: outside the domain, in dead zones, after an edit, where nobody has checked
-        the claim, where errors were only measured or bounded in an L_p norm, and of algorithms that run several passes.
+        the claim, where errors were only measured or bounded in an L_p norm, of algorithms that run several passes, and
+        where on_domain="ignore" switched off what the claim needs to be watched.
 
         >>> import torch, weightwright as ww
         >>> net = ww.approximate("sin(5*x)", domain=(-1, 1), tol=1e-3)

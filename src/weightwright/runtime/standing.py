@@ -87,8 +87,13 @@ def _assumed(net: Standing, said: Certificate) -> Iterator[str]:
         yield f"arithmetic on {', '.join(sorted(devices))} rounds as the model says, which was measured on CPUs alone"
     if net.was_compiled:
         yield COMPILED
-    if net.on_domain == "ignore" or watchers(net) < net.watchers:
+    if is_unwatched(net, said):
         yield from passes_assume(said)
+
+
+def is_unwatched(net: Standing, said: Certificate) -> bool:
+    """Whether the module does not watch what the claim takes for granted."""
+    return bool(passes_assume(said)) and (net.on_domain == "ignore" or watchers(net) < net.watchers)
 
 
 def passes_assume(said: Certificate) -> tuple[str, ...]:

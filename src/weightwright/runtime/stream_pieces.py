@@ -91,7 +91,7 @@ class Sum:
         for piece, map in self.terms:
             total = map(pieces[piece], total)
         assert total is not None
-        return total if self.terms else total.expand(len(pieces[0]), -1)
+        return total if self.terms else total.expand(len(pieces[0]), -1).clone()  # no view of a weight leaves
 
 
 class Stream:
