@@ -10,6 +10,7 @@ import numpy as np
 
 from weightwright.checker.composite.loop import agree_loop
 from weightwright.checker.composite.walk import agree_composite
+from weightwright.checker.core.assumed import known_assumptions
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
 from weightwright.checker.grid.grid import agree_grid
 from weightwright.checker.memory.remembered import agree_memory
@@ -102,8 +103,17 @@ def _agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
     if isinstance(claim, SideBySideClaim):
         for part, said in split(network, certificate, claim):
             _agree(part, said)
+        _say_no_more(certificate)
         return ()  # no part may have dead zones
     rule = RULES.get(type(claim))
     require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
     assert rule is not None
-    return rule(network, certificate, claim) or ()
+    zones = rule(network, certificate, claim) or ()
+    _say_no_more(certificate)
+    return zones
+
+
+def _say_no_more(certificate: Certificate) -> None:
+    """What is assumed is printed: no other text stands there."""
+    unknown = set(certificate.assumptions) - known_assumptions(certificate, certificate.claim)
+    require(not unknown, f"an assumption that no rule knows: {min(unknown, default='')[:60]!r}")

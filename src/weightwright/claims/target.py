@@ -13,11 +13,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, ProductClaim, SoftmaxClaim
-from weightwright.claims.graph_text import followed
+from weightwright.claims.graph_text import followed, short_digest
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, counted
 
 NO_ZONES = np.zeros((0, 2))
 UNREAD, IDENTITY = -1, -2
@@ -154,7 +154,8 @@ def composite_in_words(composite: Composite) -> str:
     if isinstance(target, Graph):
         return followed(target)
     if isinstance(target, TokenModels):
-        return f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
+        said = f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
+        return f"{said}, {short_digest(target)}"
     kinds = ", ".join(f"{count} of {profile}" for profile, count in Counter(target.profiles).items())
-    units = f"{len(target.profiles)} units ({kinds})" if kinds else "no unit"
-    return f"{len(target.constants)} outputs affine in the inputs and {units}"
+    units = f"{counted(len(target.profiles), 'unit')} ({kinds})" if kinds else "no unit"
+    return f"{counted(len(target.constants), 'output')} affine in the inputs and {units}, {short_digest(target)}"

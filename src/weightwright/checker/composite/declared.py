@@ -8,6 +8,7 @@ Here for ridges and models; graphs of columns have rules of their own, in `graph
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -83,6 +84,7 @@ def _ridge(ridge: RidgeFunctions, N: int) -> None:
     shapes = ridge.arguments.shape == (K, N + K) and ridge.shifts.shape == (K,)
     shapes = shapes and ridge.constants.ndim == 1 and ridge.outputs.shape == (len(ridge.constants), N + K)
     require(shapes, "the target's arrays do not fit together")
+    _formulas(ridge.profiles)
     _finite(ridge.arguments, ridge.shifts, ridge.outputs, ridge.constants)
     require(not np.triu(ridge.arguments[:, N:]).any(), "a unit's argument takes a later unit")
 
@@ -90,7 +92,14 @@ def _ridge(ridge: RidgeFunctions, N: int) -> None:
 def _models(models: TokenModels, N: int) -> None:
     fits = models.weights.ndim == 2 and models.weights.size == N and models.shifts.shape == (len(models.weights),)
     require(fits and len(models.profiles) > 0, "the target's arrays do not fit together")
+    _formulas(models.profiles)
     _finite(models.weights, models.shifts)
+
+
+def _formulas(profiles: Sequence[str]) -> None:
+    """Also those that nobody computes are formulas: they are printed."""
+    for profile in set(profiles):
+        parse_or_refuse(profile, ("x",), "a profile")
 
 
 def _finite(*arrays: Floats) -> None:

@@ -17,26 +17,26 @@ from weightwright.checker.core.complaints import must, require
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import Beginning, LoopClaim, loop_in_words
-from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.network.token_maps import copy
 from weightwright.numbers import Floats
 
 
-def agree_loop(network: Network, certificate: Certificate, claim: LoopClaim) -> tuple[DeadZone, ...]:
+def agree_loop(network: Network, certificate: Certificate, claim: LoopClaim) -> None:
     """Refuse (CertificateError) unless one pass, from any input of its domain, is within the bound of its target, and
-    so is what the loop begins with. Returns the dead zones of both."""
+    so is what the loop begins with."""
     require(claim.watched in certificate.assumptions, "the certificate hides that states must stay in the domain")
     # where the first token's new state is what the next pass begins with, nothing else is read
     one, about = one_pass(network, claim), about_one_pass(certificate, claim)
     zones = agree_composite(one, about, claim.composite, not claim.own)
+    require(not zones, "a loop has no dead zones: nobody could keep its states out of them")
     if claim.beginning is not None:
         before = network_before(network, claim, claim.beginning)
-        zones += agree_composite(before, about_beginning(certificate, claim.beginning), claim.beginning.composite)
+        zones = agree_composite(before, about_beginning(certificate, claim.beginning), claim.beginning.composite)
+        require(not zones, "what a loop begins with has no dead zones")
     said = loop_in_words(claim)
     require(certificate.formula == said, f"the bound is about {said!r}, and the certificate says otherwise")
-    return zones
 
 
 def about_one_pass(certificate: Certificate, claim: LoopClaim) -> Certificate:
