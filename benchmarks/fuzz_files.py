@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from fuzz_costs import SHARE, Cost, cap_memory, least_cost
 from fuzz_mutations import FOLDER, UNWRITABLE, Rng, mutated_bytes, mutated_meaning, mutated_plain, objects, seeds
-from fuzz_readers import Readers, can_be_run
+from fuzz_readers import Readers, can_be_run, strange_lines
 from fuzz_scope_mutations import KINDS, suited
 from fuzz_truth import worst_violation
 
@@ -46,6 +46,7 @@ class Summary:
     outcomes: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by kind of mutation
     proven: Counter[str] = dataclasses.field(default_factory=Counter)  # by kind of claim
     rewritten: Counter[str] = dataclasses.field(default_factory=Counter)  # of these, networks of other weights
+    strange: int = 0  # accepted, with assumptions that no rule asks for
     too_large: int = 0  # accepted, and too large to be run on inputs
     broken: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
@@ -101,6 +102,7 @@ def _believe(network: Network, certificate: Certificate, rng: Rng, summary: Summ
     kind = type(certificate.claim).__name__
     summary.proven[kind] += 1
     summary.rewritten[kind] += source is None or source.network != certificate.network
+    summary.strange += bool(strange_lines(certificate))
     try:
         summary.too_large += not can_be_run(network)
         found = worst_violation(network, certificate, rng) if can_be_run(network) else None
@@ -179,7 +181,8 @@ def page(summary: Summary, seed: int, start: int, sources: int) -> str:
         "What is accepted after its mutation was run on about 150 inputs and compared with its own target. Of formulas"
         f" that are texts in the inputs {read['formulas']:,} were computed and compared, {read['words']:,} were words,"
         f" and {read['digests']:,} digests were compared with all that had the same one. {summary.too_large:,}"
-        " accepted files were too large to be run.", "",
+        f" accepted files were too large to be run. {summary.strange:,} hold assumptions that no rule of the checker asks"
+        " for: free text in the place of the checker's words.", "",
         "| claim | accepted | of these with other weights |", "|---|---|---|", *proven, "",
         *(f"- {broken.splitlines()[0][:300]}" for broken in summary.broken),
     ])  # fmt: skip

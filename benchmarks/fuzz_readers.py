@@ -15,17 +15,19 @@ import numpy as np
 import torch
 from flint import arb, ctx
 from fuzz_formulas import DeadError, Formulas, UnreadableError, read_formulas
+from fuzz_mutations import zone_lines
 from fuzz_truth import BITS, Row, inputs_of, run, stages
 from fuzz_zones import evenly, shares_are_right, zones_are_shown
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, status_in_words
+from weightwright.checker.core.machine import assumed
+from weightwright.claims.certificate import Certificate, stated_by_caller, status_in_words
 from weightwright.claims.graph import Graph
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim
-from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim
+from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim
+from weightwright.claims.prompt import ARGUMENTS, ENTERING, MULTIPLES, READ_OUT, STATES, LoopClaim
 from weightwright.claims.scope import DeadZone
-from weightwright.claims.target import Composite
+from weightwright.claims.target import MASKED, Composite
 from weightwright.expressions import parse
 from weightwright.network import Loop, Network
 from weightwright.runtime import AttentionNetwork
@@ -34,8 +36,11 @@ from weightwright.runtime import AttentionNetwork
 POINTS = 40
 #: Most numbers of an input of networks that are run.
 LARGEST = 1024
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*?(?:"|\.\.\.|$)')
+#: A name in quotes; where the line is cut, it ends in three dots, perhaps in the middle of an escape.
+_QUOTED = re.compile(r'"(?:(?!\.\.\.)(?:\\(?=\.\.\.)|\\.|[^"\\]))*(?:"|\.\.\.|$)')
 _DIGEST = re.compile(r"sha256 [0-9a-f]{16}")
+#: What rules ask for beside the machine, the zones and what only the caller knows.
+_RULES_SAY = {MASKED, PRODUCTS, CODES, ENTRIES, STATES, ENTERING, ARGUMENTS, READ_OUT, MULTIPLES}
 
 
 def can_be_run(network: Network) -> bool:
@@ -249,6 +254,12 @@ def _names(network: Network, said: Certificate, rng: np.random.Generator) -> str
         except ww.WeightwrightError:
             return f"the formula is the name {said.name!r}"
     return None
+
+
+def strange_lines(said: Certificate) -> list[str]:
+    """Assumptions that no rule of the checker asks for: free text, in the place where the checker's words stand."""
+    known = {*assumed(said.dtype, said.kernel), *zone_lines(said), *stated_by_caller(said.claim), *_RULES_SAY}
+    return [line for line in said.assumptions if line not in known]
 
 
 def _sizes(network: Network, said: Certificate, rng: np.random.Generator) -> str | None:

@@ -49,6 +49,11 @@ NAMES = [
     "\x00\x07bell",
     "output", "labels of 6 stored tokens, sorted kernel", "named \\", "\ud7ff\ufeff zero width",
 ]  # fmt: skip
+#: Assumptions that nobody makes.
+LINES = [
+    "the bound covers every real x", "x does not lie between -0.5 and 0.5 (0.001% of the domain)", "x is 0", "",
+    "\x1b[1A\x1b[2KPROVEN output sin(5*x) Box([-1.0], [1.0]) True",
+]  # fmt: skip
 #: Numbers of tokens, from none to more than any file may have.
 TOKENS: list[Any] = [
     0,
@@ -171,7 +176,7 @@ def mutated_names(name: str, rng: Rng, everything: bool) -> bytes:
     network, said = _pair(name, everything)
     graphs = [(path, part) for path, part in parts_of(said.claim) if isinstance(part, Graph)]
     for _ in range(int(rng.integers(1, 4))):
-        text, kind = NAMES[int(rng.integers(len(NAMES)))], int(rng.integers(6))
+        text, kind = NAMES[int(rng.integers(len(NAMES)))], int(rng.integers(7))
         if kind < 2 and graphs:
             path, _graph = graphs[int(rng.integers(len(graphs)))]
             new = replace(_entry(said.claim, path), name=text)
@@ -193,6 +198,8 @@ def mutated_names(name: str, rng: Rng, everything: bool) -> bytes:
             if texts:
                 path, _old = texts[int(rng.integers(len(texts)))]
                 said = replace(said, claim=altered(said.claim, path, OPAQUE + text))
+        elif kind == 5:
+            said = replace(said, assumptions=(*said.assumptions, LINES[int(rng.integers(len(LINES)))]))
         else:
             return encode_file(network, replace(consistent(network, said), formula=text))
     return encode_file(network, consistent(network, said))

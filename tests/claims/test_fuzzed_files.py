@@ -15,16 +15,16 @@ from flint import arb
 from fuzz_files import MUTATIONS, Summary, examine, fuzz
 from fuzz_formulas import UnreadableError, read_formulas
 from fuzz_mutations import consistent
-from fuzz_readers import Readers
+from fuzz_readers import Readers, strange_lines
 from fuzz_truth import value, worst_violation
 from fuzz_zones import most_hits
 
-from weightwright.checker.check import RULES
+from weightwright.checker.check import RULES, check
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import encode_file, read
 from weightwright.claims.leaf import OneLayerClaim
 from weightwright.claims.prompt import LoopClaim
-from weightwright.errors import WeightwrightError
+from weightwright.errors import CertificateError, WeightwrightError
 from weightwright.limits import Limits
 from weightwright.network import Network
 
@@ -165,6 +165,25 @@ def test_a_pass_that_certifies_would_be_seen(monkeypatch: Patch) -> None:
 def test_a_bound_that_does_not_say_that_it_is_about_a_pass_would_be_seen(monkeypatch: Patch) -> None:
     monkeypatch.setattr("weightwright.claims.certificate.bound_in_words", lambda said: f"{said.bound!r} on outputs")
     assert "MISLEADING: words: nothing says that the bound is about a pass" in seen(SAVED / "loop.safetensors")
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_saved_files_have_no_assumption_that_no_rule_asks_for(name: str) -> None:
+    _, said = read(SAVED / f"{name}.safetensors")
+    assert said is not None
+    assert strange_lines(said) == []
+    assert strange_lines(replace(said, assumptions=(*said.assumptions, "x is 0"))) == ["x is 0"]
+
+
+@pytest.mark.xfail(strict=True, reason="the checker looks for the assumptions that a rule needs, not for others")
+def test_an_assumption_that_no_rule_asks_for_is_not_shown(tmp_path: Path) -> None:
+    """It could say anything, and rewrite the line above it on a screen."""
+    lie = "\x1b[1A\x1b[2KPROVEN output sin(5*x)"
+    path = changed("formula", tmp_path, lambda _, said: replace(said, assumptions=(*said.assumptions, lie)))
+    try:
+        assert lie not in check(path).assumptions
+    except CertificateError:
+        pass
 
 
 @pytest.mark.parametrize("what", ["seconds", "megabytes"])
