@@ -181,8 +181,8 @@ def page(summary: Summary, seed: int, start: int, sources: int) -> str:
         "What is accepted after its mutation was run on about 150 inputs and compared with its own target. Of formulas"
         f" that are texts in the inputs {read['formulas']:,} were computed and compared, {read['words']:,} were words,"
         f" and {read['digests']:,} digests were compared with all that had the same one. {summary.too_large:,}"
-        f" accepted files were too large to be run. {summary.strange:,} hold assumptions that no rule of the checker asks"
-        " for: free text in the place of the checker's words.", "",
+        f" accepted files were too large to be run. {summary.strange:,} hold assumptions that no rule of the checker"
+        " asks for: free text in the place of the checker's words.", "",
         "| claim | accepted | of these with other weights |", "|---|---|---|", *proven, "",
         *(f"- {broken.splitlines()[0][:300]}" for broken in summary.broken),
     ])  # fmt: skip
