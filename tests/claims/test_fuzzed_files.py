@@ -35,13 +35,13 @@ Patch = pytest.MonkeyPatch
 
 
 def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
-    found = fuzz(seed=7, start=0, count=90, everything=False, folder=tmp_path)
+    found = fuzz(seed=7, start=0, count=80, everything=False, folder=tmp_path)
     assert found.broken == []
     assert found.accepted > 10
-    assert found.count("CertificateError") > 30
-    assert found.count("FileFormatError") > 5
+    assert found.count("CertificateError") > 20
+    assert found.count("FileFormatError") > 3
     assert {kind for kind, _ in found.outcomes} == set(MUTATIONS)
-    assert found.readers.read["formulas"] > 5
+    assert found.readers.read["formulas"] > 2
 
 
 @pytest.mark.parametrize("name", PROVEN)
