@@ -25,7 +25,14 @@ from weightwright.box import Box
 from weightwright.checker.one_layer.stored import read_one_layer
 from weightwright.checker.one_layer.stored_vector import read_vector_head
 from weightwright.checker.side_by_side import split
-from weightwright.claims.certificate import Certificate, SideBySideClaim, local_formula, vector_formula
+from weightwright.claims.cell_grid import GridClaim, grid_in_words
+from weightwright.claims.certificate import (
+    Certificate,
+    SideBySideClaim,
+    local_formula,
+    sampled_in_words,
+    vector_formula,
+)
 from weightwright.claims.files import encode_file, network_digest, read
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
@@ -64,15 +71,16 @@ def saved_files() -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in sorted(SAVED.glob("*.safetensors"))}
 
 
-def built() -> dict[str, bytes]:
-    """Kinds that the saved files lack: dtypes, kinks, windows, grids, prompts, graphs of all kinds of column."""
+def makers() -> dict[str, Callable[[], Any]]:
+    """Kinds that the saved files lack: dtypes, kinks, windows, grids, prompts, graphs of all kinds of column, jumps."""
     sys.path.append(str(ROOT / "tests"))
     from support.forging import GRIDS, SIDES
     from support.forging import made as forged
     from support.prompts import made as prompted
 
     f32, bf16, unit = torch.float32, torch.bfloat16, (-1, 1)
-    nets: dict[str, Callable[[], Any]] = {
+    two = ww.Box([-1] * 2, [1] * 2)
+    return {
         "sine, float32": lambda: ww.approximate("sin(x)", unit, 1e-3, dtype=f32),
         "sine, bfloat16": lambda: ww.approximate("sin(x)", unit, 0.25, dtype=bf16),
         "shifted": lambda: ww.approximate("exp(x)", (1, 2), 1e-2),
@@ -124,12 +132,19 @@ def built() -> dict[str, bytes]:
         "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-3).net,
         "states of their own, float32": lambda: ww.incontext.causal_learner(
             1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-3, dtype=f32).net,
+        "jump": lambda: ww.compile(lambda x: torch.sign(x) * (x + 2), unit, 1e-2, dead_zone=0.004),
+        "jump, float32": lambda: ww.compile(lambda x: torch.sign(x - 0.25) + x, unit, 1e-2, dead_zone=0.004, dtype=f32),
+        "jumps of two numbers": lambda: ww.compile(
+            lambda x: torch.where(x[..., :1] < x[..., 1:], x[..., :1] - 2, x[..., 1:]), two, 1e-2, dead_zone=0.01),
+        "jump of a function": lambda: ww.compile(
+            lambda x: torch.sign(torch.tanh(2 * x[..., :1]) + x[..., 1:]), two, 1e-2, dead_zone=0.05),
+        "jump of a mean of tokens": lambda: ww.compile(
+            lambda x: torch.sign(x.mean(-2, keepdim=True) + x), ww.Box([-1.0], [1.0]), 1e-2, tokens=2, dead_zone=0.004),
+        "truncated, with zones": lambda: ww.constructions.truncated_linear(
+            [[1.0, 0.5], [-1.0, 0.25]], [0.1, 0.1], -1.0, 0.5, unit, p=6, G=[0, 0, 1, 1, 1, 0], dead_zone=0.02),
+        "interpreter, loop": lambda: ww.Interpreter(2, 1, 1, programs=2, anchors=6).net,
+        "interpreter, loop, stacked": lambda: ww.Interpreter(2, 1, 1, programs=3, anchors=6, form="stacked").net,
     }  # fmt: skip
-    out = {}
-    for name, make in nets.items():
-        net = make()
-        out[name] = encode_file(net.network, net.certificate)
-    return out
 
 
 @cache
@@ -138,9 +153,11 @@ def seeds(everything: bool) -> dict[str, bytes]:
     files = dict(saved_files())
     if everything:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        if not list(FOLDER.glob("seed *.safetensors")):
-            for name, contents in built().items():
-                (FOLDER / f"seed {name}.safetensors").write_bytes(contents)
+        for name, make in makers().items():
+            path = FOLDER / f"seed {name}.safetensors"
+            if not path.exists():
+                net = make()
+                path.write_bytes(encode_file(net.network, net.certificate))
         files |= {path.stem[5:]: path.read_bytes() for path in sorted(FOLDER.glob("seed *.safetensors"))}
     return files
 
@@ -406,16 +423,37 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
         words = shared_keys_in_words(claim)
     elif isinstance(claim, MemoryClaim):
         words = memory_in_words(claim, network)
+    elif isinstance(claim, GridClaim):
+        words = grid_in_words(claim)
+    elif isinstance(claim, SampledClaim):
+        words = sampled_in_words(claim.samples)
     elif isinstance(claim, OneLayerClaim | VectorLayerClaim) and hasattr(claim.leaf, "formula"):
         claim = dataclasses.replace(claim, leaf=dataclasses.replace(claim.leaf, formula=_local(network, certificate)))
     elif isinstance(claim, SideBySideClaim):
         claim, words = _side_by_side(network, certificate, claim)
-    said = getattr(claim, "assumptions", tuple)()
+    said = zone_lines(dataclasses.replace(certificate, claim=claim))
+    said += claim.assumptions() if isinstance(claim, GridClaim) else ()
     said += claim.samples.assumptions() if isinstance(claim, SampledClaim) else ()
-    said += tuple(line for line in certificate.assumptions if line not in said)
+    said += tuple(line for line in certificate.assumptions if line not in said and not line.startswith(_OF_ZONES))
     return dataclasses.replace(
         certificate, claim=claim, formula=words, network=network_digest(network), assumptions=said
     )
+
+
+#: How the lines about dead zones begin, in x and in arguments.
+_OF_ZONES = ("x does not lie between", "nothing is claimed where the argument")
+
+
+def zone_lines(certificate: Certificate) -> tuple[str, ...]:
+    """What a certificate has to say of its dead zones."""
+    claim = certificate.claim
+    if isinstance(claim, OneLayerClaim):
+        return claim.assumptions(certificate.domain)
+    if isinstance(claim, Composite):
+        return claim.assumptions()
+    if isinstance(claim, LoopClaim):
+        return claim.composite.assumptions() + (claim.beginning.composite.assumptions() if claim.beginning else ())
+    return ()
 
 
 def _side_by_side(network: Network, certificate: Certificate, claim: SideBySideClaim) -> tuple[SideBySideClaim, str]:
@@ -532,28 +570,3 @@ def mutated_bytes(name: str, rng: Rng, everything: bool) -> bytes:
     for _ in range(int(rng.geometric(0.4))):
         contents[int(rng.integers(min(len(contents), 4000)))] = int(rng.integers(256))
     return bytes(contents)
-
-
-def mutant(seed: int, k: int, everything: bool) -> tuple[str, str, bytes]:
-    """(the file that it comes from, the kind of mutation, its bytes)"""
-    rng = np.random.default_rng([seed, k])
-    names = sorted(seeds(everything))
-    for _ in range(50):
-        name = names[int(rng.integers(len(names)))]
-        kind, make = [("meaning", mutated_meaning), ("plain", mutated_plain), ("bytes", mutated_bytes)][
-            int(np.searchsorted([0.65, 0.96], rng.random()))
-        ]
-        try:
-            with np.errstate(all="ignore"):
-                return name, kind, make(name, rng, everything)
-        except (
-            ww.WeightwrightError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            LookupError,
-            ArithmeticError,
-            RecursionError,
-        ):
-            continue  # such a thing cannot even be written down
-    raise AssertionError(f"no mutant {k}")

@@ -7,7 +7,6 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +105,7 @@ def _composite(claim: Composite, d: int) -> Target:
         formulas = claim.formulas.formulas
         return lambda x: [value(f, tuple(f"x{i}" for i in range(len(x))), x) for f in formulas]
     if isinstance(target, Graph):
-        return lambda x: [cell for row in graph_outputs(target, x, d) for cell in row]
+        return lambda x: _joined_rows(graph_rows(claim, x, d))
     if isinstance(target, RidgeFunctions):
         return lambda x: _ridge(target, x)
     return lambda x: _models(target, claim, x)
@@ -135,8 +134,33 @@ def _models(target: TokenModels, claim: Composite, x: Row) -> Row | None:
     return out
 
 
+def graph_rows(claim: Composite, x: Row, d: int) -> list[Row] | None:
+    """[token][output]; None where an argument is in a dead zone, so that nothing is claimed."""
+    graph = claim.target
+    assert isinstance(graph, Graph)
+    columns, n = graph_columns(graph, x, d), len(x) // d
+    for part in claim.parts:
+        units = part.units if graph.tokens else part.units * n  # of any number of tokens one stands for all
+        for t, unit in enumerate(units if len(part.zones) else ()):
+            if unit >= 0:
+                s = columns[graph.nodes[unit // (graph.tokens or 1)].of[0]][t]
+                if any(not (s <= arb(lo) or s >= arb(hi)) for lo, hi in part.zones.tolist()):
+                    return None
+    return [[columns[k][t] for k in graph.outputs] for t in range(n)]
+
+
+def _joined_rows(rows: list[Row] | None) -> Row | None:
+    return None if rows is None else [cell for row in rows for cell in row]
+
+
 def graph_outputs(graph: Graph, x: Row, d: int, dead: frozenset[int] = frozenset()) -> list[Row]:
     """[token][output]. dead: columns that are 0, and squares of products: number k's are K + 2 k and K + 2 k + 1."""
+    columns = graph_columns(graph, x, d, dead)
+    return [[columns[k][t] for k in graph.outputs] for t in range(len(x) // d)]
+
+
+def graph_columns(graph: Graph, x: Row, d: int, dead: frozenset[int] = frozenset()) -> list[Row]:
+    """[column][token]."""
     n, K = len(x) // d, len(graph.nodes)
     columns: list[Row] = []
     for k, node in enumerate(graph.nodes):
@@ -158,7 +182,7 @@ def graph_outputs(graph: Graph, x: Row, d: int, dead: frozenset[int] = frozenset
             else:
                 row.append(value(node.op, ("x",), [of[0][t]]))
         columns.append(row if k not in dead else [arb(0)] * n)
-    return [[columns[k][t] for k in graph.outputs] for t in range(n)]
+    return columns
 
 
 def _squares(a: arb, b: arb, alive: list[bool]) -> arb:
@@ -205,7 +229,7 @@ def _attention(of: list[Row], t: int, seen: np.ndarray) -> arb:
     return sum((w * of[-1][j] for j, w in weights.items()), arb(0)) / sum(weights.values(), arb(0))
 
 
-def _inputs(network: Network, certificate: Certificate, rng: np.random.Generator) -> torch.Tensor:
+def inputs_of(network: Network, certificate: Certificate, rng: np.random.Generator) -> torch.Tensor:
     """(count, tokens, features): corners, near them, inside, small; of the dtype and inside the domain."""
     dtype = ww.runtime.module.DTYPES[network.dtype]
     lo, hi = certificate.domain.lo, certificate.domain.hi
@@ -225,7 +249,7 @@ def _inputs(network: Network, certificate: Certificate, rng: np.random.Generator
     return x[torch.tensor(((out >= lo) & (out <= hi)).all(axis=(1, 2)))]
 
 
-def _run(network: Network, x: torch.Tensor) -> np.ndarray:
+def run(network: Network, x: torch.Tensor) -> np.ndarray:
     with torch.no_grad():
         return AttentionNetwork(network)(x).double().numpy()
 
@@ -238,10 +262,10 @@ def _points(
     count: int | None = None,
 ) -> str | None:
     """count: of the outputs only the first so many are claimed."""
-    x = _inputs(network, certificate, rng)
+    x = inputs_of(network, certificate, rng)
     if isinstance(certificate.claim, OneLayerClaim | VectorLayerClaim | Composite):
         x = torch.cat([x, _searched(network, certificate, x)])
-    y = _run(network, x).reshape(len(x), -1)
+    y = run(network, x).reshape(len(x), -1)
     apart = (isinstance(certificate.claim, Composite) and network.tokens is None) or (
         isinstance(certificate.claim, OneLayerClaim | VectorLayerClaim)
     )
@@ -286,8 +310,16 @@ def _searched(network: Network, certificate: Certificate, like: torch.Tensor) ->
     return x.expand(1, like.shape[1], -1) if tokens == 1 else x
 
 
-def _own_loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
-    """Every token has a state of its own: what stands before the loop, one pass, and whether these are what runs."""
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """A loop whose tokens have states of their own, taken apart: what stands before it, and one pass."""
+
+    once: Network
+    said: Certificate  # with the domain of a pass
+    first: Network | None
+
+
+def stages(network: Network, certificate: Certificate, claim: LoopClaim) -> Stages:
     *before, loop = network.layers
     assert isinstance(loop, Loop)
     *body, gather, _ = loop.layers
@@ -296,19 +328,27 @@ def _own_loop(network: Network, certificate: Certificate, claim: LoopClaim, rng:
         *before, entering, embed = before  # type: ignore[assignment]
         inputs, said = entering.coordinates, dataclasses.replace(certificate, domain=claim.beginning.domain)
         first = dataclasses.replace(network, layers=tuple(before), read=entering)
-        graph = claim.beginning.composite.target
-        assert isinstance(graph, Graph)
-        found = _points(first, certificate, partial(_all_tokens, graph, len(network.inputs)), rng)
+    once = dataclasses.replace(network, inputs=inputs, embed=embed, layers=tuple(body), read=gather)
+    return Stages(once, said, first)
+
+
+def _own_loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
+    """Every token has a state of its own: what stands before the loop, one pass, and whether these are what runs."""
+    apart = stages(network, certificate, claim)
+    first, once, said, d = apart.first, apart.once, apart.said, len(apart.once.inputs)
+    if first is not None:
+        assert claim.beginning is not None
+        beginning = claim.beginning.composite
+        found = _points(first, certificate, lambda x: _joined_rows(graph_rows(beginning, x, len(network.inputs))), rng)
         if found:
             return f"before the loop, {found}"
-    once = dataclasses.replace(network, inputs=inputs, embed=embed, layers=tuple(body), read=gather)
-    rule = claim.composite.target
-    assert isinstance(rule, Graph)
 
-    def target(x: Row) -> Row:
-        rows = graph_outputs(rule, x, len(inputs))
+    def target(x: Row) -> Row | None:
+        rows = graph_rows(claim.composite, x, d)
+        if rows is None:
+            return None
         rows = rows if claim.own else [rows[0]] * len(rows)
-        kept = [x[t * len(inputs) : t * len(inputs) + claim.features] for t in range(len(rows))]
+        kept = [x[t * d : t * d + claim.features] for t in range(len(rows))]
         return [value for t, row in enumerate(rows) for value in (*kept[t], *row)]
 
     return _points(once, said, target, rng) or _joined(network, certificate, first, once, rng)
@@ -318,19 +358,15 @@ def _joined(
     network: Network, certificate: Certificate, first: Network | None, once: Network, rng: np.random.Generator
 ) -> str | None:
     """The stages one after the other are what the whole network runs."""
-    x = _inputs(network, certificate, rng)
-    state = x if first is None else torch.tensor(_run(first, x), dtype=x.dtype)
+    x = inputs_of(network, certificate, rng)
+    state = x if first is None else torch.tensor(run(first, x), dtype=x.dtype)
     for _ in range(2):
-        state = torch.tensor(_run(once, state), dtype=x.dtype)
+        state = torch.tensor(run(once, state), dtype=x.dtype)
     loop = dataclasses.replace(network.layers[-1], times=2)  # type: ignore[type-var]
-    y = _run(dataclasses.replace(network, layers=(*network.layers[:-1], loop)), x)
+    y = run(dataclasses.replace(network, layers=(*network.layers[:-1], loop)), x)
     gap = float(np.abs(state[..., state.shape[-1] - y.shape[-1] :].double().numpy() - y).max())
     rounded = 2.0**12 * torch.finfo(x.dtype).eps * (1 + float(state.abs().max()))
     return None if gap <= rounded else f"two passes by hand differ by {gap:.3g}"
-
-
-def _all_tokens(graph: Graph, d: int, x: Row) -> Row:
-    return [value for row in graph_outputs(graph, x, d) for value in row]
 
 
 def _loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.random.Generator) -> str | None:
@@ -338,14 +374,14 @@ def _loop(network: Network, certificate: Certificate, claim: LoopClaim, rng: np.
         return _own_loop(network, certificate, claim, rng)
     (loop,) = network.layers
     assert isinstance(loop, Loop)
-    assert isinstance(claim.composite.target, Graph)
-    graph, d = claim.composite.target, len(network.inputs)
+    d = len(network.inputs)
     once = dataclasses.replace(network, layers=(dataclasses.replace(loop, times=1),))
 
-    def target(x: Row) -> Row:
-        return graph_outputs(graph, x, d)[0]
+    def target(x: Row) -> Row | None:
+        rows = graph_rows(claim.composite, x, d)
+        return None if rows is None else rows[0][-len(network.read.coordinates) :]
 
-    return _points(once, certificate, target, rng, len(graph.outputs))
+    return _points(once, certificate, target, rng, len(network.read.coordinates))
 
 
 def _samples(network: Network, certificate: Certificate, claim: SampledClaim) -> str | None:
@@ -353,7 +389,7 @@ def _samples(network: Network, certificate: Certificate, claim: SampledClaim) ->
     x, lo, hi = claim.samples.x, certificate.domain.lo, certificate.domain.hi
     dtype = ww.runtime.module.DTYPES[network.dtype]
     given = torch.tensor(x, dtype=dtype)[:, None]
-    y = _run(network, given)[:, 0]
+    y = run(network, given)[:, 0]
     for at, have, want in zip(x.tolist(), y.tolist(), claim.samples.y.tolist(), strict=True):
         if lo[0] <= at <= hi[0] and float(torch.tensor(at, dtype=dtype)) == at:
             said = _compare(have, arb(want), math.nextafter(certificate.bound + claim.samples.accuracy, math.inf))
@@ -387,13 +423,13 @@ def _shared_keys(
     network: Network, certificate: Certificate, claim: SharedKeysClaim, rng: np.random.Generator
 ) -> str | None:
     """Prompts as the claim has them: one w for all tokens, and token k holds k w."""
-    d, x = claim.features, _inputs(network, certificate, rng)
+    d, x = claim.features, inputs_of(network, certificate, rng)
     multiples = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
     x[..., 2 * d :] = x[:, :1, 2 * d :].clone()
     x[..., d : 2 * d] = multiples * x[..., 2 * d :]
     lo, hi, at = certificate.domain.lo, certificate.domain.hi, x.double().numpy()
     x = x[torch.tensor(((at >= lo) & (at <= hi)).all(axis=(1, 2)))]
-    for prompt, out in zip(x.double().numpy(), _run(network, x), strict=True):
+    for prompt, out in zip(x.double().numpy(), run(network, x), strict=True):
         for token, have in zip(prompt, out[:, 0].tolist(), strict=True):
             s = sum((arb(a) * arb(b) for a, b in zip(token[:d], token[2 * d :], strict=True)), arb(0))
             said = _compare(have, value(claim.formula, ("x",), [s]), certificate.bound)
@@ -432,9 +468,9 @@ def _grid(network: Network, certificate: Certificate, claim: GridClaim, rng: np.
     if any(formula.startswith(OPAQUE) for formula in claim.formulas):
         return None
     names = tuple(f"x{i}" for i in range(N))
-    for x in _inputs(network, certificate, rng):
+    for x in inputs_of(network, certificate, rng):
         flat = np.ravel(x.numpy())
-        y = np.ravel(_run(network, x[None]))
+        y = np.ravel(run(network, x[None]))
         along = np.clip(np.floor((flat + B) / (2 * B / g)), 0, g - 1)
         middle = -B + (2 * along + 1) * B / g
         v = int(np.ravel_multi_index(tuple(along.astype(int)), (g,) * N))

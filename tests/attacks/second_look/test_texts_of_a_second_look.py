@@ -18,7 +18,7 @@ from weightwright.compiler.loop import proven_rules
 from weightwright.network import Network
 from weightwright.numbers import Floats
 
-SAVED = Path(__file__).parents[1] / "claims" / "saved"
+SAVED = Path(__file__).parents[2] / "claims" / "saved"
 LINES = (
     "the network computes sin(5*x)",
     "x does not lie between -0.5 and 0.5 (0.001% of the domain)",
