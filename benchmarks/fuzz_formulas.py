@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 from flint import arb, fmpq
-from support.exact import _MEANING
 
 from weightwright.claims.scope import DeadZone
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support.exact import _MEANING
 
 Row = list[arb]
 _OPERATORS: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow"}

@@ -28,6 +28,8 @@ T = TypeVar("T")
 APPROXIMATION, LEAKAGE, ROUNDING = range(3)
 #: Nothing that is computed may be larger: far below the largest number of every dtype.
 LARGE = 2.0**100
+#: What an input takes: its two ends, in arrays and as numbers of Python's in lists, which take 32 bytes each.
+BYTES_OF_AN_INPUT = 2 * (8 + 32)
 #: Arrays of the size of a map's result that are there at the same time while it is walked through.
 _ARRAYS = 12
 

@@ -21,6 +21,7 @@ from weightwright.checker.composite.mixing import Keys, constant_mixing, gate, p
 from weightwright.checker.composite.relu_formulas import agree_formulas
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
+    BYTES_OF_AN_INPUT,
     LARGE,
     LEAKAGE,
     Basis,
@@ -96,6 +97,7 @@ def _walk(
     n, box = network.tokens or 1, certificate.domain  # where every token is by itself, one stands for all
     fits = box.lo.shape in ((d,), (n, d)) and bool((box.lo < box.hi).all())
     require(fits, f"the domain {box} is no box of {n} tokens and {d} features")
+    hold(n * d, each=BYTES_OF_AN_INPUT)
     lo, hi = (np.broadcast_to(end, (n, d)).ravel() for end in (box.lo, box.hi))
     walk = _CompositeWalk(network, composite, lo, hi, parts_hold)
     outputs = walk.run()

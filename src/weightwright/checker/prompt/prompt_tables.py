@@ -30,12 +30,15 @@ from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
-from weightwright.limits import count_boxes, tick
+from weightwright.limits import count_boxes, hold, tick
 from weightwright.numbers import Floats
 
 #: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
 #: whole box by the factor WORTHWHILE.
 HALVINGS, WORTHWHILE = 200, 1.25
+
+#: Of the size of a domain: two, their larger, and two for products and sums.
+_ARRAYS = 5
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Reach:
     def of(cls, prompt: PromptClaim, lo: Floats, hi: Floats, asks: str = "w") -> Reach:
         """lo, hi: (samples, inputs), in the order of the inputs. asks: the state that is multiplied with x: "w" in a
         pass, in the read-out perhaps "p", which then stands for w here."""
+        hold(_ARRAYS * lo.size)
         sizes, d, at = np.maximum(np.abs(lo), np.abs(hi)), prompt.features, 0
 
         def take(width: int) -> Floats:
