@@ -30,8 +30,7 @@ ESTIMATORS = (
     "Ridge",
     "Lasso",
     "ElasticNet",
-    "LogisticRegression",
-    "PoissonRegressor",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("LogisticRegression", "PoissonRegressor")),
     "HuberRegressor",
 )
 #: Of the references for losses that are no squares: bits, and Newton's steps from where a fit ended.

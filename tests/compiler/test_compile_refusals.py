@@ -44,7 +44,10 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize("case", CAUSES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow) if case == "a formula of two variables" else case for case in CAUSES],
+)
 def test_a_refusal_names_its_cause(case: str) -> None:
     ask, cause = CAUSES[case]
     with pytest.raises(ww.ToleranceError, match=cause):
