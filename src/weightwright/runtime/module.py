@@ -18,7 +18,7 @@ from torch.nn.modules import module as torch_modules
 from weightwright.circuit.circuit import Circuit
 from weightwright.circuit.effects import Ablation, HeadName, PredictedEffect, predict_effect
 from weightwright.circuit.taking_apart import take_apart
-from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
+from weightwright.claims.certificate import Certificate, as_told, bound_in_short, summary_in_words
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.target import Composite
 from weightwright.errors import CertificateError
@@ -257,10 +257,10 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         return self.network, self.said if about_it else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle vouches for itself no more than a file does: it comes back UNCHECKED."""
+        """A pickle vouches for itself no more than a file does: it comes back UNCHECKED, or MEASURED as it says."""
         said, trainable = self.said, bool(self._parameters)
-        if said is not None and said.measured is None:
-            said = replace(said, status="UNCHECKED", why="")
+        if said is not None:
+            said = as_told(said) if said.measured is not None else replace(said, status="UNCHECKED", why="")
         return _unpickle, (self.network, said, self.on_domain, self.about, guards_of(self), trainable)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AttentionNetwork:
@@ -375,10 +375,7 @@ class AttentionNetwork(Remembers, Confirms, Weights):
 
     def extra_repr(self) -> str:
         said = self.certificate
-        if said is None:
-            return "no certificate"
-        plain = said.subject == "output"
-        return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
+        return "no certificate" if said is None else summary_in_words(said, bound_in_short(said))
 
 
 def _unpickle(
