@@ -24,7 +24,7 @@ from weightwright.claims.target import Composite
 from weightwright.errors import CertificateError
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
-from weightwright.runtime.admission import Domain, refuse_misfit
+from weightwright.runtime.admission import Domain, refuse_misfit, refuse_uncompared
 from weightwright.runtime.confirming import Confirms
 from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
@@ -133,7 +133,8 @@ class AttentionNetwork(Remembers, Confirms, Weights):
     def certificate(self, said: Certificate | None) -> None:
         self.said = said  # as it was given; `certificate` says what is left of it
         self._domain: Domain | None = None
-        self._dead_arguments = said is not None and isinstance(said.against, Composite) and bool(said.against.zones)
+        zones_of_arguments = said.against.zones if said is not None and isinstance(said.against, Composite) else ()
+        self._dead_arguments = ", ".join(f"{lo!r} to {hi!r}" for lo, hi in zones_of_arguments)  # "": there are none
         if said is not None:
             lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
             zones = torch.tensor(said.dead_zones, dtype=torch.float64).reshape(-1, 2)
@@ -241,6 +242,8 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         x = self._in_dtype(x)
         x = x if self._domain is None else self._domain.admit(x, self.on_domain)
         if self._dead_arguments and self.on_domain != "ignore":
+            if torch.compiler.is_compiling() or is_transformed(x):
+                return cast(Tensor, refuse_uncompared(x, self._dead_arguments))
             from weightwright.adversary.predictions import refuse_dead_arguments
 
             refuse_dead_arguments(self, x)
