@@ -14,7 +14,8 @@ from weightwright.runtime.module import AttentionNetwork, OnDomain
 def load(
     path: str | os.PathLike[str], verify: bool = True, on_domain: OnDomain = "raise", **limits: Unpack[LimitOptions]
 ) -> AttentionNetwork:
-    """Load a saved network. One whose error was only measured has nothing to check: its status is MEASURED.
+    """Load a saved network. One whose error was only measured has nothing to check: its status is MEASURED, and `why`
+    says that the file says so.
 
     verify: True runs the independent checker (CertificateError if it disagrees); False needs no python-flint and leaves
     the certificate's status UNCHECKED.

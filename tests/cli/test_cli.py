@@ -370,7 +370,7 @@ def test_a_dead_zone_is_shown_everywhere(tmp_path: Path) -> None:
     assert "dead zones [-0.125, 0.125]" in " ".join(text.split())
     assert plot.stat().st_size > 10_000
     for command in ("check", "info"):
-        assert printed_json(command, out)["dead_zones"] == [[-0.125, 0.125]]
+        assert printed_json(command, out)["zones"] == [{"lo": -0.125, "hi": 0.125, "of": "x", "share": 0.125}]
     rows = printed_json("run", out, "--on-domain", "ignore", "-0.5", "0.0625", "0.125", "0.5")["values"]
     assert [row["bound"] is None for row in rows] == [False, True, False, False]
     assert "in the dead zone between -0.125 and 0.125" in complaint(weightwright("run", out, "0.0625"), 2)

@@ -65,7 +65,7 @@ def solutions(rows: Tensor, w: Tensor) -> Tensor:
 
 
 def test_small_systems_are_solved() -> None:
-    graph = trace_and_confirm(solutions, 5, Box([-0.5] * 3, [0.5] * 3), Box([-0.5] * 3, [0.5] * 3), "solutions")
+    graph, _ = trace_and_confirm(solutions, 5, Box([-0.5] * 3, [0.5] * 3), Box([-0.5] * 3, [0.5] * 3), "solutions")
     rng = np.random.default_rng(2)
     rows, w = rng.uniform(-0.5, 0.5, (5, 3)), rng.uniform(-0.5, 0.5, 3)
     found = evaluate(graph, np.column_stack([rows, np.tile(w, (5, 1))])[None])[0, :, -3:]

@@ -325,7 +325,8 @@ def test_reports_say_what_the_bound_is_about() -> None:
     net = built("squared", torch.float64).net
     assert net.certificate is not None
     facts = report.certificate_facts(net.certificate)
-    assert facts["bound_is_about"] == "every state after one pass, against the exact pass"
+    about = "every state after one pass, against the exact pass; errors of several passes may add up to more"
+    assert (facts["subject"], facts["bound_is_about"]) == ("pass", about)
     assert facts["rules"] == ["prompt", "taylor"]
     assert facts["boxes"] > 0
     assert facts["arguments_of_f"][0].startswith("w.x - y in [-")

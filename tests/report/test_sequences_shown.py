@@ -79,8 +79,8 @@ def test_run_takes_sequences(files: dict[str, Path]) -> None:
 
 def test_run_prints_no_bound_in_a_dead_zone(files: dict[str, Path]) -> None:
     """The argument of the first token, 1.5 x + 0.125, in the middle of the zone, and far from it."""
-    zone = json.loads(weightwright("info", files["two rows"], "--json").stdout)["dead_zones_of_arguments"]
-    (lo, hi) = zone[0]
+    zone = json.loads(weightwright("info", files["two rows"], "--json").stdout)["zones"]
+    lo, hi = zone[0]["lo"], zone[0]["hi"]
     inside = (lo / 2 + hi / 2 - 0.125) / 1.5
     for x, bounded in ((inside, False), (0.5, True)):
         numbers = (repr(x), "0", "0.5", "0", "0", "0")

@@ -141,7 +141,7 @@ def box(size: int) -> Box:
 def test_the_columns_are_what_torch_computes(name: str) -> None:
     """The guard agrees; and beside it, numbers that it did not choose."""
     rule, states = RULES[name]
-    graph = trace_and_confirm(rule, SAMPLES, box(FEATURES), box(states), name)
+    graph, _ = trace_and_confirm(rule, SAMPLES, box(FEATURES), box(states), name)
     assert {node.op for node in graph.nodes if node.op not in KINDS}.isdisjoint({"held", "step(x)", "sign(x)"})
     rng = np.random.default_rng(len(name))
     for _ in range(3):

@@ -13,6 +13,7 @@ from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate, round_up
 from weightwright.claims.leaf import VectorLayerClaim
 from weightwright.errors import NotRepeatable, WeightwrightError
+from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.guard.confirm import LOST, as_numbers, as_rows
 from weightwright.tracing.guard.inputs import FEWEST, choose_inputs
@@ -22,32 +23,38 @@ from weightwright.tracing.running import run
 
 def compare_with_function(net: AttentionNetwork, function: Callable[..., Any], inputs: int, seed: int) -> float:
     """The largest difference; see `AttentionNetwork.confirm`. A difference counts where it is above the bound and what
-    the function itself may lose by rounding in float64."""
+    the function itself may lose by rounding in float64.
+
+    Numbers that are not finite are not compared: a formula may be defined by its limit, such as sin(x)/x at 0. At least
+    half of the tokens must be compared in all outputs, else nothing is confirmed."""
     if not callable(function):
         raise TypeError(f"function must be what the network was built from, not {function!r}")
     if type(inputs) is not int or inputs < FEWEST:
         raise ValueError(f"inputs must be a whole number of at least {FEWEST}, not {inputs!r}")
     said, name = _certificate(net), place_of(function)
-    largest, compared, failed = 0.0, False, None
+    largest, compared, claims = 0.0, 0, 0
     with keep_randomness(), torch.no_grad():
         for x in _draw(net, said, inputs, seed):
+            if not len(x):
+                continue
             y = net.run_anywhere(x.to(net.device)).double().cpu()
             try:
                 given = tuple(x.double().T) if isinstance(said.claim, VectorLayerClaim) else (x.double(),)
                 wanted = _as_outputs(function, given, y, name)
             except Exception as error:
-                failed = error
-                continue
+                raise _fails(name, x, error) from error
             off = (y - wanted).abs()
             allowed = said.bound + LOST * torch.maximum(wanted.abs(), x.double().abs().max())
-            claimed = wanted.isfinite() & _claimed(net, said, x)[:, None]
-            compared = compared or bool(claimed.any())
-            if (wrong := claimed & ~(off <= allowed)).any():
+            finite = wanted.isfinite()
+            claims, compared = claims + len(finite), compared + int(finite.all(dim=1).sum())
+            if (wrong := finite & ~(off <= allowed)).any():
                 raise _differs(name, said, x, y, wanted, torch.where(wrong, off - allowed, -math.inf))
-            largest = max(largest, float(torch.where(claimed, off, 0.0).max()))
-    if not compared:
-        why = f"it fails: {failed}" if failed is not None else "it is not finite anywhere"
-        raise NotRepeatable(f"{name} is not what the network computes: {why}") from failed
+            largest = max(largest, float(torch.where(finite, off, 0.0).max()))
+    if 2 * compared < claims or not claims:
+        raise NotRepeatable(
+            f"{name} is not confirmed: it is finite at {compared} of {counted(claims, 'token')} that were tried, and at"
+            " least half of them must be compared with the network"
+        )
     return largest
 
 
@@ -62,12 +69,17 @@ def _certificate(net: AttentionNetwork) -> Certificate:
 
 
 def _draw(net: AttentionNetwork, said: Certificate, inputs: int, seed: int) -> Iterator[torch.Tensor]:
-    """Inputs (tokens, features) in the network's dtype. Where every token is treated by itself, they are tokens."""
+    """Inputs (tokens, features) in the network's dtype, without those that a dead zone takes out of the claim. Where
+    every token is treated by itself, they are tokens."""
     tokens, features = net.network.tokens, len(net.network.inputs)
     shape = (features,) if tokens is None else (tokens, features)
     lo, hi = np.broadcast_to(said.domain.lo, shape), np.broadcast_to(said.domain.hi, shape)
     x = torch.tensor(choose_inputs(lo, hi, inputs, seed)).to(net.dtype)
-    yield from [x, x[-1:]] if tokens is None else x
+    if tokens is None:
+        x = x[_claimed(net, said, x)]
+        yield from (x, x[-1:])
+    else:
+        yield from (one for one in x if _claimed(net, said, one).all())
 
 
 def _as_outputs(
@@ -90,15 +102,27 @@ def _claimed(net: AttentionNetwork, said: Certificate, x: torch.Tensor) -> torch
     return found.expand(len(x))
 
 
+def _fails(name: str, x: torch.Tensor, error: Exception) -> NotRepeatable:
+    """Where the network has an answer, and the function none. x: (tokens, features), given in one call."""
+    among = f"{counted(len(x), 'token')}, the first of them " if len(x) > 1 else ""
+    return NotRepeatable(
+        f"{name} is not what the network computes: it fails at {among}({_point(x[0])}), where the network has an"
+        f" answer: {error}"
+    )
+
+
+def _point(x: torch.Tensor) -> str:
+    return ", ".join(f"{number:.4g}" for number in x.tolist()[:3]) + (", ..." if len(x) > 3 else "")
+
+
 def _differs(
     name: str, said: Certificate, x: torch.Tensor, y: torch.Tensor, wanted: torch.Tensor, beyond: torch.Tensor
 ) -> NotRepeatable:
     """Where they differ most. beyond: by how much more than is allowed."""
     token, output = divmod(int(beyond.argmax()), y.shape[1])
-    at = ", ".join(f"{number:.4g}" for number in x[token].tolist()[:3]) + (", ..." if x.shape[1] > 3 else "")
     which = f"output {output} of " if y.shape[1] > 1 else ""
     return NotRepeatable(
-        f"{name} is not what the network computes: {which}the function is {float(wanted[token, output]):.6g} at ({at}),"
-        f" the network {float(y[token, output]):.6g}, and the bound is {round_up(said.bound)}. The function has changed"
-        " since the network was built, or is another one; build the network again"
+        f"{name} is not what the network computes: {which}the function is {float(wanted[token, output]):.6g} at"
+        f" ({_point(x[token])}), the network {float(y[token, output]):.6g}, and the bound is {round_up(said.bound)}."
+        " The function has changed since the network was built, or is another one; build the network again"
     )

@@ -7,6 +7,7 @@ a proof that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from weightwright.adversary.points import search_points
 from weightwright.adversary.sequences import search_one_pass, search_sequences
@@ -16,6 +17,7 @@ from weightwright.claims.certificate import SideBySideClaim
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.scope import Subject
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
 from weightwright.numbers import Floats
@@ -43,7 +45,9 @@ def search(
     progress: whether a terminal or notebook says so while it lasts.
     """
     with show_progress(progress, "looking for the worst input"):
-        return _search(net, seconds, seed, reference)
+        worst = _search(net, seconds, seed, reference)
+    subject: Subject = "nothing" if net.certificate is None else net.certificate.subject
+    return replace(worst, subject=subject)
 
 
 def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callable[[Floats], Floats] | None) -> Worst:

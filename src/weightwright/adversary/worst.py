@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from weightwright.claims.certificate import round_up
+from weightwright.claims.scope import OF_SUBJECT, Subject
 from weightwright.numbers import counted
 
 
@@ -18,11 +19,13 @@ class Worst:
     bound: float  # the certificate's; infinite where nothing is proven
     inputs: int  # how many were tried
     seconds: float  # that it took
+    subject: Subject = "output"  # what the error and the bound are about
 
     def __repr__(self) -> str:
         """One line; of many inputs how many there are."""
         at = f"x = {self.x:.6g}" if isinstance(self.x, float) else counted(len(self.x), "number")
-        bound = f"bound {round_up(self.bound)}" if self.bound < math.inf else "no bound"
+        of = OF_SUBJECT[self.subject]
+        bound = f"bound {round_up(self.bound)}{of}" if self.bound < math.inf else "no bound"
         return f"Worst(error {round_up(self.error)} at {at}, {bound}, {self.inputs:,} inputs in {self.seconds:.2g} s)"
 
     @property

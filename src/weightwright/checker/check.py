@@ -81,7 +81,7 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
     """The certificate with its status; raises CertificateError otherwise. path: what complaints begin with."""
     if certificate.measured is not None:
         raise CertificateError(
-            f"{path}: nothing is proven here; an error of {certificate.measured.error:.3g} was measured"
+            f"{path}: nothing is proven here; it says that an error of {certificate.measured.error:.3g} was measured"
         )
     try:
         with working_precision(), np.errstate(all="raise", under="ignore"):

@@ -11,12 +11,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from weightwright.claims.graph_text import on_one_line, quoted
 from weightwright.errors import MissingExtraError
 from weightwright.numbers import Floats
 
@@ -85,7 +86,7 @@ class CircuitNode:
     body: Circuit | None = None
 
     def __repr__(self) -> str:
-        return f"CircuitNode({self.name}: {self.role or self.type})"
+        return f"CircuitNode({on_one_line(self.name)}: {on_one_line(self.role or self.type)})"
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,15 @@ class Circuit:
     tokens: int | None  # how many there are; None: any number
     nodes: tuple[CircuitNode, ...]  # all that computes, in order
     edges: tuple[CircuitEdge, ...]  # what flows between them
+    told: bool = field(default=False, compare=False)  # whether all this is what a JSON text says; never in JSON
+
+    @property
+    def title(self) -> str:
+        """What the network computes; of a circuit from JSON, which nobody has checked, what it is named."""
+        return f"named {quoted(self.name)}" if self.told else on_one_line(self.name)
 
     def __repr__(self) -> str:
-        return f"Circuit({self.name}: {len(self.nodes)} nodes, {len(self.edges)} edges)"
+        return f"Circuit({self.title}: {len(self.nodes)} nodes, {len(self.edges)} edges)"
 
     def __getitem__(self, name: str) -> CircuitNode:
         try:
@@ -165,7 +172,7 @@ class Circuit:
 
     @classmethod
     def from_json(cls, text: str) -> Circuit:
-        """The circuit again.
+        """The circuit again. What it is called is then a name, which nobody has checked: `named "sin(5*x)"`.
 
         text: what `to_json` wrote.
         """
@@ -202,8 +209,8 @@ def _of_edge(edge: CircuitEdge) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Dataclasses as dicts without the fields that are as by default."""
     if isinstance(value, Circuit | CircuitNode | CircuitEdge | Slot):
-        fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
-        kept = {field.name: x for field, x in fields if field.default is dataclasses.MISSING or x != field.default}
+        fields = ((one, getattr(value, one.name)) for one in dataclasses.fields(value) if one.name != "told")
+        kept = {one.name: x for one, x in fields if one.default is dataclasses.MISSING or x != one.default}
         return {name: _plain(x) for name, x in kept.items()}
     if isinstance(value, tuple):
         return [_plain(x) for x in value]
@@ -212,7 +219,8 @@ def _plain(value: Any) -> Any:
 
 def _circuit(data: dict[str, Any]) -> Circuit:
     nodes = tuple(_node(node) for node in data["nodes"])
-    return Circuit(**data | {"nodes": nodes, "edges": tuple(CircuitEdge(**edge) for edge in data["edges"])})
+    edges = tuple(CircuitEdge(**edge) for edge in data["edges"])
+    return Circuit(**data | {"name": str(data["name"]), "nodes": nodes, "edges": edges, "told": True})
 
 
 def _node(data: dict[str, Any]) -> CircuitNode:
@@ -233,4 +241,5 @@ def _tuples(value: Any) -> Any:
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:6])}, ... {names[-1]}"
+    shown = [on_one_line(name) for name in (names if len(names) <= 8 else [*names[:6], f"... {names[-1]}"])]
+    return ", ".join(shown)

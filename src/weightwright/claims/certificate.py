@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -22,9 +21,11 @@ from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.claims.program_claim import InterpreterClaim, about_programs
 from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim, about_passes
-from weightwright.claims.scope import DeadZone, Subject, covered, dead_zones_of_x, total_share
+from weightwright.claims.scope import AS_TOLD, DeadZone, Subject, covered, dead_zones_of_x, total_share
+from weightwright.claims.scope import round_up as round_up
+from weightwright.claims.scope import status_in_words as status_in_words
 from weightwright.claims.target import Composite, composite_in_words
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
@@ -94,6 +95,7 @@ class Certificate:
     is a `MeasuredClaim`, the bound is infinite.
     why: what it is conditional on, where nothing is claimed, or what was edited, in words. No file holds it.
     zones: the dead zones that the checker found, with the share of the domain that they cover. No file holds them.
+    told: whether an error that was measured is only what a file or a pickle says. No file holds this.
     """
 
     claim: Claim
@@ -108,6 +110,7 @@ class Certificate:
     status: Status = field(default="UNCHECKED", compare=False)
     why: str = field(default="", compare=False, metadata={"stored": False})
     zones: tuple[DeadZone, ...] = field(default=(), compare=False, metadata={"stored": False})
+    told: bool = field(default=False, compare=False, metadata={"stored": False})
 
     @property
     def subject(self) -> Subject:
@@ -132,7 +135,7 @@ class Certificate:
         return "_vouched" in vars(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_vouched"}
+        return {name: value for name, value in vars(as_told(self)).items() if name != "_vouched"}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Certificate:
         return self  # nothing in it can be changed
@@ -226,6 +229,13 @@ def unless_changed(said: Certificate) -> Certificate:
     return replace(said, status="UNCHECKED", why="this is not the certificate that the checker returned")
 
 
+def as_told(certificate: Certificate) -> Certificate:
+    """The certificate as a file or a pickle brings it: nobody here has measured the error that it says was found."""
+    if certificate.measured is None:
+        return certificate
+    return replace(certificate, why=AS_TOLD if certificate.status == "MEASURED" else certificate.why, told=True)
+
+
 def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
     """The certificate where these are taken for granted too. A status below PROVEN is none the better for it."""
     if not on or certificate.status not in ("PROVEN", "CONDITIONAL"):
@@ -233,17 +243,6 @@ def conditional(certificate: Certificate, on: Sequence[str]) -> Certificate:
     why = [certificate.why] if certificate.why else []
     found = replace(certificate, status="CONDITIONAL", why="; ".join(dict.fromkeys([*why, *on])))
     return _vouched(found) if certificate.vouched else found
-
-
-def status_in_words(status: str, why: str) -> str:
-    """The status, and in the same line what it is conditional on, where it holds, or what was edited: everywhere the
-    same.
-
-    >>> status_in_words("CONDITIONAL", "the states stay in the domain")
-    'CONDITIONAL: assuming that the states stay in the domain'
-    """
-    before = {"CONDITIONAL": "assuming that ", "PROVEN": "where "}.get(status, "")
-    return f"{status}: {before}{why}" if why else status
 
 
 #: Characters of a summary: with the name of the class before it, a line of less than 120.
@@ -256,7 +255,7 @@ def summary_in_words(certificate: Certificate, bound: str) -> str:
     if certificate.status == "EDITED":
         error = "no bound"
     elif found is not None:
-        error = f"largest error found {found.error:.3g}"
+        error = f"{measured_in_words(certificate)} {found.error:.3g}"
     else:
         error = f"bound {bound.partition(', against ')[0]}"
     zones = zones_in_words(certificate)
@@ -268,21 +267,32 @@ def summary_in_words(certificate: Certificate, bound: str) -> str:
     return f"{computed}{middle}{_cut(status, room - len(computed))}"
 
 
+def measured_in_words(certificate: Certificate) -> str:
+    """What the error of a `MeasuredClaim` is: one that was found here, or one that a file speaks of."""
+    return "largest error, as the file says," if certificate.told else "largest error found"
+
+
 def zones_in_words(certificate: Certificate) -> str:
     """Where nothing is claimed, in few words: the first dead zone, how many more there are, and their share of the
     domain; "" where something is claimed everywhere."""
-    zones, composite = certificate.zones, certificate.composite
-    if not zones and certificate.dead_zones:  # of a file that was not checked, as it says
-        ends = float(certificate.domain.lo[0]), float(certificate.domain.hi[0])
-        zones = dead_zones_of_x(certificate.dead_zones, *ends)
-    if not zones and composite is not None and composite.zones:
-        return f"{counted(len(composite.zones), 'dead zone')} of arguments"
+    zones = zones_of(certificate)
     if not zones:
         return ""
+    if not certificate.zones and zones[0].of != "x":
+        return f"{counted(len(zones), 'dead zone')} of arguments"
     first = zones[0]
     more = f" and {len(zones) - 1} more" if len(zones) > 1 else ""
     place = "" if first.of == "x" else f" of {first.of}"
     return f"dead zone {first.lo:.6g} to {first.hi:.6g}{place}{more}, {covered(zones)}"
+
+
+def zones_of(certificate: Certificate) -> tuple[DeadZone, ...]:
+    """The dead zones that the checker found; of a file that was not checked those that it speaks of."""
+    if certificate.zones or not (certificate.dead_zones or certificate.composite):
+        return certificate.zones
+    if certificate.composite is not None:
+        return tuple(DeadZone(lo, hi, "an argument", None) for lo, hi in certificate.composite.zones)
+    return dead_zones_of_x(certificate.dead_zones, float(certificate.domain.lo[0]), float(certificate.domain.hi[0]))
 
 
 def _cut(text: str, room: int) -> str:
@@ -326,23 +336,29 @@ def sampled_in_words(samples: Samples) -> str:
 
 
 def bound_in_words(certificate: Certificate) -> str:
-    """The bound in few digits, and what it bounds.
+    """The bound in few digits, and what it bounds."""
+    return f"{round_up(certificate.bound)} on {bounded_in_words(certificate)}"
 
-    A bound in an L_p norm says nothing about a single input.
-    """
+
+def bound_in_short(certificate: Certificate) -> str:
+    """The same without what the network is compared with; of outputs the bound alone."""
+    if certificate.subject == "output":
+        return round_up(certificate.bound)
+    return bound_in_words(certificate).partition(", against ")[0]
+
+
+def bounded_in_words(certificate: Certificate) -> str:
+    """What the bound is about. Words for each subject alone, and for what follows from it, are in `claims/scope.py`."""
     claim = certificate.claim
-    if isinstance(claim, PromptClaim) and claim.passes:
-        return f"{round_up(certificate.bound)} on {about_passes(claim)}"
-    if isinstance(claim, LoopClaim):
-        begins = "" if claim.beginning is None else " and on what the first begins with"
-        states = f"{round_up(certificate.bound)} on every state after one pass{begins}"
-        return f"{states}, against the rule in exact arithmetic"
-    if certificate.subject == "pass":
-        return f"{round_up(certificate.bound)} on every output of one pass, against exact arithmetic"
+    if isinstance(claim, LoopClaim) or (isinstance(claim, PromptClaim) and claim.passes):
+        return about_passes(claim)
+    if isinstance(claim, InterpreterClaim):
+        return about_programs(claim)
+    if isinstance(claim, SharedKeysClaim):
+        return "every output, against the formula, of every prompt whose tokens hold one w and its multiples"
     if isinstance(claim, MemoryClaim):
-        return f"{round_up(certificate.bound)} on every stored label, against its number"
-    what = "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
-    return f"{round_up(certificate.bound)} on {what}"
+        return "every stored label, against its number"
+    return "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
 
 
 def measured_certificate(
@@ -382,17 +398,3 @@ def vector_formula(
 def constant(value: Fraction) -> Expression:
     """A number as the parser would read it: the sign is an operation."""
     return Apply("neg", (Number(-value),)) if value < 0 else Number(value)
-
-
-def round_up(bound: float, digits: int = 3) -> str:
-    """A bound in few digits that is still a bound.
-
-    >>> round_up(1.132231889107435e-09)
-    '1.14e-09'
-    """
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    short = context.create_decimal(Decimal(bound)).normalize()
-    if not short.is_finite() or -5 < short.adjusted() < digits:
-        return f"{short:f}"
-    mantissa, _, exponent = f"{short:e}".partition("e")
-    return f"{mantissa}e{int(exponent):+03d}"  # as floats are written

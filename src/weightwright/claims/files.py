@@ -15,7 +15,15 @@ from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, SideBySideClaim, SideNetwork, Status
+from weightwright.claims.certificate import (
+    Certificate,
+    Claim,
+    MeasuredClaim,
+    SideBySideClaim,
+    SideNetwork,
+    Status,
+    as_told,
+)
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
@@ -68,7 +76,8 @@ def encode_file(network: Network, certificate: Certificate | None) -> bytes:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
-    """The network and its certificate: UNCHECKED, or MEASURED if it claims nothing. FileFormatError for all else."""
+    """The network and its certificate: UNCHECKED, or MEASURED, as the file says, if it claims nothing. FileFormatError
+    for all else."""
     payload, text, pools = _contents(Path(path))
     stated = payload.pop("digest", None)
     try:
@@ -82,7 +91,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
         return network, None
     _makes_a_claim(path, certificate)
     status: Status = "MEASURED" if isinstance(certificate.claim, MeasuredClaim) else "UNCHECKED"
-    return network, dataclasses.replace(certificate, status=status, why="")
+    return network, as_told(dataclasses.replace(certificate, status=status, why=""))
 
 
 def _makes_a_claim(path: str | os.PathLike[str], certificate: Certificate) -> None:

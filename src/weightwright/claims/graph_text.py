@@ -25,7 +25,15 @@ DIGITS = 16
 
 def quoted(name: str) -> str:
     """Free text that is seen to be some: in quotes, on one line, and without marks that a screen obeys."""
-    text = json.dumps(name, ensure_ascii=False)
+    return on_one_line(json.dumps(name, ensure_ascii=False))
+
+
+def on_one_line(text: str) -> str:
+    """Free text between words of ours: no line break, and no mark that a screen obeys.
+
+    >>> print(on_one_line("x" + chr(27) + "[2K"))
+    x\\u001b[2K
+    """
     return "".join(mark if mark.isprintable() else json.dumps(mark)[1:-1] for mark in text)
 
 

@@ -87,3 +87,9 @@ def interpreter_in_words(claim: InterpreterClaim) -> str:
     what = f"x and {heads}, one pass of {claim.times}," if claim.times else heads
     sizes = f"{claim.tokens} tokens of {claim.features}, size {claim.head_dim}"
     return f"{what} whose weights stand in the prompt: {sizes}"
+
+
+def about_programs(claim: InterpreterClaim) -> str:
+    """What the bound is about, in words."""
+    one = f"every output of one pass, of {claim.times} programs," if claim.times else "every output,"
+    return f"{one} against the plain attention head, for every program and input within these bounds"

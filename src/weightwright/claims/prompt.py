@@ -193,8 +193,11 @@ def prompt_in_words(claim: PromptClaim) -> str:
     return f"{passes}; then {read} of each of the last {claim.queries} samples i"
 
 
-def about_passes(claim: PromptClaim) -> str:
+def about_passes(claim: PromptClaim | LoopClaim) -> str:
     """What the bound of a network with passes is about, in words."""
+    if isinstance(claim, LoopClaim):
+        begins = "" if claim.beginning is None else ", and what the first begins with"
+        return f"every state after one pass{begins}, against the rule in exact arithmetic"
     if claim.read_out is None:
         return "every state after one pass, against the exact pass"
     return "every state after one pass, and every prediction from the last state, against exact ones"

@@ -5,13 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 #: What the bound of a claim is about. "output": |network(x) - formula(x)|, for every input x. "pass": the states after
 #: one pass of an algorithm; errors of several passes may add up to more. "label": the stored labels of a memory.
 #: "norm": an L_p norm of the error, which says nothing about a single input. "nothing": no bound is claimed.
 Subject = Literal["output", "pass", "label", "norm", "nothing"]
+
+#: What follows from it for whoever reads the bound, beside `bounded_in_words` of a certificate.
+HENCE: dict[Subject, str] = {
+    "output": "; for every input of the domain",
+    "pass": "; errors of several passes may add up to more",
+    "label": "; nothing is said of tokens that are not stored",
+    "norm": "; nothing is said of a single input",
+    "nothing": "",
+}
+#: Where the bound stands in a short line.
+OF_SUBJECT: dict[Subject, str] = {
+    "output": "",
+    "pass": " of one pass",
+    "label": " of stored labels",
+    "norm": " of a norm",
+    "nothing": "",
+}
+#: `why` of a certificate of a `MeasuredClaim` that comes from a file or a pickle.
+AS_TOLD = "as the file says; nobody here has measured it"
 
 
 @dataclass(frozen=True)
@@ -75,3 +94,28 @@ def dead_zones_of_x(zones: Sequence[tuple[float, float]], lo: float, hi: float) 
         inside = max(0.0, min(end, hi) - max(start, lo))
         found.append(DeadZone(float(start), float(end), "x", inside / (hi - lo) if 0 < hi - lo < math.inf else None))
     return tuple(found)
+
+
+def status_in_words(status: str, why: str) -> str:
+    """The status, and in the same line what it is conditional on, where it holds, or what was edited: everywhere the
+    same.
+
+    >>> status_in_words("CONDITIONAL", "the states stay in the domain")
+    'CONDITIONAL: assuming that the states stay in the domain'
+    """
+    before = {"CONDITIONAL": "assuming that ", "PROVEN": "where "}.get(status, "")
+    return f"{status}: {before}{why}" if why else status
+
+
+def round_up(bound: float, digits: int = 3) -> str:
+    """A bound in few digits that is still a bound.
+
+    >>> round_up(1.132231889107435e-09)
+    '1.14e-09'
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    short = context.create_decimal(Decimal(bound)).normalize()
+    if not short.is_finite() or -5 < short.adjusted() < digits:
+        return f"{short:f}"
+    mantissa, _, exponent = f"{short:e}".partition("e")
+    return f"{mantissa}e{int(exponent):+03d}"  # as floats are written

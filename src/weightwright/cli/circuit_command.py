@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import weightwright as ww
 from weightwright.cli.application import Net, check_outputs, progress_shown, saved_file
@@ -60,6 +61,8 @@ def _show(found: Circuit) -> None:
         keys = str(len(node.keys)) if node.type == "head" else ""
         reads, writes = (str(len(names)) if names else "" for names in (node.reads, node.writes))
         edges = str(len(found.into(node.name)))
-        table.add_row(node.name, printable(node.role or node.type), keys, reads, writes, edges)
+        # as Text: names such as "[red]" are not for the console to obey
+        name, role = (Text(printable(text)) for text in (node.name, node.role or node.type))
+        table.add_row(name, role, keys, reads, writes, edges)
     Console(soft_wrap=False).print(table)
     typer.echo(f"{len(found.nodes):,} nodes, {len(found.edges):,} edges; --json prints them all")

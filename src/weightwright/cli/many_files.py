@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
@@ -34,9 +34,10 @@ def check_many(
         raise typer.Exit(REFUSED if "refused" in states else FAILED)
 
 
-def _show_checked(facts: list[dict[str, object]], json: bool) -> None:
+def _show_checked(facts: list[dict[str, Any]], json: bool) -> None:
     from rich.table import Table
 
+    from weightwright.claims.scope import OF_SUBJECT, round_up
     from weightwright.report import to_json
     from weightwright.report.facts.fact_tables import printable
 
@@ -45,7 +46,7 @@ def _show_checked(facts: list[dict[str, object]], json: bool) -> None:
         return
     table = Table("file", "status", "bound", "claim, or why not", "seconds")
     for one in facts:
-        bound = "-" if one["bound"] is None else f"{one['bound']:.3g}"
+        bound = "-" if one["bound"] is None else f"{round_up(one['bound'])}{OF_SUBJECT[one['subject']]}"
         said = printable(str(one.get("why", one.get("claim"))))
         table.add_row(printable(str(one["file"])), str(one["status"]), bound, said, f"{one['seconds']:.2f}")
     print_table(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import weightwright as ww
+from weightwright.claims.certificate import round_up
 from weightwright.cli.application import Json, check_outputs, progress_shown, saved_file, show
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def program(
     with progress_shown("checking the module"):
         from weightwright.interpreter import library
         from weightwright.interpreter.program_files import save_program
+        from weightwright.report.facts.network_facts import subject_facts
 
         if name not in NAMES:
             raise ValueError(f"there is no program {name!r}; there are {', '.join(NAMES)}")
@@ -97,7 +99,7 @@ def program(
     facts: dict[str, Any] = {"saved": str(out), "program": made.name, "heads": len(made.W_Q), "rows": len(made.rows)}
     if isinstance(made, library.Algorithm):
         facts |= {"error": made.error, "error_is": made.how}
-    show({**facts, "bound_of_the_module": vm.certificate.bound}, json)
+    show({**facts, "bound_of_the_module": vm.certificate.bound, **subject_facts(vm.certificate)}, json)
 
 
 def interpret(
@@ -127,13 +129,15 @@ def interpret(
             np.save(out, y)
     if json:
         typer.echo(report.to_json({
-            "program": found.name, "bound": vm.certificate.bound, "status": vm.certificate.status,
+            "program": found.name, "bound": vm.certificate.bound, "subject": vm.certificate.subject,
+            "status": vm.certificate.status,
             "fingerprint": vm.fingerprint, "values": y.tolist(),
         }))  # fmt: skip
     else:
         for token in y.reshape(-1, vm.features):
             typer.echo(" ".join(f"{number!r}" for number in token.tolist()))
-        typer.echo(f"{found.name}: within {vm.certificate.bound:.3g} of the plain head", err=True)
+        within = f"within {round_up(vm.certificate.bound)} of the plain head"
+        typer.echo(f"{report.printable(found.name)}: {within}", err=True)
 
 
 def _argument(text: str) -> tuple[str, Any]:

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from weightwright.box import Box
-from weightwright.claims.certificate import bound_in_words, computed_in_words, conditional, status_in_words
+from weightwright.claims.certificate import (
+    bound_in_words,
+    computed_in_words,
+    conditional,
+    measured_in_words,
+    status_in_words,
+)
 from weightwright.network import Head, Ramps
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.standing import passes_assume
@@ -79,12 +85,12 @@ def about(net: AttentionNetwork, elsewhere: Sequence[str] = ()) -> dict[str, str
     if claim.status == "EDITED":
         return facts | {"bound": "none", "status": status}
     if claim.measured is not None:
-        found = f"{claim.measured.error:.3g} is the largest error found in {claim.measured.inputs} inputs"
+        found = f"{measured_in_words(claim)} {claim.measured.error:.3g} in {claim.measured.inputs} inputs"
         return facts | {"measured": found, "status": status}
     return facts | {
         "bound": f"{bound_in_words(claim)}, kernel {claim.kernel}",
         "status": status,
-        "assuming": "; ".join(claim.assumptions),
+        "assuming": "; ".join(map(line, claim.assumptions)),
     }
 
 

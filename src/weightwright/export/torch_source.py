@@ -15,6 +15,7 @@ import numpy as np
 from safetensors import safe_open
 
 from weightwright.claims.files import write
+from weightwright.claims.graph_text import quoted
 from weightwright.export.about import about, line, listed, sees, unwatched
 from weightwright.export.compare import difference
 from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Mixed, Softmax, TokenMap, Total
@@ -49,7 +50,9 @@ class _SourceWriter:
     def module(self, digest: str, stem: str) -> Iterator[str]:
         inputs, outputs = self.network.inputs, self.network.outputs
         tokens = self.network.tokens or "n"
-        yield f'"""{_prose(listed(outputs))}: an attention network, every layer written out.'
+        yield '"""An attention network, every layer written out.'
+        yield ""
+        yield f"Its outputs are named {_prose(listed([quoted(name) for name in outputs]))}."
         yield ""
         yield from (f"{key:12}{_prose(value)}" for key, value in about(self.net, unwatched(self.net)).items())
         yield ""

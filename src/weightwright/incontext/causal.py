@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weightwright.claims.certificate import Certificate, round_up
+from weightwright.claims.certificate import Certificate, measured_in_words, round_up
 from weightwright.compiler.compile import compile
 from weightwright.compiler.loop.measured_stages import measure_stages
 from weightwright.compiler.loop.own_states import compile_stages
@@ -96,7 +96,7 @@ class CausalLearner:
         sizes = f"{counted(one.features, 'feature')}, {counted(one.examples, 'example')}, {counted(one.steps, 'step')}"
         known = ""
         if said is not None and said.measured is not None:
-            known = f"; one pass: largest error found {said.measured.error:.3g}, {said.status}"
+            known = f"; one pass: {measured_in_words(said)} {said.measured.error:.3g}, {said.status}"
         elif said is not None:
             known = f"; one pass: bound {round_up(said.bound)}, {said.status}"
         return f"CausalLearner({sizes}, step {one.step:.4g}, ridge {one.ridge:.4g}{known})"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.certificate import Certificate, round_up
+from weightwright.claims.certificate import Certificate, bound_in_short, round_up
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.interpreter.frozen_module import PARTS, Sizes, build_module, domain_ends
@@ -120,7 +120,7 @@ class Interpreter:
     def __repr__(self) -> str:
         said = self.certificate
         sizes = f"{self.tokens} tokens of {self.features}, {self.heads} heads of size {self.head_dim}, {self.rows} rows"
-        return f"Interpreter({sizes}, bound {round_up(said.bound)}, {said.status})"
+        return f"Interpreter({sizes}, bound {bound_in_short(said)}, {said.status})"
 
     @property
     def certificate(self) -> Certificate:

@@ -15,13 +15,15 @@ from weightwright.claims.certificate import (
     Certificate,
     computed_in_words,
     is_formula,
+    measured_in_words,
     round_up,
     status_in_words,
 )
+from weightwright.claims.graph_text import quoted
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, counted
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -73,9 +75,14 @@ def draw_square(figure: Any, net: AttentionNetwork, said: Certificate) -> None:
 
 def _limit(said: Certificate) -> str:
     if said.measured is not None:
-        return f"no bound; a search over {said.measured.inputs:,} inputs found {round_up(said.measured.error)}"
+        return f"no bound; {_measured(said)} in {counted(said.measured.inputs, 'input')}"
     kind = "proven bound" if said.status == "PROVEN" else f"bound ({said.status.lower()})"
     return f"{kind} {round_up(said.bound)}"
+
+
+def _measured(said: Certificate) -> str:
+    assert said.measured is not None
+    return f"{measured_in_words(said)} {round_up(said.measured.error)}"
 
 
 def _map(figure: Any, axes: Any, z: Floats, extent: tuple[float, ...], colours: str, label: str) -> None:
@@ -161,13 +168,10 @@ def _figure(net: AttentionNetwork, said: Certificate) -> Any:
 
 
 def _title(said: Certificate, anchors: int) -> str:
-    name = said.formula if len(said.formula) <= 60 else said.formula[:57] + "..."
+    formula = f"named {quoted(said.formula)}" if said.told else said.formula
+    name = formula if len(formula) <= 60 else formula[:57] + "..."
     domain = interval(said.domain.lo.tolist(), said.domain.hi.tolist())
-    error = (
-        f"error at most {round_up(said.bound)}"
-        if said.measured is None
-        else f"largest error found {round_up(said.measured.error)}"
-    )
+    error = f"error at most {round_up(said.bound)}" if said.measured is None else _measured(said)
     return f"{name}   on {domain}\n{anchors:,} anchors, {error}, {status_in_words(said.status, said.why)}"
 
 
@@ -195,7 +199,9 @@ def _error_panel(axes: Any, x: Floats, errors: Floats, said: Certificate) -> Non
     axes.set_ylim(min(lowest, top) / 3, 3 * max(top, largest))
     label = f"measured at {len(x):,} points, largest {largest:.3g}"
     axes.plot(x, np.where(errors > 0, errors, np.nan), color="tab:blue", linewidth=0.7, label=label)
-    kind = {"PROVEN": "proven bound", "MEASURED": "largest found"}.get(said.status, f"bound ({said.status.lower()})")
+    kind = {"PROVEN": "proven bound", "MEASURED": measured_in_words(said)}.get(
+        said.status, f"bound ({said.status.lower()})"
+    )
     axes.axhline(top, color="black", linewidth=1.8, label=f"{kind} {round_up(top)}")
     for name, value in dataclasses.asdict(said.terms).items():
         if axes.get_ylim()[0] < value < axes.get_ylim()[1]:

@@ -174,6 +174,26 @@ def _give_back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 _admit_later.register_autograd(_give_back, setup_context=_keep_inputs)
 
 
+@torch.library.custom_op("weightwright::refuse_uncompared", mutates_args=(), schema="(Tensor x, str zones) -> Tensor")
+def refuse_uncompared(x: Tensor, zones: str) -> Tensor:
+    """DomainError: what torch.compile makes of a network cannot look at arguments inside. As an operation of our own it
+    raises when the graph runs: dynamo makes an error of its own of what is raised while it traces."""
+    raise DomainError(
+        f"the certificate claims nothing where an argument is in a dead zone ({zones}), and the numbers cannot be"
+        " compared with it under torch.compile or torch.func; on_domain='ignore' runs there without a comparison"
+    )
+
+
+@refuse_uncompared.register_fake
+def _(x: Tensor, zones: str) -> Tensor:
+    return torch.empty_like(x)
+
+
+@refuse_uncompared.register_vmap
+def _(info: Any, dims: tuple[int | None, ...], x: Tensor, zones: str) -> tuple[Tensor, int]:
+    return refuse_uncompared(x.movedim(dims[0] or 0, 0), zones), 0
+
+
 def inward(end: Tensor, dtype: torch.dtype, towards: float) -> Tensor:
     """The number of the dtype next to the end, inside the domain."""
     near = end.to(dtype)

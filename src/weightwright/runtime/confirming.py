@@ -13,8 +13,9 @@ class Confirms:
         """Compare the network with its function, as it is now, and return the largest difference that was found.
 
         NotRepeatable with an input where they differ by more than the bound: the function has changed since the network
-        was built, or is another one. WeightwrightError where nothing is proven of the outputs. Inputs that no claim is
-        about are left out (dead zones), and so are those where the function is not finite.
+        was built, or is another one; also where the function fails, returns complex numbers, or is finite at fewer than
+        half of the tokens that were tried. WeightwrightError where nothing is proven of the outputs. Inputs that no
+        claim is about are left out (dead zones), and so are outputs of the function that are not finite.
 
         function: as `ww.compile` or `ww.approximate` took it; of a network of a formula any function of torch tensors.
         inputs: how many are drawn from the domain; its ends and corners are among them.

@@ -18,13 +18,13 @@ from torch.nn.modules import module as torch_modules
 from weightwright.circuit.circuit import Circuit
 from weightwright.circuit.effects import Ablation, HeadName, PredictedEffect, predict_effect
 from weightwright.circuit.taking_apart import take_apart
-from weightwright.claims.certificate import Certificate, bound_in_words, round_up, summary_in_words
+from weightwright.claims.certificate import Certificate, as_told, bound_in_short, summary_in_words
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.target import Composite
 from weightwright.errors import CertificateError
 from weightwright.network import Cost, Network, cost
 from weightwright.output_files import check_writable
-from weightwright.runtime.admission import Domain, refuse_misfit
+from weightwright.runtime.admission import Domain, refuse_misfit, refuse_uncompared
 from weightwright.runtime.confirming import Confirms
 from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
@@ -133,7 +133,8 @@ class AttentionNetwork(Remembers, Confirms, Weights):
     def certificate(self, said: Certificate | None) -> None:
         self.said = said  # as it was given; `certificate` says what is left of it
         self._domain: Domain | None = None
-        self._dead_arguments = said is not None and isinstance(said.against, Composite) and bool(said.against.zones)
+        zones_of_arguments = said.against.zones if said is not None and isinstance(said.against, Composite) else ()
+        self._dead_arguments = ", ".join(f"{lo!r} to {hi!r}" for lo, hi in zones_of_arguments)  # "": there are none
         if said is not None:
             lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
             zones = torch.tensor(said.dead_zones, dtype=torch.float64).reshape(-1, 2)
@@ -241,6 +242,8 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         x = self._in_dtype(x)
         x = x if self._domain is None else self._domain.admit(x, self.on_domain)
         if self._dead_arguments and self.on_domain != "ignore":
+            if torch.compiler.is_compiling() or is_transformed(x):
+                return cast(Tensor, refuse_uncompared(x, self._dead_arguments))
             from weightwright.adversary.predictions import refuse_dead_arguments
 
             refuse_dead_arguments(self, x)
@@ -257,10 +260,10 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         return self.network, self.said if about_it else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle vouches for itself no more than a file does: it comes back UNCHECKED."""
+        """A pickle vouches for itself no more than a file does: it comes back UNCHECKED, or MEASURED as it says."""
         said, trainable = self.said, bool(self._parameters)
-        if said is not None and said.measured is None:
-            said = replace(said, status="UNCHECKED", why="")
+        if said is not None:
+            said = as_told(said) if said.measured is not None else replace(said, status="UNCHECKED", why="")
         return _unpickle, (self.network, said, self.on_domain, self.about, guards_of(self), trainable)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AttentionNetwork:
@@ -376,10 +379,7 @@ class AttentionNetwork(Remembers, Confirms, Weights):
 
     def extra_repr(self) -> str:
         said = self.certificate
-        if said is None:
-            return "no certificate"
-        plain = said.subject == "output"
-        return summary_in_words(said, round_up(said.bound) if plain else bound_in_words(said))
+        return "no certificate" if said is None else summary_in_words(said, bound_in_short(said))
 
 
 def _unpickle(

@@ -128,9 +128,14 @@ class Weights(nn.Module):
         return found if found is not None else self._parameters.get(name)
 
     def matrix(self, name: str) -> Tensor:
-        """The same for one that is there."""
+        """The same for one that must be there."""
         found = self.weight(name)
-        assert found is not None, f"{name} is gone"
+        if found is None:
+            raise WeightwrightError(
+                f"put {name} of this {type(self).__name__} back, or build or load the network again: the weight was"
+                " deleted, or parametrized, and the network cannot run without it"
+                f" (torch.nn.utils.parametrize.remove_parametrizations(module, {name!r}) takes a parametrization away)"
+            )
         return found
 
     @property

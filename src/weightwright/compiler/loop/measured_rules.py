@@ -61,7 +61,7 @@ def measure_rule(
     sizes = examples.lo.shape[-1], state.lo.shape[-1]
     box = outward(side_by_side(examples, state), "float64")
     progress("tracing")
-    graph = trace_and_confirm(rule, len(rehearsal.examples), examples, state, name)
+    graph, compare_again = trace_and_confirm(rule, len(rehearsal.examples), examples, state, name)
     progress("rehearsing")
     limits = rehearsed(graph, rehearsal, state.lo, state.hi)
     near = rehearsal.near(1, state.lo, state.hi)
@@ -76,6 +76,7 @@ def measure_rule(
         assert net.certificate.measured is not None
         error = net.certificate.measured.error
         if error <= tol:
+            compare_again()
             net.about = Compiled(graph, lowered.costs, built - start, time.perf_counter() - built)
             return net
         least = min(least, error)

@@ -54,16 +54,18 @@ def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: in
     return repeated(lambda: _trace(rule, Sheet(samples, free=False), features, states, name), graphs_differ, name)
 
 
-def trace_and_confirm(rule: Callable[..., Any], samples: int, examples: Box, state: Box, name: str) -> Graph:
-    """The same, after comparing it with the rule itself on examples and states of the boxes."""
+def trace_and_confirm(
+    rule: Callable[..., Any], samples: int, examples: Box, state: Box, name: str
+) -> tuple[Graph, Callable[[], None]]:
+    """The same, after comparing it with the rule itself on examples and states of the boxes; and what compares them
+    once more when the network is there: NotRepeatable where the rule has changed."""
     features, states = examples.lo.shape[-1], state.lo.shape[-1]
     box = side_by_side(examples, state)
     with known_domain(box):
         graph = trace_rule(rule, samples, features, states, name)
         without_jumps(graph)
         once_more = functools.partial(_trace, rule, features=features, states=states, name=name)
-        confirm_rule(rule, graph, once_more, box, (features, states))
-    return graph
+        return graph, confirm_rule(rule, graph, once_more, box, (features, states))
 
 
 def is_still(rule: Callable[..., Any], graph: Graph, samples: int, examples: Box, state: Box) -> bool:
@@ -137,19 +139,21 @@ def compile_rule(
     box = outward(side_by_side(examples, state), "float64")
     asked = Request(rule, box, tol, "float64", "dot", samples, "proven", None, on_domain, progress)
     progress("tracing")
-    graph = trace_and_confirm(rule, samples, examples, state, name)
+    graph, compare_again = trace_and_confirm(rule, samples, examples, state, name)
     progress(f"lowering {len(graph.nodes)} columns")
 
     def certify_loop(lowered: Lowered) -> AttentionNetwork:
         return certify(*put_in_loop(lowered, graph, (features, states), steps), box)
 
     try:
-        return certify_graph(graph, asked, certify_loop, f"{LARGER}; {UNPROVEN}")
+        net = certify_graph(graph, asked, certify_loop, f"{LARGER}; {UNPROVEN}")
     except ToleranceError as error:
         said = str(error) if str(error).endswith(UNPROVEN) else f"{error}. {LARGER}; {UNPROVEN}"
         raise ToleranceError(said + advise_on(graph, str(error)), error.best) from error
     except FormulaError as error:
         raise type(error)(f"{error}; {UNPROVEN}{advise_on(graph, str(error))}") from error
+    compare_again()
+    return net
 
 
 def advise_on(graph: Graph, error: str) -> str:

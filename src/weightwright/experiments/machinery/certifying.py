@@ -14,7 +14,8 @@ from weightwright.limits import LimitOptions
 
 
 def check_files(paths: Sequence[Path], limits: LimitOptions, engine: Engine, jobs: int | None = None) -> Iterator[Json]:
-    """What the independent checker says of each file, as they become ready: `file`, `status`, `bound`, `seconds`.
+    """What the independent checker says of each file, as they become ready: `file`, `status`, `bound`, its
+    `subject`, `seconds`.
 
     paths: saved networks.
     limits: what each may cost.
@@ -37,7 +38,8 @@ class _Check:
         found: Json = {"file": path, "status": "error", "bound": None}
         try:
             certificate = check(path, **self.limits)
-            found |= {"status": certificate.status, "bound": certificate.bound, "claim": certificate.formula}
+            found |= {"status": certificate.status, "claim": certificate.formula}
+            found |= {"bound": certificate.bound, "subject": certificate.subject}
         except CertificateError as error:
             found |= {"status": "refused", "why": str(error)}
         except (WeightwrightError, OSError, ValueError) as error:

@@ -40,7 +40,7 @@ def circuit_figure(circuit: Circuit) -> Any:
     axes.set_ylim(-page[1], 0)
     axes.set_axis_off()
     pen, y = Pen(axes), -MARGIN
-    title = f"{printable(circuit.name)}: {len(circuit.nodes):,} nodes, {len(circuit.edges):,} edges"
+    title = f"{circuit.title}: {len(circuit.nodes):,} nodes, {len(circuit.edges):,} edges"
     for line in wrap_text(title, TITLE, page[0] - 2 * MARGIN, 2, bold=True):
         pen.text(MARGIN, y, line, TITLE, INK, va="top", weight="bold")
         y -= TITLE * LEADING
@@ -69,7 +69,7 @@ def _boxes(pen: Pen, columns: list[list[CircuitNode]], top: float, high: int) ->
         x, y = MARGIN + number * (BOX + BETWEEN), top - spare / 2 * (HIGH + GAP)
         for node in column[:MOST]:
             pen.rounded_box(x, y, BOX, HIGH, FILLS.get(node.type, "#f6f1c9"))
-            lines = [node.name, *wrap_text(printable(node.role or node.kind), SMALL, BOX - 8, 2)]
+            lines = [printable(node.name), *wrap_text(printable(node.role or node.kind), SMALL, BOX - 8, 2)]
             for row, text in enumerate(lines):
                 bold = {"weight": "bold"} if row == 0 else {}
                 pen.text(x + 4, y - 9 - row * SMALL * LEADING, text, NAME if row == 0 else SMALL, INK, zorder=4, **bold)

@@ -6,7 +6,14 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
-from weightwright.claims.certificate import Certificate, bound_in_words, computed_in_words, round_up, status_in_words
+from weightwright.claims.certificate import (
+    Certificate,
+    bound_in_words,
+    computed_in_words,
+    measured_in_words,
+    round_up,
+    status_in_words,
+)
 from weightwright.export.figures import check_plottable, write_figure
 from weightwright.network import Network
 from weightwright.report.drawing.band import MARGIN, Band
@@ -100,7 +107,7 @@ def _claim(said: Certificate) -> str:
     if said.status == "EDITED":
         return status_in_words(said.status, said.why)
     if said.measured is not None:
-        return f"{said.status}: largest error found {round_up(said.measured.error)} {where}"
+        return f"{said.status}: {measured_in_words(said)} {round_up(said.measured.error)} {where}"
     bound = bound_in_words(said) if said.subject in ("norm", "label") else round_up(said.bound)
     error = "error of one pass" if said.subject == "pass" else "error"
     _, _, given = status_in_words(said.status, said.why).partition(": ")

@@ -95,7 +95,10 @@ def compilation_facts(net: AttentionNetwork, said: Facts, tol: float, seconds: f
     graph = _graph(net.certificate)
     stages = ("compile_seconds", "proof_seconds")
     times = {name: getattr(about, name) for name in stages if hasattr(about, name)} or {"seconds": seconds}
-    names = ("name", "formula", "domain", "dtype", "kernel", "status", "why", "bound", "terms", "measured")
+    names = (
+        *("name", "formula", "domain", "zones", "dtype", "kernel", "status", "why"),
+        *("bound", "subject", "bound_is_about", "terms", "measured"),
+    )
     return {
         **{key: said[key] for key in names if key in said},
         "tol": tol,

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weightwright.claims.certificate import VARIABLES, round_up, status_in_words
+from weightwright.claims.scope import DeadZone, covered
 from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.head_kinds import common, kinds, pattern, shortened
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _LABELS = {
     "tol": "tolerance asked for",
+    "zones": "dead zones",
     "multiply_adds": "multiply-adds per token",
     "seconds": "time taken",
     "assumptions": "the proof assumes",
@@ -124,12 +126,12 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
         label = indent + _LABELS.get(key, key.replace("_", " "))
         if key == "status" and value is not None:
             yield label, status_in_words(value, facts.get("why", ""))
-        elif key == "why":
-            continue  # it stands in the line of the status
+        elif key in ("why", "subject"):
+            continue  # it stands in the line of the status, or of what the bound is about
         elif key == "domain" and value is not None:
             yield label, interval(value["lo"], value["hi"])
-        elif key.startswith("dead_zones"):
-            yield label, ", ".join(interval([lo], [hi]) for lo, hi in value)
+        elif key == "zones":
+            yield label, "; ".join(_zone(zone) for zone in value)
         elif key == "layers" and isinstance(value, list):
             yield label, str(len(value))
             yield from _layer_rows(value, indent + "  ")
@@ -150,6 +152,12 @@ def _rows(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str
                 yield "", f"... {len(value) - len(shown):,} more ..."
         else:
             yield label, _worded(key, value)
+
+
+def _zone(zone: Facts) -> str:
+    """The interval, of which number, and its share of the domain."""
+    of = "" if zone["of"] == "x" else f" of {zone['of']}"
+    return f"{interval([zone['lo']], [zone['hi']])}{of}, {covered([DeadZone(**zone)])}"
 
 
 def _layer_rows(layers: Sequence[Facts], indent: str) -> Iterator[tuple[str, str]]:

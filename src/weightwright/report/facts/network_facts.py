@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, Claim, SideBySideClaim, computed_in_words
+from weightwright.claims.certificate import (
+    Certificate,
+    Claim,
+    SideBySideClaim,
+    bounded_in_words,
+    computed_in_words,
+    zones_of,
+)
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.program_claim import InterpreterClaim
@@ -19,9 +26,9 @@ from weightwright.claims.prompt import (
     PromptClaim,
     SharedKeysClaim,
     Summand,
-    about_passes,
     argument_in_words,
 )
+from weightwright.claims.scope import AS_TOLD, HENCE
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 from weightwright.report.facts.compiled import Facts, error_by_part, graph_facts
@@ -31,7 +38,10 @@ if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
 
 #: What `approximate` repeats of a certificate.
-_SAID = ("name", "formula", "domain", "dead_zones", "dtype", "kernel", "status", "why", "bound", "terms", "measured")
+_SAID = (
+    *("name", "formula", "domain", "zones", "dtype", "kernel", "status", "why"),
+    *("bound", "subject", "bound_is_about", "terms", "measured"),
+)
 
 #: What is repeated of an error that was measured.
 _FOUND = ("error", "inputs", "how", "reason")
@@ -39,23 +49,36 @@ _FOUND = ("error", "inputs", "how", "reason")
 
 def certificate_facts(certificate: Certificate) -> Facts:
     """What a certificate says, and on how many boxes of which rules its proof stands."""
-    proven = certificate.measured is None and certificate.status != "EDITED"
+    proven, zones = _claims_a_bound(certificate), zones_of(certificate)
     return {
         "status": certificate.status,
         **({"why": certificate.why} if certificate.why else {}),
         **({"name": certificate.name} if certificate.name and certificate.vouched else {}),
         "formula": certificate.formula if certificate.vouched else computed_in_words(certificate),
         "domain": {"lo": certificate.domain.lo.tolist(), "hi": certificate.domain.hi.tolist()},
-        **({"dead_zones": [list(zone) for zone in certificate.dead_zones]} if certificate.dead_zones else {}),
+        **({"zones": [dataclasses.asdict(zone) for zone in zones]} if zones else {}),
         "dtype": certificate.dtype,
         "kernel": certificate.kernel,
         **({"norm": f"L_{certificate.norm:g}"} if math.isfinite(certificate.norm) else {}),
         "bound": certificate.bound if proven else None,
+        **subject_facts(certificate),
         "terms": dataclasses.asdict(certificate.terms) if proven else None,
         **_measured(certificate),
         **_how(certificate),
         "assumptions": list(certificate.assumptions),
     }
+
+
+def subject_facts(certificate: Certificate) -> Facts:
+    """What the bound is about: for programs `certificate.subject`, for people a sentence."""
+    if not _claims_a_bound(certificate):
+        return {"subject": "nothing"}
+    subject = certificate.subject
+    return {"subject": subject, "bound_is_about": f"{bounded_in_words(certificate)}{HENCE[subject]}"}
+
+
+def _claims_a_bound(certificate: Certificate) -> bool:
+    return certificate.measured is None and certificate.status != "EDITED"
 
 
 def _how(certificate: Certificate) -> Facts:
@@ -65,14 +88,10 @@ def _how(certificate: Certificate) -> Facts:
     facts: Facts = {}
     rules: set[str] = {leaf.rule for leaf in leaves}
     if composite is not None:
-        facts |= {"dead_zones_of_arguments": [list(zone) for zone in composite.zones]} if composite.zones else {}
         facts |= {"parts": len(composite.parts)} if composite.parts else {}
         facts |= {"gates": len(composite.gates)} if composite.gates else {}
         rules |= {"forms", "gate"} if composite.gates else {"forms"}
     if isinstance(claim, LoopClaim):
-        if certificate.measured is None:
-            begins = "" if claim.beginning is None else ", and what the first begins with"
-            facts["bound_is_about"] = f"every state after one pass{begins}, against the rule in exact arithmetic"
         rules.add("loop")
     if isinstance(claim, GridClaim):
         facts |= {"cells": claim.core.shape[1], "delta": claim.delta, "exceptional_volume": claim.exceptional}
@@ -82,18 +101,14 @@ def _how(certificate: Certificate) -> Facts:
         rules.add("memory")
     if isinstance(claim, PromptClaim):
         rules.add("prompt")
-        if claim.passes:
-            facts["bound_is_about"] = about_passes(claim)
         facts["arguments_of_f"] = [_argument(summand) for summand in claim.summands]
         if claim.read_out is not None:
             facts |= {"queries": claim.queries, "argument_of_the_read_out": _argument(claim.read_out)}
     if isinstance(claim, InterpreterClaim):
         rules |= {"interpreter", "attention"}
-        facts["bound_is_about"] = "every program and input within these bounds, against the plain attention head"
         facts["largest_entries"] = _entries(claim)
     if isinstance(claim, SharedKeysClaim):
         rules |= {"nearest", "shared keys"}
-        facts["bound_is_about"] = "every prompt whose tokens hold one w and its multiples"
     if isinstance(claim, SideBySideClaim):
         facts["networks_side_by_side"] = len(claim.parts)
     return {**facts, "boxes": sum(len(leaf.boxes) for leaf in leaves), "rules": sorted(rules)}
@@ -137,7 +152,10 @@ def _entries(claim: InterpreterClaim) -> dict[str, float]:
 
 def _measured(certificate: Certificate) -> Facts:
     found = certificate.measured
-    return {} if found is None else {"measured": {name: getattr(found, name) for name in _FOUND}}
+    if found is None:
+        return {}
+    told = {"told": AS_TOLD} if certificate.told else {}
+    return {"measured": {**told, **{name: getattr(found, name) for name in _FOUND}}}
 
 
 def approximation_facts(net: AttentionNetwork, tol: float, method: str, seconds: float) -> Facts:
@@ -204,7 +222,7 @@ def value_facts(
 def _said(net: AttentionNetwork) -> Facts:
     if net.certificate is not None:
         return certificate_facts(net.certificate)
-    names = ("status", "name", "formula", "domain", "kernel", "bound", "terms", "boxes", "rules")
+    names = ("status", "name", "formula", "domain", "kernel", "bound", "subject", "terms", "boxes", "rules")
     return {**dict.fromkeys(names), "dtype": net.network.dtype, "assumptions": []}
 
 

@@ -69,7 +69,7 @@ def confirm_function(function: Callable[..., Any], graph: Graph, box: Box) -> Ca
 
 def confirm_rule(
     rule: Callable[..., Any], graph: Graph, trace: Callable[[Sheet], Graph], box: Box, sizes: tuple[int, int]
-) -> None:
+) -> Callable[[], None]:
     """The same for rule(examples, state). box: of an example and the state; sizes: features of an example, and states.
 
     The graph's last outputs are the new state, the same on every token; trace: once more, on this sheet.
@@ -93,7 +93,9 @@ def confirm_rule(
     with keep_randomness():
         unfolded = trace(Sheet(samples, False, unfolded=True))
         _stay_below_ends(sheet_of(samples, unfolded=False), box)
-        _compare(rule, cases(unfolded), lambda new, n: new[None] if new.shape == (states,) else None, sheet_of, name)
+        read: Read = lambda new, n: new[None] if new.shape == (states,) else None  # noqa: E731
+        few = _compare(rule, cases(unfolded), read, sheet_of, name)
+    return lambda: _compare_again(rule, few, read, name)
 
 
 def _stay_below_ends(sheet: Sheet, box: Box) -> None:
@@ -228,7 +230,12 @@ def ask_for_no_numbers(function: Callable[..., Any], inputs: Inputs, name: str) 
 
 
 def as_numbers(result: Any, name: str) -> torch.Tensor:
-    """What a function returned, as float64."""
+    """What a function returned, as float64. Complex numbers are refused: their imaginary parts would be lost."""
     if not isinstance(result, torch.Tensor | int | float):
         raise UnsupportedOperation(f"{name} returns {type(result).__name__} when it is run, not a tensor")
+    if isinstance(result, torch.Tensor) and result.is_complex():
+        raise UnsupportedOperation(
+            f"{name} returns complex numbers when it is run; return real ones, such as the real and the imaginary part"
+            " as two outputs"
+        )
     return torch.as_tensor(result).detach().to("cpu", torch.float64)
