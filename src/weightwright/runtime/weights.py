@@ -145,7 +145,7 @@ class Weights(nn.Module):
 
     def _kept(self) -> Any:
         """What `derive` returns, for this module's own use: kept while nothing can have changed."""
-        if self.handed or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or self.handed:
             return self.derive()
         if "_derived" not in self.__dict__:
             with without_transforms():

@@ -159,7 +159,7 @@ def compile_rule(
 def advise_on(graph: Graph, error: str) -> str:
     """What to do about this very error, where it is one that rules often meet."""
     said = []
-    if "the claim covers" in error:
+    if "the claim covers" in error or "errors of its argument included" in error:
         said.append(
             "A column reaches farther than its table, since errors of the columns before it grow on the way: mostly a"
             " quotient such as EM's (r * x).mean(0) / r.mean(0), whose divisor comes near 0 somewhere in the boxes,"
