@@ -209,7 +209,7 @@ def _meant(graph: Graph) -> str:
 
 def _subject(network: Network, said: Certificate, rng: np.random.Generator) -> str | None:
     """A bound on one of several passes is called one, and certifies no prediction."""
-    loops = any(isinstance(layer, Loop) for layer in network.layers)
+    loops = any(isinstance(layer, Loop) and layer.times != 1 for layer in network.layers)
     if loops and said.subject == "output":
         return "the network runs a loop, and its bound is said to be about outputs"
     if said.subject == "output" and not getattr(said.claim, "times", 0):
