@@ -83,6 +83,12 @@ def test_every_table_of_a_formula_says_what_its_bound_is_about() -> None:
     assert "bound_is_about" not in edited
 
 
+def test_a_bound_with_dead_zones_says_that_it_does_not_hold_there() -> None:
+    net = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.01, progress=False)
+    said = "|network - formula|; for every input of the domain outside the dead zones"
+    assert network_facts(net, "")["bound_is_about"] == said
+
+
 def test_dead_zones_are_data_with_their_shares(tmp_path: Path) -> None:
     of_x = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.125, progress=False)
     of_x.save(tmp_path / "sign.safetensors")

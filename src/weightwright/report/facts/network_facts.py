@@ -74,7 +74,8 @@ def subject_facts(certificate: Certificate) -> Facts:
     if not _claims_a_bound(certificate):
         return {"subject": "nothing"}
     subject = certificate.subject
-    return {"subject": subject, "bound_is_about": f"{bounded_in_words(certificate)}{HENCE[subject]}"}
+    outside = " outside the dead zones" if subject == "output" and zones_of(certificate) else ""
+    return {"subject": subject, "bound_is_about": f"{bounded_in_words(certificate)}{HENCE[subject]}{outside}"}
 
 
 def _claims_a_bound(certificate: Certificate) -> bool:
