@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.errors import DomainError
+from weightwright.limits import hold
 
 Floats = npt.NDArray[np.float64]
 End = SupportsFloat | str | Fraction
@@ -91,12 +92,20 @@ class Box:
         return f"Box({shape} intervals inside [{self.lo.min()!r}, {self.hi.max()!r}])".replace("np.float64", "")
 
 
+#: What an array of ends takes: a copy of its own, and the comparison with the other ends.
+_COPIES = 3
+
+
 def _ends(name: str, ends: Any, outward: float) -> Floats:
     """An array of floats: (features,) or (tokens, features)."""
     if isinstance(ends, np.ndarray) and ends.dtype == np.float64 and ends.ndim and np.isfinite(ends).all():
+        hold(_COPIES * ends.size)
         own = np.array(ends)
         own.flags.writeable = False
         return own
+
+    if isinstance(ends, np.ndarray) and ends.dtype == np.float64 and ends.ndim:
+        _end(name, ends[tuple(np.argwhere(~np.isfinite(ends))[0])], outward)
 
     def rounded(item: Any) -> Any:
         listed = isinstance(item, list | tuple | np.ndarray) and np.ndim(item) > 0

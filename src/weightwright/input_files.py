@@ -20,8 +20,8 @@ from weightwright.limits import hold, tick
 
 #: Bytes that are read between two looks at the clock: 16 MiB, which a slow disk gives within a second.
 _BLOCK = 2**24
-#: Bytes that a character of JSON takes once it is parsed, at most about: "[]," becomes a list.
-BYTES_OF_A_CHARACTER = 32
+#: Bytes that a character of JSON takes once it is parsed, at most about: the two of "[]" become a list of 88 bytes.
+BYTES_OF_A_CHARACTER = 44
 #: Axes of a tensor, at most, and the largest size of one or place of a byte: what numpy has room for everywhere.
 MOST_AXES, _LARGEST = 32, 2**62
 #: Kinds of number that tensors hold, as safetensors and as numpy call them.
@@ -148,8 +148,9 @@ def _finite_float(text: str) -> float:
 
 
 def _distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"an object names {max(names, key=names.count)!r} twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"an object names {name[:80]!r} twice")
+        found[name] = value
     return found

@@ -15,6 +15,7 @@ from weightwright.claims.graph import AFFINE, INPUT, KINDS, PRODUCT, Graph, Node
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, shortened, substitute, to_text
 from weightwright.expressions.nodes import count_nodes
+from weightwright.limits import tick
 from weightwright.network.storage import ArrayWriter, digest, encode
 
 #: Columns of a graph, nodes of a formula and characters of its text that are still told one by one.
@@ -105,6 +106,7 @@ def _affine(node: Node, of: list[Expression]) -> Expression | None:
     terms = [(Fraction(float(weight)), one) for weight, one in zip(node.weights, of, strict=True) if weight]
     total: Expression | None = None
     for weight, one in terms:
+        tick()
         size = one if abs(weight) == 1 else Apply("mul", (Number(abs(weight)), one))
         if total is None:
             total = Apply("neg", (size,)) if weight < 0 else size

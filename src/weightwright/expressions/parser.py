@@ -26,7 +26,8 @@ MAX_EXPONENT = 400  # of a decimal: 1e400 is no float, and 1e999999999 would tak
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign>\*\*|[-+*/(),]))"
+    r"|(?P<sign>\*\*|[-+*/(),]))",
+    re.ASCII,  # a digit of another script is a number to Python, and another one to the eye
 )
 _BINARY = {"+": ("add", 1), "-": ("sub", 1), "*": ("mul", 2), "/": ("div", 2), "**": ("pow", 4)}
 _UNARY_STRENGTH = 3

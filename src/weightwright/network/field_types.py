@@ -30,8 +30,15 @@ def agree_types(owner: Any, given: Mapping[str, Any], left_out: tuple[str, ...] 
         value, stored = getattr(owner, name), given.get(name)
         right = _fits(value, hint) and (not isinstance(stored, np.ndarray) or stored.dtype == value.dtype)
         if not right:
-            shown = value if not isinstance(stored, np.ndarray) else f"an array of {stored.dtype}"
-            raise MistypedError(f"{kind.__name__}.{name} is {repr(shown)[:_SHOWN]}, which is no {_in_words(hint)}")
+            shown = _shown(value) if not isinstance(stored, np.ndarray) else f"an array of {stored.dtype}"
+            raise MistypedError(f"{kind.__name__}.{name} is {shown[:_SHOWN]}, which is no {_in_words(hint)}")
+
+
+def _shown(value: Any) -> str:
+    """A number or a text; of anything else the type: what it holds may be shared, and far larger written out."""
+    if isinstance(value, str):
+        return repr(value[:_SHOWN])
+    return repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
 
 
 @cache

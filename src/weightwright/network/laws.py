@@ -261,6 +261,7 @@ def _twice_around(layers: tuple[Layer, ...], prefix: str = "") -> Iterator[tuple
 
 
 def _distinct(names: Names, where: str) -> None:
+    tick()
     seen: set[str] = set()
     for name in names:
         if name in seen:

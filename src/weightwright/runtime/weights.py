@@ -95,6 +95,10 @@ def dtype_name(dtype: torch.dtype | str, known: Sequence[str] = tuple(DTYPES)) -
     raise ValueError(f"dtype must be {', '.join(first)} or {last}, not {dtype!r}{instead}")
 
 
+#: What a module takes that holds no array: the dictionaries of torch.
+_BYTES_OF_A_MODULE = 2**13
+
+
 class Weights(nn.Module):
     """A part of a network that runs. `was`: the part that it was built from; `read_back` says what it is now.
 
@@ -104,6 +108,7 @@ class Weights(nn.Module):
     was: Any
 
     def __init__(self, was: Any) -> None:
+        hold(_BYTES_OF_A_MODULE, each=1)
         super().__init__()
         self.__dict__["_buffers"] = HandedOut()
         self.__dict__["was"] = was

@@ -46,7 +46,18 @@ def test_no_line_of_a_files_own_stands_among_the_assumptions(name: str, line: st
 def test_white_space_hides_no_part_of_a_formula(blank: str, tmp_path: Path) -> None:
     network, said = saved("formula")
     write(tmp_path / "net.safetensors", network, dataclasses.replace(said, formula=f"x{blank}+ 0*sin(5*x)"))
-    with pytest.raises(ww.CertificateError, match="hide a part of it"):
+    with pytest.raises(ww.CertificateError, match="hide what it says"):
+        ww.check(tmp_path / "net.safetensors")
+
+
+@pytest.mark.parametrize("digit", ["\u09ea", "\uff14", "\u0664", "\U0001d7d2"])
+def test_digits_of_other_scripts_are_not_numbers(digit: str, tmp_path: Path) -> None:
+    """A Bengali 4 looks like an 8."""
+    with pytest.raises(ww.FormulaError):
+        ww.approximate(f"sin({digit}*x)", (-1, 1), 1e-3)
+    network, said = saved("formula")
+    write(tmp_path / "net.safetensors", network, dataclasses.replace(said, formula=f"x + 0*{digit}"))
+    with pytest.raises(ww.CertificateError, match="hide what it says"):
         ww.check(tmp_path / "net.safetensors")
 
 

@@ -23,6 +23,7 @@ from weightwright.claims.graph import (
 from weightwright.claims.target import IDENTITY, UNREAD, Composite
 from weightwright.enclosures.balls.midrad import power_of_two
 from weightwright.expressions import to_text
+from weightwright.limits import tick
 
 #: Balance and scale of a product lie between 1 / these and these: far from where their products stop being exact.
 LARGEST_BALANCE, LARGEST_SCALE = 2.0**300, 2.0**100
@@ -51,9 +52,10 @@ def well_formed(graph: Graph, composite: Composite, tokens: int | None, features
 
 
 def _node(graph: Graph, node: Node, place: int, features: int) -> None:
+    tick()
     what = f"column {place} ({node.op!r})"
     require(isinstance(node, Node) and isinstance(node.op, str), f"{what} is no column")
-    require(all(_whole(c) and 0 <= c < place for c in node.of), f"{what} takes the columns {node.of}")
+    require(all(_whole(c) and 0 <= c < place for c in node.of), f"{what} takes the columns {node.of[:8]}")
     require(node.constants.shape in ((1,), (graph.tokens,)), f"{what} has constants of another shape")
     require(bool(np.isfinite(node.constants).all() and np.isfinite(node.weights).all()), f"{what} is not finite")
     counts = {INPUT: 0, PRODUCT: 2, MIX: 1}

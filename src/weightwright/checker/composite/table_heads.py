@@ -22,7 +22,7 @@ from weightwright.claims.certificate import LARGEST_KEY, local_formula
 from weightwright.claims.target import TableClaim
 from weightwright.enclosures.balls.midrad import above, gamma
 from weightwright.expressions import to_text
-from weightwright.limits import hold
+from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head
 from weightwright.numbers import Floats
 
@@ -194,3 +194,17 @@ def query_slip(place: TablePlace, part: TableClaim, dtype: str) -> float:
     query = (UNIT[dtype] * largest if stored.centre else arb(0)) + arb(stored.query_lost)
     moves = arb(claim.lipschitz) + abs(arb(part.slope) / arb(stored.scale))
     return float(above(np.array(float((moves * query).upper())), 1))
+
+
+def every_column_once(layer: Attention, parts: list[TableClaim], gates: list[int]) -> None:
+    """No head is claimed twice, and no column of a part's head is left out."""
+    claimed: set[tuple[int, int]] = set()
+    for part in parts:
+        tick()
+        own = {(head, part.column) for head in part.heads}
+        require(len(own) == len(part.heads) and not own & claimed, "two parts claim the same head")
+        claimed |= own
+    require(len(set(gates)) == len(gates) and not set(gates) & {head for head, _ in claimed}, "a head is claimed twice")
+    for index in {head for head, _ in claimed}:
+        for column in np.flatnonzero(layer.heads[index].W_O.any(axis=1)).tolist():
+            require((index, column) in claimed, f"no claim covers column {column} of head {index}")

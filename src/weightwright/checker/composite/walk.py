@@ -31,7 +31,14 @@ from weightwright.checker.composite.stream import (
     linear,
     of_one,
 )
-from weightwright.checker.composite.table_heads import TablePlace, hides_others, part_holds, query_slip, read_part
+from weightwright.checker.composite.table_heads import (
+    TablePlace,
+    every_column_once,
+    hides_others,
+    part_holds,
+    query_slip,
+    read_part,
+)
 from weightwright.checker.core.complaints import must, require
 from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
@@ -181,7 +188,7 @@ class _CompositeWalk:
         entire = [c.head for c in gates] + [c.head for c in softmaxes] + [c.head for c in attentions]
         named = [head for part in parts for head in part.heads] + entire
         require(all(0 <= head < len(layer.heads) for head in named), f"a claim names a head that layer {index} lacks")
-        _every_column_once(layer, parts, entire)
+        every_column_once(layer, parts, entire)
         for part in parts:
             self._part(sum_of, layer, part, keys)
         for claim in gates:
@@ -374,17 +381,6 @@ def _numbers(head: StoredHead) -> list[arb]:
 
 def _column(row: Row, coordinate: int) -> Row:
     return Row(row.ids, Balls(row.forms.mid[:, [coordinate]], row.forms.rad[:, [coordinate]]))
-
-
-def _every_column_once(layer: Attention, parts: list[TableClaim], gates: list[int]) -> None:
-    """No head is claimed twice, and no column of a part's head is left out."""
-    each = [(head, part.column) for part in parts for head in part.heads]
-    claimed = set(each)
-    require(len(claimed) == len(each), "two parts claim the same head")
-    require(len(set(gates)) == len(gates) and not set(gates) & {head for head, _ in claimed}, "a head is claimed twice")
-    for index in {head for head, _ in claimed}:
-        for column in np.flatnonzero(layer.heads[index].W_O.any(axis=1)).tolist():
-            require((index, column) in claimed, f"no claim covers column {column} of head {index}")
 
 
 def _well_formed(composite: Composite, K: int) -> None:

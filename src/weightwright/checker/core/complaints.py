@@ -48,8 +48,8 @@ def require_type(value: object, kind: type[T]) -> T:
 
 def parse_or_refuse(text: str, variables: Sequence[str], what: str) -> Expression:
     """The formula of a text of one line, without white space that would hide a part of it where it is printed."""
-    if isinstance(text, str) and (not text.isprintable() or "  " in text):
-        raise CertificateError(f"{what}: {text[:60]!r} has characters or blanks that hide a part of it")
+    if isinstance(text, str) and not (text.isascii() and text.isprintable() and "  " not in text):
+        raise CertificateError(f"{what}: {text[:60]!r} has characters or blanks that hide what it says")
     try:
         return parse(text, variables)
     except FormulaError as error:

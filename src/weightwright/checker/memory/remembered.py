@@ -21,9 +21,13 @@ from weightwright.claims.certificate import Certificate
 from weightwright.claims.memory_claim import UNCLAIMED, MemoryClaim, memory_in_words
 from weightwright.enclosures.balls.midrad import ROOM
 from weightwright.errors import LawError
+from weightwright.limits import hold
 from weightwright.network import FeedForward, Network, Ramps
 from weightwright.network.ramps import RampTable, ramps_of
 from weightwright.numbers import FORMATS, Floats, rounded
+
+#: Of the size of what is stored: whole numbers, places, ids and what tells them apart.
+_ARRAYS = 20
 
 
 def agree_memory(network: Network, certificate: Certificate, claim: MemoryClaim) -> None:
@@ -54,6 +58,7 @@ def _none(complaint: str, wrong: np.ndarray) -> None:
 
 def _well_formed(network: Network, certificate: Certificate, claim: MemoryClaim) -> tuple[Whole, Whole, Whole]:
     """(tokens, lengths, labels) as whole numbers; sizes, texts and the domain are right."""
+    hold(_ARRAYS * (claim.tokens.size + claim.lengths.size + claim.labels.size))
     require(certificate.kernel == "dot", f"no rule for memories in kernel {certificate.kernel!r}")
     require(certificate.formula == memory_in_words(claim, network), "the certificate says something else of the memory")
     vectors = claim.vectors

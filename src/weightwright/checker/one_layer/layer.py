@@ -34,10 +34,12 @@ from weightwright.claims.leaf import OPAQUE, Leaf, OneLayerClaim, SampledClaim, 
 from weightwright.claims.scope import DeadZone
 from weightwright.enclosures.balls.series import largest, series
 from weightwright.expressions import Expression, to_text
-from weightwright.limits import count_boxes, tick
+from weightwright.limits import count_boxes, hold, tick
 from weightwright.network import Network
 from weightwright.numbers import FORMATS
 
+#: What a box takes while it waits: its ends as numbers of Python's, in a tuple of a list.
+_BYTES_OF_A_BOX = 256
 MAX_HALVINGS = 50  # of a stored box, where the checker's enclosure is wider than the prover's was
 
 Hole = tuple[Fraction, Fraction]
@@ -212,6 +214,7 @@ def layer_holds(
         return
     require(claim.rule == "taylor", f"no rule {claim.rule!r}")
     slope = arb(stored.slope) / arb(stored.scale)
+    hold(len(claim.boxes), each=_BYTES_OF_A_BOX)
     boxes = [(heads, target, a, b, MAX_HALVINGS) for heads, target, a, b in _cut(_seen(stored, claim), targets)]
     while boxes:
         count_boxes(1)

@@ -24,6 +24,7 @@ class ExpectedLayers:
     def __init__(self, claim: InterpreterClaim) -> None:
         self.claim = claim
         T, d, h, m, g = claim.tokens, claim.features, claim.head_dim, claim.heads, claim.codes
+        hold(_COPIES * max(claim.times, 1) * m * (2 * h + d) * (d + 1))  # where every weight stands
         self.rows = (h, h, d)  # of W_K, W_Q, W_V
         self.x = 1 + np.arange(d)
         self.codes = 1 + d + np.arange(g)
