@@ -92,7 +92,7 @@ class Box:
         return f"Box({shape} intervals inside [{self.lo.min()!r}, {self.hi.max()!r}])".replace("np.float64", "")
 
 
-#: What an array of ends takes: a copy of its own, and the comparison with the other ends.
+#: What an array of ends takes: a copy, and the comparison with the other ends.
 _COPIES = 3
 
 

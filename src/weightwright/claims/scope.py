@@ -13,7 +13,7 @@ from typing import Literal
 #: "norm": an L_p norm of the error, which says nothing about a single input. "nothing": no bound is claimed.
 Subject = Literal["output", "pass", "label", "norm", "nothing"]
 
-#: What follows from it for whoever reads the bound, beside `bounded_in_words` of a certificate.
+#: What follows from it for whoever reads the bound, next to `bounded_in_words` of a certificate.
 HENCE: dict[Subject, str] = {
     "output": "; for every input of the domain",
     "pass": "; errors of several passes may add up to more",
@@ -21,7 +21,7 @@ HENCE: dict[Subject, str] = {
     "norm": "; nothing is said of a single input",
     "nothing": "",
 }
-#: Where the bound stands in a short line.
+#: What follows the bound in a short line.
 OF_SUBJECT: dict[Subject, str] = {
     "output": "",
     "pass": " of one pass",

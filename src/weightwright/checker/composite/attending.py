@@ -78,9 +78,9 @@ class Operand:
 class Asking:
     """What is known of some tokens that attend: b tokens, v values."""
 
-    moved: Floats  # (3, b): what the scores that a token sees are off by at most
+    moved: Floats  # (3, b): largest error of the scores that a token sees
     spread: Floats  # (b, v): between the values that it sees
-    values_off: Floats  # (3, b, v): what they are off by at most
+    values_off: Floats  # (3, b, v): their largest errors
     largest: float  # score, seen or not, as computed
     widest: float  # score that is seen
     rounded: float  # what a score rounds
@@ -97,11 +97,11 @@ def attention_errors(
     registers: int,
     m: Machine,
 ) -> Attended:
-    """What a mean of values is off by. Where all tokens are alike one of each operand stands for all.
+    """Bounds on the errors of the means of values. Where all tokens are alike, one row of each operand is enough.
 
     seen: for tokens from a first to a last one, which keys each of them sees. ends: (n, values) each, of the declared
-    values. hidden: the highest score that is added for what is not seen; what is seen has products of 0 beside those of
-    queries and keys.
+    values. hidden: the highest score that is added for what is not seen; what is seen has, in addition to the
+    products of queries and keys, products of 0.
     """
     n, V_size = tokens, values.size
     blocks = [

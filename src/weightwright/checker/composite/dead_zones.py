@@ -66,6 +66,6 @@ def _leave_something(zones: Floats, lo: float, hi: float) -> None:
 
 
 def only_around_jumps(part: TableClaim, profiles: set[str]) -> None:
-    """In a graph, whose units have arguments of their own, nothing else than a jump at 0 may be left open."""
+    """In a graph only a jump at 0 may be left open, since every unit has a separate argument."""
     jumps = profiles <= set(JUMPS) and all(start < 0 < end for start, end in part.zones.tolist())
     require(jumps or not len(part.zones), f"a dead zone of {sorted(profiles)} is not around a jump")

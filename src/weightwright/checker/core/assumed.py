@@ -14,7 +14,7 @@ from weightwright.claims.target import MASKED, Composite
 
 
 def known_assumptions(certificate: Certificate, claim: Any) -> set[str]:
-    """All lines that may stand in a certificate with this claim; which of them must, the rule says."""
+    """All lines that a certificate with this claim may hold; the rule for the claim says which of them it must."""
     return {*assumed(certificate.dtype, certificate.kernel), MASKED, *_of_claim(certificate, claim)}
 
 

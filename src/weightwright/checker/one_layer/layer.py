@@ -134,6 +134,7 @@ def _holes(certificate: Certificate, zones: Sequence[tuple[float, float]], store
         reached = max(reached, end) if start <= reached else reached
     require(reached < float(certificate.domain.hi[0]), "the dead zones leave nothing of the domain")
     for lo, hi in zones:
+        tick()
         yield reach(Fraction(lo), Fraction(hi), stored, certificate.dtype, outward=-1)
 
 

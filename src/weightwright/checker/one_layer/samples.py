@@ -19,6 +19,7 @@ from weightwright.claims.certificate import Samples
 from weightwright.errors import CertificateError
 from weightwright.expressions import Apply, Expression, Number, Variable
 from weightwright.limits import tick
+from weightwright.numbers import Floats
 
 MOST = 200_000
 HIGHEST = 12  # order of a derivative
@@ -81,11 +82,18 @@ def check_samples(samples: Samples, lo: float, hi: float) -> None:
         raise CertificateError(f"the samples reach from {x[0]!r} to {x[-1]!r}, not over [{lo!r}, {hi!r}]")
 
 
+def _watched(numbers: Floats) -> Iterator[float]:
+    """The numbers, with a look at the clock before each."""
+    for number in numbers.tolist():
+        tick()
+        yield number
+
+
 def pieces(samples: Samples, centre: float, scale: float, mean: float) -> Iterator[Piece]:
     """The function's pieces in s, in order."""
     k = samples.order
-    s = [(Fraction(x) - Fraction(centre)) * Fraction(scale) for x in samples.x.tolist()]
-    y = [Fraction(value) - Fraction(mean) for value in samples.y.tolist()]
+    s = [(Fraction(x) - Fraction(centre)) * Fraction(scale) for x in _watched(samples.x)]
+    y = [Fraction(value) - Fraction(mean) for value in _watched(samples.y)]
     derivative = Fraction(samples.derivative) / Fraction(scale) ** k
     for i in range(len(s) - 1):
         tick()
