@@ -39,8 +39,8 @@ from weightwright.incontext import (
     compare,
     curve,
 )
-from weightwright.incontext.evaluation.context_curve import Curves, draw_curves
 from weightwright.numbers import Floats
+from weightwright.papers.evaluation.context_curve import Curves, draw_curves
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "in_context_learning.md"

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from weightwright.incontext.evaluation.regression_tasks import RegressionTask
+from weightwright.papers.evaluation.regression_tasks import RegressionTask
 
 RESULTS = Path(__file__).parent / "results" / "in_context_transformer.json"
 #: Steps between two lines of the training's figures.

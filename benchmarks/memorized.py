@@ -20,8 +20,8 @@ import torch
 import weightwright as ww
 from weightwright.memory.corpus import read_corpus
 from weightwright.network import FeedForward
-from weightwright.report.memorized_plots import plot_memory
-from weightwright.theorems.exhibits.memory_instances import capacity_studies, mapping_studies, random_sequences
+from weightwright.papers.exhibits.memory_instances import capacity_studies, mapping_studies, random_sequences
+from weightwright.papers.pages.memorized_plots import plot_memory
 
 CORPORA = ("ewt/ewt-train.tsv", "wnut17/wnut17train.conll", "wikigold/wikigold.conll.txt")
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "memory-ids.png"

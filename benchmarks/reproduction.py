@@ -10,7 +10,7 @@ from pathlib import Path
 
 from house import write_or_print
 
-from weightwright.experiments.reproduction_page import write_page
+from weightwright.papers.experiments.reproduction_page import write_page
 
 RECORDS = Path(__file__).parents[1] / "docs" / "reproduction"
 

@@ -25,7 +25,7 @@ import typer.main
 from support.command_line import weightwright
 
 from weightwright.cli import app
-from weightwright.theorems.registry import THEOREMS
+from weightwright.papers.theorems.registry import THEOREMS
 
 ROOT = Path(__file__).parents[1]
 FILES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

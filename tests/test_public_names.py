@@ -8,17 +8,18 @@ from importlib import import_module
 import pytest
 
 import weightwright as ww
+from weightwright.extensions import public_modules
 from weightwright.interpreter import library
 
 #: Public modules, with what they have besides their `__all__`: modules, and names of a module without one.
 MODULES: dict[str, set[str]] = {
     "weightwright": set(),
-    "weightwright.constructions": set(),
     "weightwright.errors": set(),
     "weightwright.incontext": set(),
     "weightwright.interpreter": {"library"},
     "weightwright.interpreter.library": {name for names in library._HOMES.values() for name in names},
     "weightwright.memory": set(),
+    **{f"weightwright.{name}": set() for name in public_modules()},
 }
 
 

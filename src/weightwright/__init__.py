@@ -24,6 +24,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weightwright import extensions as _extensions
 from weightwright.box import Box
 from weightwright.errors import (
     BudgetError,
@@ -39,7 +40,7 @@ from weightwright.errors import (
 )
 
 if TYPE_CHECKING:
-    from weightwright import constructions, incontext, interpreter, memory
+    from weightwright import incontext, interpreter, memory
     from weightwright.adversary.search import search
     from weightwright.adversary.signatures import diagnose
     from weightwright.approximation.approximate import approximate
@@ -70,7 +71,6 @@ __all__ = [
     "approximate",
     "check",
     "compile",
-    "constructions",
     "diagnose",
     "incontext",
     "interpreter",
@@ -80,6 +80,9 @@ __all__ = [
     "search",
     "selftest",
 ]
+_ADDED = _extensions.public_modules()
+__all__ += _ADDED
+__all__.sort()
 
 _HOMES = {
     "AttentionNetwork": "weightwright.runtime.module",
@@ -97,7 +100,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("constructions", "incontext", "interpreter", "memory"):
+    if name in ("incontext", "interpreter", "memory", *_ADDED):
         return import_module(f"weightwright.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -9,8 +9,8 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.network.interpreter import attention_weights
+from weightwright.papers.rates.signatures_study import small
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.studies.signatures_study import small
 
 
 def net_of(beta: float | None) -> AttentionNetwork:

@@ -31,15 +31,15 @@ from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import Leaf, OneLayerClaim
 from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels
 from weightwright.network import Network
+from weightwright.papers.grids.bumps import bumps
+from weightwright.papers.kit.measure import outputs, taken
+from weightwright.papers.linear.one_head import truncated_linear
+from weightwright.papers.linear.shared_anchors import truncated_linear_heads
+from weightwright.papers.relu.emulated import relu_network
+from weightwright.papers.relu.native import native_relu
+from weightwright.papers.relu.token_mixing import token_mixing
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.bumps import bumps
-from weightwright.theorems.kit.measure import outputs, taken
-from weightwright.theorems.linear.one_head import truncated_linear
-from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
-from weightwright.theorems.relu.emulated import relu_network
-from weightwright.theorems.relu.native import native_relu
-from weightwright.theorems.relu.token_mixing import token_mixing
 
 #: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
 RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))

@@ -13,9 +13,9 @@ import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms
 from weightwright.claims.target import IDENTITY, Composite, RidgeFunctions, TokenModels
-from weightwright.constructions import truncated_linear
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Network, Sees
+from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 

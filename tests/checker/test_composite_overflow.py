@@ -15,11 +15,11 @@ from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms, local_formula
 from weightwright.claims.files import write
 from weightwright.claims.target import Composite, GateClaim, RidgeFunctions
-from weightwright.constructions import truncated_linear
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Linear, Mixed, Network, Sees, Term, selection
 from weightwright.numbers import Floats
+from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 DTYPES = ("float64", "float32", "bfloat16")

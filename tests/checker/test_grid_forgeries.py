@@ -17,12 +17,12 @@ from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest
 from weightwright.claims.leaf import OneLayerClaim
 from weightwright.network import Attention, Network, Softmax
-from weightwright.theorems.grids.bumps import bumps
-from weightwright.theorems.grids.grid_lookup import (
+from weightwright.papers.grids.bumps import bumps
+from weightwright.papers.grids.grid_lookup import (
     sequence_to_scalar,
     sequence_to_scalar_softmax,
 )
-from weightwright.theorems.grids.grid_points import Grid, attention_network, bump_network
+from weightwright.papers.grids.grid_points import Grid, attention_network, bump_network
 
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
 

@@ -20,10 +20,10 @@ from weightwright.checker.check import RULES
 from weightwright.claims import files
 from weightwright.claims.certificate import Claim, MeasuredClaim, SideBySideClaim
 from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples, VectorLayerClaim
+from weightwright.papers.grids.grid_lookup import sequence_to_scalar
+from weightwright.papers.linear.literal import literal_truncated_linear
+from weightwright.papers.linear.one_head import truncated_linear
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
-from weightwright.theorems.linear.literal import literal_truncated_linear
-from weightwright.theorems.linear.one_head import truncated_linear
 
 
 @ww.incontext.algorithm(steps=1)

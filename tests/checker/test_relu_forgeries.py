@@ -18,7 +18,7 @@ from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
 from weightwright.expressions import parse
-from weightwright.theorems.relu.relu_target import piecewise_linear
+from weightwright.papers.relu.relu_target import piecewise_linear
 
 
 def with_entry(array: Any, place: Any, value: float) -> Any:

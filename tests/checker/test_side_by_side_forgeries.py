@@ -16,7 +16,7 @@ from weightwright.box import Box
 from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
-from weightwright.theorems.grids.grid_lookup import sequence_to_scalar
+from weightwright.papers.grids.grid_lookup import sequence_to_scalar
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
 LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)

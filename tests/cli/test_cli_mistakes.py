@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.command_line import complaint, printed, weightwright
 
-from weightwright.theorems.registry import find
+from weightwright.papers.theorems.registry import find
 
 TOL = ("--tol", "1e-3")
 UNIT = ("--domain", "-1 1")

@@ -10,7 +10,7 @@ from support.command_line import complaint, printed, printed_json, weightwright
 from support.small_studies.tiny_study import tiny_study
 
 import weightwright as ww
-from weightwright.experiments import catalogue
+from weightwright.papers.experiments import catalogue
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from support.command_line import printed, weightwright
 from typer.testing import CliRunner
 
 from weightwright.cli import app
-from weightwright.report.theorems.theorem_tables import tables, theorem_table
-from weightwright.theorems.registry import find
-from weightwright.theorems.show import show
+from weightwright.papers.pages.theorem_tables import tables, theorem_table
+from weightwright.papers.theorems.registry import find
+from weightwright.papers.theorems.show import show
 
 UNIT = ("--domain", "-1 1", "--tol", "1e-3")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import reproduction
 
-from weightwright.experiments.catalogue import STUDIES
-from weightwright.experiments.machinery.units import digest_of
-from weightwright.experiments.reproducing import read_record
-from weightwright.experiments.reproduction_page import write_page
+from weightwright.papers.experiments.catalogue import STUDIES
+from weightwright.papers.experiments.machinery.units import digest_of
+from weightwright.papers.experiments.reproducing import read_record
+from weightwright.papers.experiments.reproduction_page import write_page
 
 RECORDS = sorted(reproduction.RECORDS.glob("*.json"))
 

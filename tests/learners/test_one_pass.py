@@ -17,10 +17,10 @@ from mpmath import mp, mpf
 import weightwright as ww
 from weightwright.incontext import Learner, Ranges
 from weightwright.numbers import Floats
+from weightwright.papers.theorems.registry import find
+from weightwright.papers.theorems.show import show
 from weightwright.report.facts.fact_tables import interval
 from weightwright.report.facts.network_facts import certificate_facts
-from weightwright.theorems.registry import find
-from weightwright.theorems.show import show
 
 N, D, M, STEPS = 6, 2, 3, 12
 SMALL = Ranges(x=1.0, y=2.0, w=4.0, fitted=8.0, ridge=2.0)

@@ -10,10 +10,10 @@ import pytest
 from support.command_line import weightwright
 
 import weightwright as ww
-from weightwright.report.theorems.theorem_plots import plot_theorem
-from weightwright.theorems.exhibits.pictures import Curve, curve, pictures
-from weightwright.theorems.exhibits.relu_instances import mixing, native
-from weightwright.theorems.kit.instance import Line, Matrices
+from weightwright.papers.exhibits.pictures import Curve, curve, pictures
+from weightwright.papers.exhibits.relu_instances import mixing, native
+from weightwright.papers.kit.instance import Line, Matrices
+from weightwright.papers.pages.theorem_plots import plot_theorem
 
 W, T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.125, 0.0, -0.25])
 BUILT = {

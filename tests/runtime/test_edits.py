@@ -21,8 +21,8 @@ from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import SharedKeysClaim
 from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
+from weightwright.papers.linear.literal import literal_prompt
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.linear.literal import literal_prompt
 
 
 def measured(network: Network) -> Certificate:

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 import weightwright as ww
+from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
+from weightwright.papers.linear.one_head import truncated_linear
+from weightwright.papers.linear.shared_anchors import truncated_linear_heads
+from weightwright.papers.relu.emulated import relu_network
+from weightwright.papers.relu.native import native_relu
+from weightwright.papers.relu.token_mixing import token_mixing
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.linear.activations import clipped_relu, hard_tanh, relu
-from weightwright.theorems.linear.one_head import truncated_linear
-from weightwright.theorems.linear.shared_anchors import truncated_linear_heads
-from weightwright.theorems.relu.emulated import relu_network
-from weightwright.theorems.relu.native import native_relu
-from weightwright.theorems.relu.token_mixing import token_mixing
 
 SORT = ("min(x0, x1)", "max(x0, x1)")
 

@@ -20,15 +20,15 @@ from weightwright.claims.prompt import PromptClaim, prompt_in_words
 from weightwright.claims.target import MASKED, Composite, RidgeFunctions, composite_in_words
 from weightwright.network import Attention, Linear, Network, Term, selection
 from weightwright.numbers import Floats
-from weightwright.prover.machine import assumptions
-from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.grids.bumps import bumps
-from weightwright.theorems.grids.grid_lookup import (
+from weightwright.papers.grids.bumps import bumps
+from weightwright.papers.grids.grid_lookup import (
     sequence_to_scalar,
     sequence_to_scalar_softmax,
     sequence_to_sequence,
     sequence_to_sequence_softmax,
 )
+from weightwright.prover.machine import assumptions
+from weightwright.runtime import AttentionNetwork
 
 Change = Callable[[Certificate], Certificate]
 Forged = tuple[Network, Certificate]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.constructions import in_context_gradients, in_context_step_of_pairs
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.numbers import Floats
+from weightwright.papers.descent.regression import least_squares
+from weightwright.papers.theorems.constructions import in_context_gradients, in_context_step_of_pairs
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.descent.regression import least_squares
 
 PAIR = "(1 + y**2/4)*softplus(x) - x*y/2"
 PAIRS = Ranges(1.0, 1.0, 0.5, 0.25)

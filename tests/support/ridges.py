@@ -13,7 +13,7 @@ import numpy as np
 from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import Number, Variable, fold, parse
-from weightwright.theorems.relu.relu_target import plane_waves
+from weightwright.papers.relu.relu_target import plane_waves
 
 EXACT: dict[str, Callable[..., Fraction]] = {
     "add": lambda a, b: a + b,

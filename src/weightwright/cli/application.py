@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,6 +25,11 @@ Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Plot it: a .png
 Draw = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Draw the network, layers and heads: a .png, .svg or .pdf.")
 ]
+
+Engine = Annotated[
+    Literal["joblib", "ray"], typer.Option(help="Who runs the parts: this machine's cores, or a ray cluster.")
+]
+Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes at a time; one per core unless given.")]
 
 
 class _Commands(TyperGroup):

@@ -1,4 +1,4 @@
-"""`weightwright approximate` and `weightwright theorems`: networks from formulas and from the papers."""
+"""`weightwright approximate`: networks from formulas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 import weightwright as ww
-from weightwright.cli.application import REFUSED, Draw, Json, Plot, check_outputs, print_table, progress_shown, show
+from weightwright.cli.application import Draw, Json, Plot, check_outputs, progress_shown, show
 from weightwright.cli.typed_arguments import read_ends
 
 
@@ -89,46 +89,3 @@ def approximate(
     written = (("saved", out), ("plot", plot), ("drawing", draw))
     facts |= {key: str(path) for key, path in written if path is not None}
     show(facts, json)
-
-
-def theorems(
-    id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Build this one, as in UA-2; 'all' for all of them.")
-    ] = None,
-    rates: Annotated[bool, typer.Option("--rates", help="Also how the error moves with the parameters.")] = False,
-    plot: Plot = None,
-    write: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Build all, and write the page with figures beside it.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was built and nothing else.")] = False,
-) -> None:
-    """List the theorems; or build one, measure it and show how it came out. Exit code 1 if one fails."""
-    from weightwright.theorems.registry import THEOREMS, find
-
-    one = id is not None and id.lower() != "all"
-    if (plot is not None or rates) and not one:
-        raise ValueError("--plot and --rates take one theorem: name its ID")
-    if write is not None and (id is not None or json):
-        raise ValueError("--write builds all theorems and prints no facts: leave out ID and --json")
-    chosen = [find(id)] if one and id is not None else list(THEOREMS.values())
-    check_outputs(plot=plot, write=write)
-    if id is None and write is None and not json:
-        from weightwright.report.theorems.theorem_tables import theorem_list
-
-        print_table(theorem_list(chosen))
-        return
-    with progress_shown("starting") as progress:
-        from weightwright.report.theorems import theorem_page as theorem_runs
-
-        if write is not None:
-            shown, studies = theorem_runs.write(write, chosen, progress), None
-        else:
-            shown, studies = theorem_runs.run(chosen, plot, rates, progress)
-    if json:
-        typer.echo(theorem_runs.to_json(shown, studies))
-    else:
-        print_table(theorem_runs.told(shown, studies, one))
-    if json and not one:
-        typer.echo(theorem_runs.total(shown), err=True)
-    if any(result.status == "FAILED" for result in shown):
-        raise typer.Exit(REFUSED)

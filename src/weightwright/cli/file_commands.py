@@ -14,11 +14,21 @@ import typer
 import weightwright as ww
 from weightwright.claims.certificate import status_in_words
 from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.cli.application import Draw, Json, Net, Plot, check_outputs, progress_shown, saved_file, show
+from weightwright.cli.application import (
+    Draw,
+    Engine,
+    Jobs,
+    Json,
+    Net,
+    Plot,
+    check_outputs,
+    progress_shown,
+    saved_file,
+    show,
+)
 from weightwright.cli.limit_options import DEFAULT, Boxes, DeadShare, Megabytes, Seconds, Tokens
 from weightwright.cli.many_files import check_many
 from weightwright.cli.memory_command import label_file
-from weightwright.cli.reproduce_command import Engine, Jobs
 from weightwright.limits import LimitOptions
 
 

@@ -31,6 +31,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weightwright.errors import MissingExtraError
+from weightwright.extensions import added_names
 from weightwright.incontext.answer_bound import AnswerBound
 from weightwright.incontext.causal import CausalLearner, causal_learner
 from weightwright.incontext.choosing import fitting
@@ -39,17 +40,6 @@ from weightwright.incontext.errors.distance import Distance, to_iterates, to_opt
 from weightwright.incontext.errors.iterates import Iterates, exact_iterates, plain_iterates
 from weightwright.incontext.errors.lemma import Composed, composed_error, largest_stable_step, require_stable
 from weightwright.incontext.errors.prefixes import PrefixErrors
-from weightwright.incontext.evaluation.comparison_metrics import Likeness, compare, query_gradients
-from weightwright.incontext.evaluation.context_curve import Curves, curve
-from weightwright.incontext.evaluation.linear_attention import LinearAttentionLearner
-from weightwright.incontext.evaluation.prefix_learners import (
-    DescentLearner,
-    HookedLearner,
-    LeastSquaresLearner,
-    NetworkLearner,
-    RidgeLearner,
-)
-from weightwright.incontext.evaluation.regression_tasks import RegressionTask
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.passes import Algorithm
 from weightwright.incontext.one_pass import Learner, learner
@@ -81,39 +71,28 @@ __all__ = [
     "AnswerBound",
     "CausalLearner",
     "Composed",
-    "Curves",
     "Descent",
-    "DescentLearner",
     "Distance",
     "ElasticNet",
-    "HookedLearner",
     "HuberRegressor",
     "Iterates",
     "Lasso",
     "Learner",
-    "LeastSquaresLearner",
-    "Likeness",
-    "LinearAttentionLearner",
     "LinearRegression",
     "LogisticRegression",
     "Loss",
     "Method",
-    "NetworkLearner",
     "PoissonRegressor",
     "PrefixErrors",
     "Problem",
     "Ranges",
-    "RegressionTask",
     "Ridge",
-    "RidgeLearner",
     "Rule",
     "Run",
     "algorithm",
     "causal_learner",
     "chebyshev",
-    "compare",
     "composed_error",
-    "curve",
     "exact_iterates",
     "fitting",
     "gradient_descent",
@@ -123,14 +102,18 @@ __all__ = [
     "method",
     "nesterov",
     "plain_iterates",
-    "query_gradients",
     "require_stable",
     "to_iterates",
     "to_optimum",
 ]
+_ADDED = added_names("incontext")
+__all__ += _ADDED
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ADDED:
+        return getattr(import_module(_ADDED[name]), name)
     if name not in _ESTIMATORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     try:

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import weightwright as ww
+from weightwright.papers.linear.literal import literal_prompt, literal_truncated_linear
 from weightwright.runtime import AttentionNetwork
-from weightwright.theorems.linear.literal import literal_prompt, literal_truncated_linear
 
 
 def zero_linear() -> nn.Module:

@@ -1,0 +1,202 @@
+"""AE-1, AE-2: one head computes f(w . x_i - y_i) x_i for every sample of the prompt at once.
+
+Statement. For a continuously differentiable f, samples (x_i, y_i) and a vector w in the prompt, bounded by B, one
+softmax head after a linear map returns f(w . x_i - y_i) x_i for every i within any error. With f = l' these are the
+gradients of a differentiable loss l(w . x_i - y_i), sample by sample (AE-2).
+
+Source: in-context algorithm emulation paper, Theorem 3.1 (D.2), Definition D.3, Corollary 3.1.1.
+Deviations, faithful:
+- a sample sees its own block of P + 1 keys alone, instead of all n (P + 1) behind a one-hot code times a large C (the
+  constant printed is half of what its own footnote derives, and an attention pattern makes it needless): a step costs
+  n (P + 1) scores and not n^2 (P + 1)^2;
+- P and beta, "large enough" in the proof, are ours: dL times the steepest slope of f times |x| is the tolerance, and
+  the anchors that are not next to s weigh a 2^13th of a spacing together;
+- the state and the samples stay in the residual stream beside the result.
+Spectral: few keys at moderate beta with fitted values; some f (tanh, sigmoid) take two keys and are exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from weightwright.enclosures.intervals.intervals import Interval
+from weightwright.enclosures.intervals.jets import jet
+from weightwright.errors import FormulaError, ToleranceError
+from weightwright.expressions import Expression, differentiate, fold, parse, to_text
+from weightwright.expressions.mistakes import read_formula
+from weightwright.incontext.networks.descent_network import Ranges, gradients_network
+from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
+from weightwright.papers.descent.probes import aimed, along, gradients_at
+from weightwright.papers.kit.arguments import positive, whole
+from weightwright.papers.kit.constructed import About, Method
+from weightwright.runtime import AttentionNetwork
+
+#: A function of the residual w . x - y.
+RESIDUAL = (1.0, -1.0)
+#: The share of the tolerance that goes to the spacing of the anchors; the rest is for leakage and rounding.
+SPACING = 1 - 2.0**-8
+#: The most anchors of a sample that are tried for a tolerance.
+MOST = 2**16
+#: Boxes on which the slope of f is enclosed.
+_BOXES = 1024
+
+
+def in_context_gradients(
+    f: str,
+    n: int,
+    d: int,
+    *,
+    ranges: Ranges | None = None,
+    reach: float | None = None,
+    tol: float | None = None,
+    P: int | None = None,
+    beta: float | None = None,
+    method: Method = "faithful",
+    dtype: str = "float64",
+) -> AttentionNetwork:
+    """Prompt (n, 2d + 1), tokens (x_i, y_i, w) -> (n, d): f(w . x_i - y_i) x_i. f is a formula in x, the residual.
+
+    ranges: how large the entries of x, y and w may be (default 1 each).
+    reach: how large |w . x_i - y_i| may be; by default all that the ranges allow, d |x| |w| + |y|.
+
+    Prompts beyond either are refused when the network runs.
+    Faithful: give tol, or P (P + 1 anchors from -reach to reach) and perhaps beta. Spectral: give tol.
+    Hypotheses, checked: f has a finite slope on [-reach, reach].
+    Error: `net.certificate.bound` for every token: spacing, leakage and rounding.
+    Cost: 3 layers, 1 head (spectral: one for each table), n (P + 1) scores.
+
+    >>> net = in_context_gradients("sin(x)", n=4, d=2, P=32)
+    >>> net.certificate.status, net.certificate.bound < 2 * 3 / 32 + 1e-3
+    ('PROVEN', True)
+    """
+    return _network("AE-1", _formula(f), n, d, ranges or Ranges(1.0, 1.0, 1.0), reach, tol, P, beta, method, dtype)
+
+
+def per_sample_gradients(
+    loss: str,
+    n: int,
+    d: int,
+    *,
+    ranges: Ranges | None = None,
+    reach: float | None = None,
+    tol: float | None = None,
+    P: int | None = None,
+    beta: float | None = None,
+    method: Method = "faithful",
+    dtype: str = "float64",
+) -> AttentionNetwork:
+    """AE-2: l'(w . x_i - y_i) x_i for a loss given as a formula in the residual x; otherwise `in_context_gradients`.
+
+    >>> net = per_sample_gradients("log(cosh(x))", n=2, d=1, tol=1e-6, method="spectral")
+    >>> net.certificate.status, net.certificate.bound <= 1e-6
+    ('PROVEN', True)
+    """
+    slope = differentiate(parse(_formula(loss), ("x",)))
+    if _jumps(slope):
+        raise FormulaError(
+            f"loss={loss!r}: its derivative is written with jumps, {to_text(slope)}; where it is continuous all the"
+            " same, pass it to in_context_gradients, for instance f='clip(x, -1, 1)' for Huber's loss"
+        )
+    ranges = ranges or Ranges(1.0, 1.0, 1.0)
+    return _network("AE-2", to_text(slope), n, d, ranges, reach, tol, P, beta, method, dtype)
+
+
+def _network(
+    id: str,
+    f: str,
+    n: int,
+    d: int,
+    ranges: Ranges,
+    reach: float | None,
+    tol: float | None,
+    P: int | None,
+    beta: float | None,
+    method: Method,
+    dtype: str,
+) -> AttentionNetwork:
+    whole("n", n, 1)
+    whole("d", d, 1)
+    for name, value in (("reach", reach), ("tol", tol), ("beta", beta), ("ranges.x", ranges.x), ("ranges.w", ranges.w)):
+        positive(name, value)
+    whole("P", P, 2, " spacings")
+    full = d * ranges.x * ranges.w + ranges.y
+    size = full if reach is None else min(float(reach), full)
+    if method == "spectral":
+        if P is not None or beta is not None or tol is None:
+            raise ValueError("P and beta follow from the fit for method='spectral'; give tol")
+        slope = spectral_slope(f, RESIDUAL, beyond(size), tol / ranges.x / 2, dtype, most=512)
+        net = gradients_network(slope, n, d, ranges, dtype)
+        chosen = {"keys": float(slope.anchors), "reach": size}
+        places = np.linspace(-size, size, 65)
+    elif method == "faithful":
+        slope, net, chosen = _faithful(f, n, d, ranges, size, tol, P, beta, dtype)
+        places = np.linspace(-size, size, 2 * slope.anchors - 1)  # the anchors, and half way between them
+    else:
+        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    assert net.certificate is not None
+    if tol is not None and net.certificate.bound > tol:
+        raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
+    reference = gradients_at(along(f, RESIDUAL), net.network.inputs, size)
+    probes = aimed(net.network.inputs, n, ranges, places, size)
+    net.about = About(id, method, chosen, {}, {"everywhere": net.certificate.bound}, reference, probes)
+    return net
+
+
+def _faithful(
+    f: str,
+    n: int,
+    d: int,
+    ranges: Ranges,
+    reach: float,
+    tol: float | None,
+    P: int | None,
+    beta: float | None,
+    dtype: str,
+) -> tuple[Slope, AttentionNetwork, dict[str, float]]:
+    """With P anchors, or with as many as the tolerance takes: what can be shown may need a few more than expected."""
+    if (tol is None) == (P is None):
+        raise ValueError("give either tol or P (and perhaps beta), not both and not neither")
+    if tol is not None and beta is not None:
+        raise ValueError("beta follows from tol; give P and beta, or tol alone")
+    count = P if P is not None else _anchors_for(f, reach, float(tol or 0) / ranges.x)
+    while True:
+        sharp = inverse_temperature(reach, count) if beta is None else float(beta)
+        slope = faithful_slope(f, RESIDUAL, reach, count, sharp, dtype)
+        net = gradients_network(slope, n, d, ranges, dtype)
+        assert net.certificate is not None
+        if tol is None or net.certificate.bound <= tol:
+            return slope, net, {"P": float(count), "beta": sharp, "reach": reach}
+        more = math.ceil(count * min(max(net.certificate.bound / tol, 1.05), 4.0))
+        if more > MOST:
+            raise ToleranceError(
+                f"tol={tol:g} cannot be proven with P = {count} anchors: {net.certificate.bound:.3g} is the best",
+                net.certificate.bound,
+            )
+        count = more
+
+
+def inverse_temperature(reach: float, P: int) -> float:
+    """ln(2^13 P) / dL^2: at an anchor its neighbours score beta dL^2 less, and all others weigh a 2^13th of 1/P."""
+    return math.log(2.0**13 * P) / (2 * reach / P) ** 2
+
+
+def _anchors_for(f: str, reach: float, tol: float) -> int:
+    """dL max |f'| <= tol."""
+    edges = np.linspace(-reach, reach, _BOXES + 1)
+    steepest = float(np.max(jet(parse(f, ("x",)), Interval(edges[:-1], edges[1:]), 1)[1].magnitude()))
+    if not math.isfinite(steepest):
+        raise FormulaError(f"f={f!r} has no finite slope on [{-reach:g}, {reach:g}]: give a smaller reach, or P")
+    count = max(2, math.ceil(2 * reach * steepest / (tol * SPACING)))
+    if count > MOST:
+        raise ToleranceError(f"tol={tol:g} takes {count:,} anchors for every sample, at most {MOST:,} are tried", tol)
+    return count
+
+
+def _formula(f: str) -> str:
+    return to_text(read_formula(f))
+
+
+def _jumps(expression: Expression) -> bool:
+    return bool(fold(expression, lambda leaf: False, lambda op, args: op in ("step", "sign") or any(args)))

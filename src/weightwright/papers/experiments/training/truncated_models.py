@@ -1,0 +1,90 @@
+"""UA-E1, UA-E2: n truncated linear models Range[a,b](w_i . x_i + t_i), and attention that is trained to be them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from weightwright.papers.experiments.training.batched_models import Group, MultiHead, SequenceMap
+
+
+def draw_models(seed: int, n: int, d: int) -> tuple[Tensor, Tensor]:
+    """w (n, d) and t (n,), standard normal: fixed for all samples of a run."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator), torch.randn(n, generator=generator)
+
+
+def draw_inputs(seed: int, samples: int, n: int, d: int) -> Tensor:
+    """(samples, n, d), uniform in [-5, 5]."""
+    return torch.rand(samples, n, d, generator=torch.Generator().manual_seed(seed + 500_009)) * 10 - 5
+
+
+def truncated_values(x: Tensor, w: Tensor, t: Tensor, a: float, b: float) -> Tensor:
+    """Range[a,b](w_i . x_i + t_i): (..., n, d) -> (..., n)."""
+    return ((x * w).sum(-1) + t).clamp(a, b)
+
+
+def draw_problem(seeds: list[int], samples: int, n: int, d: int, a: float, b: float) -> tuple[Tensor, Tensor]:
+    """X (S, N, n, d) and Y (S, N, n, d) with the value in the first number of each token and 0 in the others."""
+    X = torch.stack([draw_inputs(seed, samples, n, d) for seed in seeds])
+    Y = torch.zeros_like(X)
+    for s, seed in enumerate(seeds):
+        Y[s, ..., 0] = truncated_values(X[s], *draw_models(seed, n, d), a, b)
+    return X, Y
+
+
+class TruncatedLinearAttention(nn.Module):
+    """One layer of softmax attention after the map A, which adds p - n empty tokens. (G, B, n, d) -> (G, B, n, d)."""
+
+    def __init__(self, group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> None:
+        super().__init__()
+        self.n = n
+        self.A = SequenceMap(group, n, p, d, hidden, per_position)
+        self.attention = MultiHead(group, hidden, hidden, d)
+
+    def forward(self, X: Tensor) -> Tensor:
+        Z = self.A(X)  # (G, B, p, hidden)
+        return self.attention(Z, asking=Z[:, :, : self.n])
+
+
+class GuidedAttention(nn.Module):
+    """UA-E2: one head whose keys have the interpolation points in the last row, and whose values are the points.
+
+    (G, B, n, d) -> outputs (G, B, n, d_out) and attention (G, B, n, p). Queries and the other rows of the keys are
+    trained; value k is L_k in the row G(k) of the output, as Theorem 3.4 has it. keys_see_data: whether those other
+    rows are W_K A(X); else they are numbers of their own, since in the proof keys hold the points and nothing of X.
+    """
+
+    points: Tensor
+    values: Tensor
+
+    def __init__(
+        self,
+        group: Group,
+        n: int,
+        points: Tensor,
+        rows: Tensor,
+        d: int,
+        hidden: int,
+        beta: float,
+        keys_see_data: bool = False,
+    ) -> None:
+        super().__init__()
+        p = points.shape[-1]
+        self.n, self.beta = n, beta
+        self.A = SequenceMap(group, n, p, d, hidden)
+        self.Q = group.draw_uniform(hidden, hidden, fan_in=hidden)
+        self.keys_see_data = keys_see_data
+        self.K = group.draw_uniform(hidden if keys_see_data else p, hidden - 1, fan_in=hidden)
+        self.register_buffer("points", points)  # (p,)
+        self.register_buffer("values", torch.nn.functional.one_hot(rows, d).to(points) * points[..., None])  # (G, p, d)
+
+    def attention(self, X: Tensor) -> Tensor:
+        Z = self.A(X)
+        queries = torch.einsum("gbni,gio->gbno", Z[:, :, : self.n], self.Q)
+        trained = torch.einsum("gbpi,gio->gbpo", Z, self.K) if self.keys_see_data else self.K[:, None]
+        keys = torch.cat([trained, self.points.expand(*trained.shape[:3])[..., None]], -1)
+        return torch.softmax(self.beta * queries @ keys.transpose(-1, -2), -1)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.attention(X) @ self.values[:, None]

@@ -1,0 +1,276 @@
+"""UA-5 and UA-6: a function of a whole sequence by a layer of bump heads, and a lookup of the largest bump.
+
+UA-7: a function from sequences to sequences, one lookup for each entry of the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from weightwright.claims.cell_grid import Kind
+from weightwright.papers.grids.certified import (
+    TAIL,
+    GridRequest,
+    cells_of,
+    certify_grid,
+    choose_grid,
+    finish,
+    pick_parameters,
+    printed_parameters,
+    refuse_beyond,
+    values_at_points,
+)
+from weightwright.papers.grids.grid_points import (
+    Function,
+    Grid,
+    GridTarget,
+    attention_network,
+    scalar_target,
+    sequence_target,
+)
+from weightwright.papers.grids.spectral_lookup import spectral
+from weightwright.papers.kit.constructed import Method
+from weightwright.runtime import AttentionNetwork
+
+MAX_HEADS = 4096
+NOTES = (
+    "the shift that the printed bump heads lack is there: Range[0,1]((g (x - v)/B + 1)/delta) and its mirror image",
+    "the bumps stay features of one token, so that scores are beta R_v: no columns are multiplied or added up",
+    "the last softmax is controlled by the gap between the two largest bumps, 1 - 4 n d e0, e0 a head's error",
+    "what the bump heads of a cell write is added up by the layer, over tokens by a linear map: 2 d g^(nd) heads",
+)
+
+
+def sequence_to_scalar(
+    f: Function,
+    n: int,
+    d: int,
+    *,
+    B: float = 1.0,
+    tol: float | None = None,
+    g: int | None = None,
+    delta: float | None = None,
+    p: int | None = None,
+    beta: float | None = None,
+    norm: float = 1.0,
+    lipschitz: float | None = None,
+    max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
+) -> AttentionNetwork:
+    """Two attention layers within `bound` of f in L_p on [-B, B]^(n x d): bumps, then a lookup.
+
+    Statement: for a continuous f and any tolerance there are a multi-head and a single-head layer, with linear maps
+    around them, that are within it in L_p. The head (v, c, +-) of the first layer computes on token i the ramp
+    Range[0,1]((+-g (x_ic - v_ic)/B + 1)/delta) with p anchors; the ramps of v add up to R_v, 2 n d on the core of v and
+    at most 2 n d - 1 on all others; the head of the second layer has scores beta R_v and values f(v).
+
+    Source: universal approximation paper, Lemma 3.12, (G.45) to (G.53) (UA-5). Deviations:
+    - the ramps have the shift that the printed ones lack: as printed, R_v is not 2 n d on its core (errata UA-5);
+    - Lemma G.14, which is missing from the text: a position code gives every token its own shift, a linear map sums;
+    - (G.50) multiplies by the all-ones vector, which adds up g^(nd) columns that each hold f(v). Here the bumps are
+      features of one token, the grid points are registers with one-hot keys, and there is one column (errata UA-5);
+    - the head errors enter by the gap 1 - 4 n d e0 between the two largest bumps, not as d e0 (errata UA-5, UA-6);
+    - betas are powers of two, so that they multiply exactly.
+
+    f, tol or g, delta: as in `bumps`. p is 16 n d, beta for a weight of 1e-9 on other cells, unless given.
+    method="spectral" is ours, for a tol and up to three numbers: see `side_by_side.spectral`.
+    Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; p leaves a gap (p > 4 n d);
+    no more than max_heads heads, else BudgetError before anything is allocated.
+
+    Shapes: X (n, d) -> (1, 1). The stream: see `grid_network.Stream`.
+    Error: on a core |f(x) - f(v)| plus the tail times the spread of the values; on a shell the network returns a mean
+    of values, and nothing more is used; rounding. `about.bounds` has the pointwise ones.
+    Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5, `counts_sequence_to_scalar`.
+
+    >>> net = sequence_to_scalar("x0*x1", n=2, d=1, g=4)
+    >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['core']:.3f}"
+    ('PROVEN', '1.568', '0.408')
+    """
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
+    return by_method("UA-5", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=True)
+
+
+def sequence_to_scalar_softmax(
+    f: Function,
+    n: int,
+    d: int,
+    *,
+    B: float = 1.0,
+    tol: float | None = None,
+    g: int | None = None,
+    delta: float | None = None,
+    p: int | None = None,
+    beta: float | None = None,
+    norm: float = 1.0,
+    lipschitz: float | None = None,
+    max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
+) -> AttentionNetwork:
+    """The same with one attention layer: a softmax over the bumps, and a linear map with the values f(v).
+
+    Source: universal approximation paper, Lemma 3.13, (G.54), (G.55) (UA-6). Deviation: (G.55) bounds the softmax of
+    beta times the bumps by d e0, but beta multiplies their error; the gap of 1 - 4 n d e0 is used instead.
+    Arguments, hypotheses and error terms: as in `sequence_to_scalar`.
+    Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
+
+    >>> net = sequence_to_scalar_softmax("x0*x1", n=2, d=1, g=4)
+    >>> net.certificate.status, f"{net.certificate.bound:.3f}"
+    ('PROVEN', '1.568')
+    """
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
+    return by_method("UA-6", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=False)
+
+
+def by_method(
+    id: str,
+    method: Method,
+    asked: GridRequest,
+    target: GridTarget,
+    p: int | None,
+    beta: float | None,
+    max_heads: int,
+    *,
+    second_layer: bool,
+    sequence: bool = False,
+) -> AttentionNetwork:
+    """What UA-5, UA-6 and UA-7 have in common: choose, build, prove."""
+    if method not in ("faithful", "spectral"):
+        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    if method == "spectral":
+        if not (asked.delta is None and p is None and beta is None):
+            raise ValueError("method='spectral' takes tol; g, delta, p and beta are for method='faithful'")
+        return spectral(id, asked, target, sequence=sequence)
+    kind: Kind = "lookup" if second_layer else "softmax"
+
+    def within_budget(grid: Grid) -> None:
+        each = 2 * grid.d
+        bytes_each = each * 6 * 8 * min(float(grid.g) ** grid.N, 1e300)
+        refuse_beyond(grid, "heads", each, bytes_each, max_heads, "max_heads")
+
+    grid = choose_grid(asked, target, kind, within_budget)
+    values = values_at_points(grid, target)
+    picked = pick_parameters(cells_of(grid), grid.n, p, beta)
+    network = attention_network(grid, values, picked.p, picked.beta_bumps, picked.beta, second_layer, sequence)
+    certificate = certify_grid(asked, target, grid, kind, network, values, picked)
+    # Remark E.1 has p = g^(nd); Lemma F.1 the beta for the gap of 1 that (G.53) takes for granted
+    printed = printed_parameters(asked, grid, values, certificate) | {"p": float(grid.cells)}
+    printed["beta"] = math.log(max(grid.cells - 1, 1) / TAIL)
+    chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta, "gap": picked.gap}
+    return finish(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
+
+
+def counts_sequence_to_scalar(n: int, d: int, g: int, p: int) -> dict[str, int]:
+    """Exact counts of UA-5 as stored, as `cost` counts them (UA-14)."""
+    return counts_by_heads(n, d, g, p, second_layer=True, sequence=False)
+
+
+def counts_sequence_to_scalar_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
+    """The same for UA-6."""
+    return counts_by_heads(n, d, g, p, second_layer=False, sequence=False)
+
+
+def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, sequence: bool) -> dict[str, int]:
+    """The same for one output, or for n d that go back to n tokens."""
+    G, K, heads = g ** (n * d), n * d if sequence else 1, 2 * d * g ** (n * d)
+    D = d + n + 3 + G + (2 * K if second_layer else 0)
+    registers = p + (G if second_layer else 0)
+    before = (d + n) * D + registers * D + heads * 6 * D
+    last = D if second_layer else G  # what read takes
+    between = D * last + n + last
+    picking = K * (2 * D * G + 2 * D) if second_layer else 0
+    read = last * K + (n * n + d if sequence else 1)
+    return {
+        "layers": 1 + second_layer,
+        "heads": heads + (K if second_layer else 0),
+        "anchors": heads * p + (K * G if second_layer else 0),
+        "parameters": before + between + picking + read,
+        "registers": registers,
+        "width": D,
+    }
+
+
+def counts_printed(n: int, d: int, g: int, *, sequence: bool) -> dict[str, int]:
+    """Remark E.1 for two layers: the heads, and the order of the parameters, d n g^(2dn) up to a constant."""
+    return {"heads": 2 * d * g ** (n * d) + (n * d if sequence else 1), "parameters": n * d * g ** (2 * n * d)}
+
+
+def sequence_to_sequence(
+    f: Function | Sequence[str],
+    n: int,
+    d: int,
+    *,
+    B: float = 1.0,
+    tol: float | None = None,
+    g: int | None = None,
+    delta: float | None = None,
+    p: int | None = None,
+    beta: float | None = None,
+    norm: float = 1.0,
+    lipschitz: float | None = None,
+    max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
+) -> AttentionNetwork:
+    """Two attention layers within `bound` of f: [-B, B]^(n x d) -> R^(n x d), in L_p over all entries.
+
+    Statement: for a continuous f and any tolerance there are two multi-head layers, with linear maps around them, that
+    are within it. The bumps do not depend on f: the first layer is that of `sequence_to_scalar`; the second has n d
+    heads, each with the scores beta R_v and the values f_ij(v) of one entry.
+
+    Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58) (UA-7). Deviations: those of
+    `sequence_to_scalar`; (G.57) multiplies by the all-ones vector too (errata UA-7).
+
+    f: n d formulas in x0, x1, ..., token by token; a function of n d numbers that returns n d; or one of arrays
+    (count, n, d) -> (count, n, d), with `lipschitz` for every entry. The norm is that of all entries together,
+    (integral of the sum of |error_ij|^p)^(1/p). Other arguments, hypotheses and error terms: `sequence_to_scalar`.
+
+    Shapes: X (n, d) -> (n, d).
+    Cost: 2 layers, 2 d g^(nd) + n d heads, p + g^(nd) registers, width d + n + g^(nd) + 3 + 2 n d.
+
+    >>> net = sequence_to_sequence(["max(x0, x1)", "min(x0, x1)"], n=2, d=1, g=4)
+    >>> net.certificate.status, f"{net.certificate.bound:.3f}"
+    ('PROVEN', '3.113')
+    """
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
+    target = sequence_target(f, n, d)
+    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=True, sequence=True)
+
+
+def sequence_to_sequence_softmax(
+    f: Function | Sequence[str],
+    n: int,
+    d: int,
+    *,
+    B: float = 1.0,
+    tol: float | None = None,
+    g: int | None = None,
+    delta: float | None = None,
+    p: int | None = None,
+    beta: float | None = None,
+    norm: float = 1.0,
+    lipschitz: float | None = None,
+    max_heads: int = MAX_HEADS,
+    method: Method = "faithful",
+) -> AttentionNetwork:
+    """The same with one attention layer, a softmax over the bumps and a linear map with the values f_ij(v).
+
+    Source: universal approximation paper, Corollary 3.15 (UA-7). Deviations and arguments: `sequence_to_sequence`.
+    Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
+
+    >>> net = sequence_to_sequence_softmax(["max(x0, x1)", "min(x0, x1)"], n=2, d=1, g=4)
+    >>> net.certificate.status, f"{net.certificate.bound:.3f}"
+    ('PROVEN', '3.113')
+    """
+    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
+    target = sequence_target(f, n, d)
+    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=False, sequence=True)
+
+
+def counts_sequence_to_sequence(n: int, d: int, g: int, p: int) -> dict[str, int]:
+    """Exact counts of the two layers as stored, as `cost` counts them (UA-14)."""
+    return counts_by_heads(n, d, g, p, second_layer=True, sequence=True)
+
+
+def counts_sequence_to_sequence_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
+    """The same for one layer and a softmax."""
+    return counts_by_heads(n, d, g, p, second_layer=False, sequence=True)

@@ -1,0 +1,83 @@
+"""A study runs, can be stopped and gone on with, and gives the same numbers whoever runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.small_studies.tiny_study import tiny_study
+
+from weightwright.errors import WeightwrightError
+from weightwright.papers.experiments.machinery.study import Options
+from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.reproducing import read_record, reproduce
+
+
+def without_times(record: Json) -> Json:
+    return {key: value for key, value in record.items() if key != "run"}
+
+
+def test_a_study_that_was_stopped_goes_on_and_comes_out_the_same(tmp_path: Path) -> None:
+    whole = reproduce(tiny_study(), tmp_path / "whole", Options(), jobs=1)
+    counting = tmp_path / "counting"
+    counting.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(tiny_study(counting, stop_at="5"), tmp_path / "halves", Options(), jobs=1)
+    assert sorted(path.name for path in (tmp_path / "halves" / "TINY.parts").iterdir()) == ["p4.json"]
+    again = reproduce(tiny_study(counting), tmp_path / "halves", Options(), jobs=1)
+    assert (counting / "done").read_text().split() == ["4", "5", "5", "6"]  # p = 4 is not done twice
+    assert without_times(again) == without_times(whole)
+
+
+def test_the_files_of_a_study(tmp_path: Path) -> None:
+    record = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"TINY.{end}" for end in ("json", "md", "png", "svg", "parts")
+    }
+    assert read_record(tmp_path / "TINY.json") == json.loads(json.dumps(record))
+    assert "The claim depends most on: p." in (tmp_path / "TINY.md").read_text()
+    assert {"settings", "versions", "digest", "trends", "run"} <= set(record)
+
+
+def test_parts_of_other_settings_are_no_parts_of_this_run(tmp_path: Path) -> None:
+    reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    with pytest.raises(WeightwrightError, match=r"other settings \(seeds = \[0, 1\], not \[0, 1, 2\]\).*--out"):
+        reproduce(tiny_study(), tmp_path, Options(seeds=3), jobs=1)
+
+
+def test_a_part_that_was_altered_is_refused(tmp_path: Path) -> None:
+    reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    (tmp_path / "TINY.parts" / "p4.json").write_text("{")
+    with pytest.raises(WeightwrightError, match="no part of a study"):
+        reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+
+
+def test_parts_that_ran_elsewhere_are_named(tmp_path: Path) -> None:
+    record = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    assert record["run"]["parts_elsewhere"] == {}
+    path = tmp_path / "TINY.parts" / "p4.json"
+    part = json.loads(path.read_text())
+    path.write_text(json.dumps(part | {"machine": part["machine"] | {"accelerator": "a GPU"}, "seconds": 1e-9}))
+    again = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
+    assert again["run"]["machine"] == record["run"]["machine"]
+    assert "; p4 on a GPU.\n" in (tmp_path / "TINY.md").read_text()
+    assert without_times(again) == without_times(record)
+
+
+def test_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
+    alone = reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1)
+    beside = reproduce(tiny_study(), tmp_path / "two", Options(), engine="joblib", jobs=2)
+    assert without_times(alone) == without_times(beside)
+
+
+def test_ray_gives_the_numbers_of_joblib(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    alone = reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1)
+    spread = reproduce(tiny_study(), tmp_path / "ray", Options(), engine="ray")
+    assert without_times(alone) == without_times(spread)
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="device 'nowhere' cannot be used"):
+        reproduce(tiny_study(), tmp_path, Options(device="nowhere"))
