@@ -25,7 +25,7 @@ from fuzz_truth import COUNT, worst_violation
 from network_cases import BF16, CASES, Made, bessel
 
 import weightwright as ww
-from weightwright.claims.leaf import SampledClaim
+from weightwright.claims.one_layer_claims import SampledClaim
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse

@@ -27,7 +27,7 @@ from weightwright.approximation.table import forget_tables, propose_squares
 from weightwright.claims.certificate import round_up
 from weightwright.network.costs import cost
 from weightwright.output_files import whole
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 ROOT = Path(__file__).parents[1]

@@ -24,33 +24,23 @@ import weightwright as ww
 from weightwright.box import Box
 from weightwright.checker.one_layer.stored import read_one_layer
 from weightwright.checker.one_layer.stored_vector import read_vector_head
-from weightwright.checker.side_by_side import split
-from weightwright.claims.cell_grid import GridClaim, grid_in_words
-from weightwright.claims.certificate import (
-    Certificate,
-    SideBySideClaim,
-    local_formula,
-    sampled_in_words,
-    vector_formula,
-)
+from weightwright.claims.certificate import Certificate, local_formula, sampled_in_words, vector_formula
 from weightwright.claims.files import encode_file, network_digest, read
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.kinds import ComposedClaim
+from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
-from weightwright.claims.program_claim import InterpreterClaim, interpreter_in_words
-from weightwright.claims.prompt import (
-    LoopClaim,
-    PromptClaim,
-    SharedKeysClaim,
-    loop_in_words,
-    prompt_in_words,
-    shared_keys_in_words,
-)
-from weightwright.claims.target import Composite, composite_in_words
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.claims.prompt import LoopClaim
+from weightwright.claims.target import Composite
 from weightwright.expressions import parse, to_text
 from weightwright.interpreter.frozen_module import Sizes, build_module
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode, digest, in_json
 from weightwright.numbers import rounded
+from weightwright.papers.checker.side_by_side import split
+from weightwright.papers.claims.cell_grid import GridClaim
+from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
 
 ROOT = Path(__file__).parents[1]
 SAVED = ROOT / "tests" / "claims" / "saved"
@@ -411,20 +401,10 @@ def loosened(certificate: Certificate, factor: float) -> Certificate:
 def consistent(network: Network, certificate: Certificate) -> Certificate:
     """Digest and words made to fit, so that only what matters is wrong."""
     claim, words = certificate.claim, certificate.formula
-    if isinstance(claim, Composite):
-        words = composite_in_words(claim)
-    elif isinstance(claim, PromptClaim):
-        words = prompt_in_words(claim)
-    elif isinstance(claim, InterpreterClaim):
-        words = interpreter_in_words(claim)
-    elif isinstance(claim, LoopClaim):
-        words = loop_in_words(claim)
-    elif isinstance(claim, SharedKeysClaim):
-        words = shared_keys_in_words(claim)
+    if isinstance(claim, ComposedClaim | GridClaim):
+        words = claim.in_words()
     elif isinstance(claim, MemoryClaim):
         words = memory_in_words(claim, network)
-    elif isinstance(claim, GridClaim):
-        words = grid_in_words(claim)
     elif isinstance(claim, SampledClaim):
         words = sampled_in_words(claim.samples)
     elif isinstance(claim, OneLayerClaim | VectorLayerClaim) and hasattr(claim.leaf, "formula"):
@@ -432,8 +412,7 @@ def consistent(network: Network, certificate: Certificate) -> Certificate:
     elif isinstance(claim, SideBySideClaim):
         claim, words = _side_by_side(network, certificate, claim)
     said = zone_lines(dataclasses.replace(certificate, claim=claim))
-    said += claim.assumptions() if isinstance(claim, GridClaim) else ()
-    said += claim.samples.assumptions() if isinstance(claim, SampledClaim) else ()
+    said += claim.stated if isinstance(claim, GridClaim | SampledClaim) else ()
     said += tuple(line for line in certificate.assumptions if line not in said and not line.startswith(_OF_ZONES))
     return dataclasses.replace(
         certificate, claim=claim, formula=words, network=network_digest(network), assumptions=said
@@ -448,11 +427,11 @@ def zone_lines(certificate: Certificate) -> tuple[str, ...]:
     """What a certificate has to say of its dead zones."""
     claim = certificate.claim
     if isinstance(claim, OneLayerClaim):
-        return claim.assumptions(certificate.domain)
+        return claim.possible_assumptions(certificate.domain)
     if isinstance(claim, Composite):
-        return claim.assumptions()
+        return claim.left_out
     if isinstance(claim, LoopClaim):
-        return claim.composite.assumptions() + (claim.beginning.composite.assumptions() if claim.beginning else ())
+        return claim.composite.left_out + (claim.beginning.composite.left_out if claim.beginning else ())
     return ()
 
 

@@ -21,15 +21,17 @@ from fuzz_zones import evenly, shares_are_right, zones_are_shown
 
 import weightwright as ww
 from weightwright.checker.core.machine import assumed
-from weightwright.claims.certificate import Certificate, stated_by_caller, status_in_words
+from weightwright.claims.certificate import Certificate, status_in_words
 from weightwright.claims.graph import Graph
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim
+from weightwright.claims.kinds import MASKED
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim
-from weightwright.claims.prompt import ARGUMENTS, ENTERING, MULTIPLES, READ_OUT, STATES, LoopClaim
+from weightwright.claims.prompt import ARGUMENTS, ENTERING, READ_OUT, STATES, LoopClaim
 from weightwright.claims.scope import DeadZone
-from weightwright.claims.target import MASKED, Composite
+from weightwright.claims.target import Composite
 from weightwright.expressions import parse
 from weightwright.network import Loop, Network
+from weightwright.papers.claims.shared_keys_claim import MULTIPLES
 from weightwright.runtime import AttentionNetwork
 
 #: Inputs at which a formula is computed.
@@ -258,7 +260,7 @@ def _names(network: Network, said: Certificate, rng: np.random.Generator) -> str
 
 def strange_lines(said: Certificate) -> list[str]:
     """Assumptions that no rule of the checker asks for: free text, in the place where the checker's words stand."""
-    known = {*assumed(said.dtype, said.kernel), *zone_lines(said), *stated_by_caller(said.claim), *_RULES_SAY}
+    known = {*assumed(said.dtype, said.kernel), *zone_lines(said), *said.claim.stated, *_RULES_SAY}
     return [line for line in said.assumptions if line not in known]
 
 

@@ -34,7 +34,8 @@ from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import encode_file
 from weightwright.claims.graph import Graph, Node
-from weightwright.claims.leaf import OPAQUE, Leaf, OneLayerClaim, SampledClaim
+from weightwright.claims.leaf import OPAQUE, Leaf
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import TableClaim

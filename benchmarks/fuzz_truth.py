@@ -14,16 +14,20 @@ import torch
 from flint import arb, ctx, fmpq
 
 import weightwright as ww
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, SideBySideClaim
+from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.leaf import OPAQUE, OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.claims.leaf import OPAQUE
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
-from weightwright.claims.target import UNREAD, Composite, RidgeFunctions, TokenModels
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.target import UNREAD, Composite
 from weightwright.expressions import Number, Variable, fold, parse
 from weightwright.network import Attention, Loop, Network
+from weightwright.papers.claims.cell_grid import GridClaim
+from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
+from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
+from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
 from weightwright.runtime import AttentionNetwork
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -13,12 +13,13 @@ import torch
 import weightwright as ww
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.leaf import OneLayerClaim
-from weightwright.claims.target import Composite, RidgeFunctions, TableClaim, TokenModels
+from weightwright.claims.one_layer_claims import OneLayerClaim
+from weightwright.claims.target import Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.limits import DEAD_SHARE
 from weightwright.network import Network
+from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
 from weightwright.runtime import AttentionNetwork
 
 #: Inputs that a share is measured with, and how seldom a right share may be complained of (Bernstein's inequality).

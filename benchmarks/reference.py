@@ -26,8 +26,10 @@ from house import write_or_print
 import weightwright as ww
 from weightwright import errors
 from weightwright.adversary.worst import Worst
+from weightwright.box import Box
 from weightwright.circuit.effects import PredictedEffect
 from weightwright.claims.certificate import Certificate
+from weightwright.claims.files import certificate_types
 from weightwright.cli import app
 from weightwright.runtime.selftest import Measured
 from weightwright.runtime.weights import Weights
@@ -221,29 +223,13 @@ def shown(example: str) -> list[str]:
 def certificate_rows() -> list[tuple[str, Row]]:
     """Every field of a certificate and of all that it may hold, with the class that has it."""
     rows: list[tuple[str, Row]] = []
-    waiting, seen = [Certificate], {Certificate}
-    while waiting:
-        cls = waiting.pop(0)
-        of = cls.__name__
+    for cls in (Certificate, *(kind for kind in certificate_types().values() if kind not in (Certificate, Box))):
         said = said_of_fields(cls)
-        hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
-            rows.append((of, Row(field.name, str(field.type), "", said.get(field.name, ""))))
-            for held in dataclasses_in(hints[field.name]):
-                if held not in seen:
-                    seen.add(held)
-                    waiting.append(held)
+            rows.append((cls.__name__, Row(field.name, str(field.type), "", said.get(field.name, ""))))
         if cls is Certificate:
-            rows += [(of, row) for row in attributes(cls)]
+            rows += [(cls.__name__, row) for row in attributes(cls)]
     return rows
-
-
-def dataclasses_in(hint: Any) -> Iterator[type]:
-    """The dataclasses that a field may hold, in the order of its annotation."""
-    if inspect.isclass(hint) and dataclasses.is_dataclass(hint) and hint.__module__.startswith("weightwright.claims"):
-        yield hint
-    for inner in typing.get_args(hint):
-        yield from dataclasses_in(inner)
 
 
 def write_certificate() -> list[str]:

@@ -3,7 +3,8 @@
 python benchmarks/trusted.py                         print the page
 python benchmarks/trusted.py --write docs/trusted.md write it
 
-All that `weightwright.checker.check` imports, directly or not, is on the page: an import that is added widens it.
+All that `weightwright.checker.check` imports, directly or not, is on the page: an import that is added widens it. So
+is what extensions register with it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from house import SOURCE, describe_in_cell, write_or_print
+
+from weightwright.extensions import extensions
+
+#: The checker's tables to which extensions add.
+HOOKS = ("claims", "rules", "units", "formulas", "heads", "heads without claims")
 
 HEAD = """# What has to be believed
 
@@ -27,10 +33,14 @@ wrong in any way, and the checker then refuses.
 That the module runs the network of the file, and not another one, is believed of `runtime/`; the numpy interpreter
 (`network/interpreter.py`) is a second implementation that tests compare it with.
 
-**Independent** are the proofs: the prover's enclosures (`enclosures/intervals`, numpy with outward rounding) and
-rules (`prover/`) and the checker's (`enclosures/balls`, `checker/`) share no line. **Shared** is what both must
-mean the same by: the formula's text and its parser, the network as data and what its layers compute, claims as
-data, and how files are read. A wrong parser would be wrong on both sides; these files are marked.
+**Tables are proven by two programs, their composition by one**: that a head computes its function within an error is
+shown by the prover's enclosures (`enclosures/intervals`, numpy with outward rounding) and rules (`prover/`), and
+again by the checker's (`enclosures/balls`, `checker/`), which share no line; how the errors of several heads add up to
+the bound of a network is worked out by the checker's own functions alone, also when a network is certified.
+
+**Shared** is what both must mean the same by: the formula's text and its parser, the network as data and what its
+layers compute, claims as data, and how files are read. A wrong parser would be wrong on both sides; these files are
+marked.
 """
 
 
@@ -62,6 +72,13 @@ def closure(start: Path) -> set[Path]:
     return known
 
 
+def registered_files() -> set[Path]:
+    """The files that extensions register with the checker, and all that these need."""
+    places = {place.partition(":")[0] for each in extensions() for hook in HOOKS for place in each.hooks.get(hook, ())}
+    starts = {path for place in places for path in _files(place.split(".")[1:]) if path.name != "__init__.py"}
+    return set().union(*map(closure, starts))
+
+
 def lines(paths: set[Path]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths)
 
@@ -70,19 +87,27 @@ def write_page() -> str:
     needed = closure(SOURCE / "checker" / "check.py")
     shared = needed & {path for file in (SOURCE / "prover").glob("*.py") for path in closure(file)}
     own = needed - shared
-    said = [path for path in sorted(needed) if path.name != "__init__.py"]
-    rows = [
-        f"| `{path.relative_to(SOURCE)}` | {lines({path})} | {'shared' * (path in shared)} | {describe_in_cell(path)} |"
-        for path in said
-    ]
+    added = registered_files() - needed
     checker = {path for path in needed if "checker" in path.parts}
     total = (
         f"{len(needed)} files of {lines(needed):,} lines, {len(checker)} of them with {lines(checker):,} in `checker/`;"
         f" the prover shares {len(shared)} files of {lines(shared):,} lines, and none of the other {lines(own):,}."
     )
-    return "\n".join(
-        [HEAD, total, "", "| file | lines | with the prover | what it holds |", "|---|---|---|---|", *rows, ""]
+    more = (
+        "For the networks of the papers' constructions, whose kinds of claim have rules of their own, these"
+        f" {len(added)} files of {lines(added):,} lines more:"
     )
+    return "\n".join([HEAD, total, "", *table(needed, shared), "", more, "", *table(added, shared), ""])
+
+
+def table(paths: set[Path], shared: set[Path]) -> list[str]:
+    """A row for every file."""
+    rows = [
+        f"| `{path.relative_to(SOURCE)}` | {lines({path})} | {'shared' * (path in shared)} | {describe_in_cell(path)} |"
+        for path in sorted(paths)
+        if path.name != "__init__.py"
+    ]
+    return ["| file | lines | with the prover | what it holds |", "|---|---|---|---|", *rows]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Windowed heads against ordinary attention on the same anchors, on the CPU, in one run: `make bench`.
 
 dot: softmax(c Q K^T) V, a slice of the tokens at a time; sdpa: torch's scaled_dot_product_attention, sizes padded to 8;
-window: `runtime.window`. Times are the best of some runs each, taken in turns, so that noise hits all alike.
+window: `window_kernel`. Times are the best of some runs each, taken in turns, so that noise hits all alike.
 """
 
 from __future__ import annotations

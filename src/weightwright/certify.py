@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,29 +16,18 @@ from weightwright.checker.composite.loop import about_beginning, about_one_pass,
 from weightwright.checker.composite.walk import compose_errors
 from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
 from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
-from weightwright.checker.prompt.shared_keys import shared_keys_errors
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
-from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim, interpreter_in_words
-from weightwright.claims.prompt import (
-    ARGUMENTS,
-    MULTIPLES,
-    READ_OUT,
-    STATES,
-    LoopClaim,
-    PromptClaim,
-    SharedKeysClaim,
-    loop_in_words,
-    prompt_in_words,
-    shared_keys_in_words,
-)
-from weightwright.claims.target import MASKED, Composite, composite_in_words
+from weightwright.claims.kinds import ComposedClaim
+from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
+from weightwright.extensions import registered
 from weightwright.limits import UNLIMITED
 from weightwright.network import Network
-from weightwright.prover.composite import propose
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.stopwatch import stage
@@ -46,14 +37,12 @@ ROOM = (1.0, 16.0)
 #: Room for adding up numbers that were rounded up.
 _SUMMED = 1 + 2.0**-40
 
-#: Claims whose terms are found here; networks of one layer and of grids know theirs, and ask `confirm`.
-Composed = Composite | LoopClaim | PromptClaim | InterpreterClaim | SharedKeysClaim
-
 
 def certify(
-    network: Network, claim: Composed, domain: Box, tol: float | None = None, proposed: Terms | None = None
+    network: Network, claim: ComposedClaim, domain: Box, tol: float | None = None, proposed: Terms | None = None
 ) -> AttentionNetwork:
-    """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol.
+    """The network with a certificate that the checker agreed with; ToleranceError if it did not, or above tol. Networks
+    of one layer know the terms of their bound, and ask `confirm`.
 
     claim: `bound` is about the outputs, for a network with a prompt or a loop about one pass. The summands of a prompt
     need not say what leakage and rounding of their tables come to in this network; what is claimed in the end does.
@@ -83,7 +72,7 @@ def confirm(network: Network, certificate: Certificate) -> Certificate:
     return agreed_with(checked, certificate)
 
 
-def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:
+def _agree(network: Network, claim: ComposedClaim, domain: Box, proposed: Terms, tol: float | None) -> AttentionNetwork:
     """With the first certificate that the checker agrees with, more and more room being left for rounding."""
     refusal = "no finite bound was proposed"
     for room in ROOM:
@@ -103,52 +92,44 @@ def _agree(network: Network, claim: Composed, domain: Box, proposed: Terms, tol:
     raise ToleranceError(f"the independent checker does not agree with any bound: {refusal}")
 
 
-def _propose(network: Network, claim: Composed, domain: Box) -> Terms:
+def _propose(network: Network, claim: ComposedClaim, domain: Box) -> Terms:
     """What to claim. The checker's own rules for composing are asked, the tables' leaves being taken for granted; the
-    check that follows examines everything. For targets that are no graphs the prover walks through the network."""
+    check that follows examines everything. For targets that are no graphs an extension walks through the network."""
     draft = _draft(network, claim, domain)
-    if isinstance(claim, PromptClaim):
-        return prompt_errors(network, draft, claim)
-    if isinstance(claim, InterpreterClaim):
-        return interpreter_errors(claim, network.dtype)
-    if isinstance(claim, SharedKeysClaim):
-        return shared_keys_errors(network, draft, claim)
-    if isinstance(claim, LoopClaim):
-        one, about = one_pass(network, claim), about_one_pass(draft, claim)
-        errors = compose_errors(one, about, claim.composite, parts_hold=True, first=not claim.own)
-        if (beginning := claim.beginning) is not None:
-            before, about = network_before(network, claim, beginning), about_beginning(draft, beginning)
-            errors = np.maximum(errors, compose_errors(before, about, beginning.composite, parts_hold=True))
-    elif isinstance(claim.target, Graph):
-        errors = compose_errors(network, draft, claim, parts_hold=True)
-    else:
-        n, d = network.tokens or 1, len(network.inputs)
-        largest = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), (n, d))
-        return propose(network, claim, largest)
+    match claim:
+        case PromptClaim():
+            return prompt_errors(network, draft, claim)
+        case InterpreterClaim():
+            return interpreter_errors(claim, network.dtype)
+        case LoopClaim():
+            one, about = one_pass(network, claim), about_one_pass(draft, claim)
+            errors = compose_errors(one, about, claim.composite, parts_hold=True, first=not claim.own)
+            if (beginning := claim.beginning) is not None:
+                before, about = network_before(network, claim, beginning), about_beginning(draft, beginning)
+                errors = np.maximum(errors, compose_errors(before, about, beginning.composite, parts_hold=True))
+        case Composite(target=Graph()):
+            errors = compose_errors(network, draft, claim, parts_hold=True)
+        case Composite():
+            return _proposals()[type(claim.target)](network, claim, domain)
+        case _:
+            return _proposals()[type(claim)](network, draft, claim)
     return Terms(*(errors * _SUMMED).tolist())
 
 
-def _draft(network: Network, claim: Composed, domain: Box) -> Certificate:
+@cache
+def _proposals() -> dict[type, Callable[..., Terms]]:
+    """What extensions register under "proposals": for a kind of target a function of the network, the composite and
+    the domain; for a kind of claim one of the network, a draft of the certificate and the claim."""
+    return {kind: propose for added in registered("proposals") for kind, propose in added.items()}
+
+
+def _draft(network: Network, claim: ComposedClaim, domain: Box) -> Certificate:
     return _about(network, claim, domain, Terms(0.0, 0.0, 0.0))
 
 
-def _about(network: Network, claim: Composed, domain: Box, terms: Terms) -> Certificate:
+def _about(network: Network, claim: ComposedClaim, domain: Box, terms: Terms) -> Certificate:
     """What is claimed, with the words and assumptions that go with a claim of its kind; unchecked."""
-    leans_on: tuple[str, ...]
-    if isinstance(claim, PromptClaim):
-        more = () if claim.read_out is None else (READ_OUT,)
-        words, leans_on = prompt_in_words(claim), (ARGUMENTS, STATES, *more, MASKED)
-    elif isinstance(claim, InterpreterClaim):
-        more = (ENTRIES,) if claim.times else ()
-        words, leans_on = interpreter_in_words(claim), (PRODUCTS, CODES, MASKED, *more)
-    elif isinstance(claim, SharedKeysClaim):
-        words, leans_on = shared_keys_in_words(claim), (MULTIPLES,)
-    elif isinstance(claim, LoopClaim):
-        begins = () if claim.beginning is None else (*claim.beginning.composite.assumptions(), MASKED)
-        words, leans_on = loop_in_words(claim), (*claim.composite.assumptions(), claim.watched, *begins)
-    else:
-        masked = () if network.native else (MASKED,)
-        words, leans_on = composite_in_words(claim), (*claim.assumptions(), *masked)
-    said = (*assumptions(network.dtype, "dot"), *leans_on)
+    said = (*assumptions(network.dtype, "dot"), *claim.leans_on(network.native))
     bound = (terms.approximation + terms.leakage + terms.rounding) * _SUMMED
-    return Certificate(claim, words, domain, network.dtype, "dot", bound, terms, network_digest(network), said)
+    words, digest = claim.in_words(), network_digest(network)
+    return Certificate(claim, words, domain, network.dtype, "dot", bound, terms, digest, said)

@@ -20,7 +20,8 @@ from weightwright.checker.one_layer.layer import reach
 from weightwright.checker.one_layer.stored import read_one_layer
 from weightwright.checker.one_layer.stored_vector import read_vector_head
 from weightwright.claims.certificate import VARIABLES, Certificate, Terms, local_formula, vector_formula
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.leaf import Leaf, VectorLeaf
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision

@@ -203,7 +203,7 @@ def test_a_wider_dead_zone_must_be_admitted(tmp_path: object) -> None:
     network, certificate = read(path)
     for zones in ((), ((-0.0625, 0.0625),), ((0.0, 0.125),), ((0.125, -0.125),)):
         forged = with_claim(certificate, dead_zones=zones)
-        told = (*certificate.assumptions, *forged.claim.assumptions(certificate.domain))
+        told = (*certificate.assumptions, *forged.claim.possible_assumptions(certificate.domain))
         write(path, network, dataclasses.replace(forged, assumptions=told))
         with pytest.raises(ww.CertificateError, match=r"no box covers|is no interval"):
             ww.check(path)
@@ -211,7 +211,7 @@ def test_a_wider_dead_zone_must_be_admitted(tmp_path: object) -> None:
     write(path, network, wider)
     with pytest.raises(ww.CertificateError, match="the certificate hides a dead zone"):
         ww.check(path)
-    told = (*certificate.assumptions[:-1], *wider.claim.assumptions(certificate.domain))
+    told = (*certificate.assumptions[:-1], *wider.claim.possible_assumptions(certificate.domain))
     write(path, network, dataclasses.replace(wider, assumptions=told))
     assert ww.check(path).status == "CONDITIONAL"
 

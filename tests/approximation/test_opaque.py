@@ -16,7 +16,8 @@ import weightwright as ww
 from weightwright.approximation.opaque import Opaque
 from weightwright.claims.certificate import MeasuredClaim, sampled_in_words
 from weightwright.claims.files import read, write
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.leaf import Samples
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 
 
 def bessel(x: np.ndarray) -> np.ndarray:

@@ -20,7 +20,8 @@ import weightwright as ww
 from weightwright.approximation import several
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim, VectorLeaf
+from weightwright.claims.leaf import VectorLeaf
+from weightwright.claims.one_layer_claims import OneLayerClaim, VectorLayerClaim
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.network import Attention, Network

@@ -28,7 +28,7 @@ def straight_line(told: bool, path: Path) -> None:
     terms = dataclasses.replace(said.terms, approximation=0.004, rounding=max(said.terms.rounding, 1e-12))
     for _ in range(2):
         claim = dataclasses.replace(said.claim, leaf=leaf, dead_zones=(zone,))
-        assumed = (*said.assumptions, *claim.assumptions(said.domain)) if told else said.assumptions
+        assumed = (*said.assumptions, *claim.possible_assumptions(said.domain)) if told else said.assumptions
         lie = dataclasses.replace(
             said, claim=claim, formula="sin(5*x)", terms=terms, bound=0.005, assumptions=assumed
         )  # fmt: skip

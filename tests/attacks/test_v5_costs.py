@@ -18,8 +18,6 @@ import weightwright as ww
 from weightwright.box import Box
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.claims.files import encode_file, network_digest
-from weightwright.claims.program_claim import interpreter_in_words
-from weightwright.claims.target import composite_in_words
 from weightwright.network import Attention, Linear, Network, Term
 
 #: How far a limit may be exceeded, and what a process takes anyway: caches of numpy and python, one look at the clock.
@@ -60,7 +58,7 @@ def attention_of(tokens: int) -> bytes:
     network = dataclasses.replace(network, tokens=tokens, embed=embed)
     terms = dataclasses.replace(said.terms, rounding=0.1, approximation=0.1, leakage=0.1)
     said = dataclasses.replace(
-        said, claim=claim, formula=composite_in_words(claim), network=network_digest(network), bound=1.0, terms=terms
+        said, claim=claim, formula=claim.in_words(), network=network_digest(network), bound=1.0, terms=terms
     )
     return encode_file(network, said)
 
@@ -84,7 +82,7 @@ def interpreter_of(tokens: int) -> bytes:
     box = Box(np.concatenate([-ends, [0.0, -claim.hidden]]), np.concatenate([ends, [1.0, 0.0]]))
     terms_ = dataclasses.replace(said.terms, rounding=5e-4, leakage=1e-4, approximation=1e-4)
     said = dataclasses.replace(
-        said, claim=claim, domain=box, network=network_digest(network), formula=interpreter_in_words(claim),
+        said, claim=claim, domain=box, network=network_digest(network), formula=claim.in_words(),
         bound=1e-3, terms=terms_,
     )  # fmt: skip
     return encode_file(network, said)

@@ -25,12 +25,15 @@ from support.forging import (
 )
 
 import weightwright as ww
-from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.leaf import Leaf, OneLayerClaim
-from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TokenModels
+from weightwright.claims.kinds import MASKED
+from weightwright.claims.leaf import Leaf
+from weightwright.claims.one_layer_claims import OneLayerClaim
+from weightwright.claims.target import IDENTITY, UNREAD, Composite
 from weightwright.network import Network
+from weightwright.papers.claims.cell_grid import GridClaim
+from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
 from weightwright.papers.grids.bumps import bumps
 from weightwright.papers.kit.measure import outputs, taken
 from weightwright.papers.linear.one_head import truncated_linear
@@ -231,7 +234,7 @@ PART: dict[str, tuple[Forge, str]] = {
 
 def said(c: Certificate) -> Certificate:
     """With every zone among the assumptions."""
-    return replace(c, assumptions=(*c.assumptions, *of(c).assumptions()))
+    return replace(c, assumptions=(*c.assumptions, *of(c).left_out))
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -12,9 +12,10 @@ from support.forging import about_composite, affine, named, one_head, proven, re
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms
-from weightwright.claims.target import IDENTITY, Composite, RidgeFunctions, TokenModels
+from weightwright.claims.target import IDENTITY, Composite
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Network, Sees
+from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
 from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))

@@ -14,11 +14,12 @@ import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms, local_formula
 from weightwright.claims.files import write
-from weightwright.claims.target import Composite, GateClaim, RidgeFunctions
+from weightwright.claims.target import Composite
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Linear, Mixed, Network, Sees, Term, selection
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import GateClaim, RidgeFunctions
 from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))

@@ -19,12 +19,14 @@ from weightwright.checker.composite.graph_columns import _hull
 from weightwright.claims.certificate import Certificate, Terms, local_formula
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.leaf import Leaf
-from weightwright.claims.target import IDENTITY, MASKED, UNREAD, Composite, GateClaim, TableClaim
+from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.compiler.lowering.lower import lower
 from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
-from weightwright.prover.composite import evaluate
+from weightwright.papers.claims.ridge_functions import GateClaim
+from weightwright.prover.graph_values import evaluate
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from support.forging import GRIDS, altered, made, nudged_networks, proven, refused, widened, with_claim, with_layer
 
-from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest
-from weightwright.claims.leaf import OneLayerClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.network import Attention, Network, Softmax
+from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.grids.bumps import bumps
 from weightwright.papers.grids.grid_lookup import (
     sequence_to_scalar,
@@ -97,7 +97,7 @@ CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "an infinite leakage": (lambda c: with_claim(c, leakage=math.inf), "numbers"),
     "a Lipschitz constant for a formula": (
         lambda c: replace(
-            with_claim(c, lipschitz=0.0), assumptions=c.assumptions + replace(c.claim, lipschitz=0.0).assumptions()
+            with_claim(c, lipschitz=0.0), assumptions=c.assumptions + replace(c.claim, lipschitz=0.0).stated
         ),
         "needs no Lipschitz constant",
     ),

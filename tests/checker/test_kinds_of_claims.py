@@ -6,20 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 from support.forging import proven, refused, with_claim
+from support.kinds import PROVABLE
 from support.prompts import made as made_prompt
 from support.stored import forge
 
 import weightwright as ww
 from weightwright.box import Box
-from weightwright.checker.check import RULES
+from weightwright.checker.check import rules
 from weightwright.claims import files
-from weightwright.claims.certificate import Claim, MeasuredClaim, SideBySideClaim
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Samples, VectorLayerClaim
+from weightwright.claims.certificate import MeasuredClaim
+from weightwright.claims.leaf import Samples
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
+from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
 from weightwright.papers.grids.grid_lookup import sequence_to_scalar
 from weightwright.papers.linear.literal import literal_truncated_linear
 from weightwright.papers.linear.one_head import truncated_linear
@@ -56,10 +59,10 @@ def made(kind: str) -> AttentionNetwork:
 
 
 def test_every_kind_of_claim_has_one_rule() -> None:
-    """But that which claims nothing; networks side by side are taken apart."""
-    assert {*RULES, SideBySideClaim} == set(get_args(Claim)) - {MeasuredClaim}
-    assert {kind.__name__ for kind in (*RULES, SideBySideClaim)} == set(NETS)
-    assert len(set(RULES.values())) == len(RULES)
+    """But that which claims nothing."""
+    assert set(rules()) == set(PROVABLE)
+    assert {kind.__name__ for kind in rules()} == set(NETS)
+    assert len(set(rules().values())) == len(rules())
 
 
 @pytest.mark.parametrize("kind", NETS)
@@ -94,7 +97,7 @@ def test_parts_of_claims_are_no_claims(kind: str, tmp_path: Path) -> None:
     certificate = made(kind).certificate
     for part in vars(certificate.claim).values():
         for one in part if isinstance(part, tuple) else (part,):
-            if hasattr(one, "__dataclass_fields__") and type(one) not in RULES:
+            if hasattr(one, "__dataclass_fields__") and type(one) not in rules():
                 refused(made(kind).network, replace(certificate, claim=one), tmp_path, "no rule for a claim of type")
 
 
@@ -112,7 +115,7 @@ def test_a_claim_whose_type_has_no_rule_is_refused(tmp_path: Path, monkeypatch: 
     files.write(path, net.network, forged)
     with pytest.raises(ww.FileFormatError, match="TrustMe"):
         ww.check(path)
-    monkeypatch.setitem(files._CERTIFICATE_TYPES, "TrustMe", TrustMe)
+    monkeypatch.setitem(files.certificate_types(), "TrustMe", TrustMe)
     refused(net.network, forged, tmp_path, "no rule for a claim of type TrustMe")
 
 
@@ -121,7 +124,7 @@ def test_a_rule_is_not_inherited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         """Its rule would look at what it shares with the claim that there is a rule for, and at nothing else."""
 
     net = made("OneLayerClaim")
-    monkeypatch.setitem(files._CERTIFICATE_TYPES, "Softer", Softer)
+    monkeypatch.setitem(files.certificate_types(), "Softer", Softer)
     forged = replace(net.certificate, claim=Softer(net.certificate.claim.leaf))
     refused(net.network, forged, tmp_path, "no rule for a claim of type Softer")
 

@@ -27,7 +27,8 @@ from weightwright.claims.certificate import (
     measured_certificate,
 )
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.leaf import Leaf, Samples
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import Design, Own, Query, Table, assemble

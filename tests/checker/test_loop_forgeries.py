@@ -16,11 +16,12 @@ from support.forging import altered, nudged, proven, refused, widened, with_clai
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.graph import Graph
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
-from weightwright.claims.target import MASKED, UNREAD
+from weightwright.claims.target import UNREAD
 from weightwright.network import Attention, Gather, Head, Linear, Loop, Mixed, Network, Sees, Term
 from weightwright.numbers import Floats
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.runtime import AttentionNetwork
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])

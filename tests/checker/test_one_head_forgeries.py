@@ -19,7 +19,8 @@ from support.exact import errors
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms, local_formula
 from weightwright.claims.files import network_digest, read, write
-from weightwright.claims.leaf import Leaf, OneLayerClaim
+from weightwright.claims.leaf import Leaf
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
 from weightwright.heads.registers import Design, Query, Table, assemble

@@ -28,9 +28,9 @@ from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, plain,
 import weightwright as ww
 from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate
-from weightwright.claims.leaf import OneLayerClaim
+from weightwright.claims.kinds import MASKED
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
-from weightwright.claims.target import MASKED
 from weightwright.errors import LawError, ToleranceError
 from weightwright.network import Attention, Block, Gather, Linear, Loop, Network, Sees, Term
 from weightwright.prover.machine import assumptions

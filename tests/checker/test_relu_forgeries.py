@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from support.ridges import built, measured, names, points
 
-from weightwright.checker.composite import piecewise_linear as kinked
-from weightwright.checker.composite import relu_formulas as rules
-from weightwright.checker.composite.relu_formulas import agree_formulas
-from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
 from weightwright.expressions import parse
+from weightwright.papers.checker import piecewise_linear as kinked
+from weightwright.papers.checker import relu_formulas as rules
+from weightwright.papers.checker.relu_formulas import agree_formulas
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 from weightwright.papers.relu.relu_target import piecewise_linear
 
 

@@ -13,9 +13,10 @@ import pytest
 from support.forging import SIDES, made, nudged_networks, proven, refused, widened, with_claim
 
 from weightwright.box import Box
-from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.leaf import Leaf, Samples
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
+from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.grids.grid_lookup import sequence_to_scalar
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)

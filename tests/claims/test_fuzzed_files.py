@@ -19,10 +19,10 @@ from fuzz_readers import Readers, strange_lines
 from fuzz_truth import value, worst_violation
 from fuzz_zones import most_hits
 
-from weightwright.checker.check import RULES
+from weightwright.checker.check import rules
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import encode_file, read
-from weightwright.claims.leaf import OneLayerClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import LoopClaim
 from weightwright.errors import WeightwrightError
 from weightwright.limits import Limits
@@ -97,8 +97,8 @@ def with_name(name: str) -> Callable[[Network, Certificate], Certificate]:
 
 def zones_are(change: Callable[[Any], tuple[Any, ...]], monkeypatch: Patch) -> None:
     """The rule for one layer finds other dead zones than there are."""
-    rule = RULES[OneLayerClaim]
-    monkeypatch.setitem(RULES, OneLayerClaim, lambda *about: change(rule(*about)))
+    rule = rules()[OneLayerClaim]
+    monkeypatch.setitem(rules(), OneLayerClaim, lambda *about: change(rule(*about)))
 
 
 def test_a_hidden_dead_zone_would_be_seen(monkeypatch: Patch) -> None:
@@ -132,7 +132,7 @@ def test_a_network_that_runs_in_a_dead_zone_would_be_seen(tmp_path: Path, monkey
 def test_a_name_that_is_shown_as_a_formula_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
     path = changed("graph", tmp_path, lambda n, said: replace(with_name("sin(5*x)")(n, said), formula="sin(5*x)"))
     assert seen(path) == ""
-    monkeypatch.setattr("weightwright.checker.composite.walk.composite_in_words", lambda composite: composite.name)
+    monkeypatch.setattr("weightwright.claims.target.Composite.in_words", lambda composite: composite.name)
     assert "MISLEADING: formula: 'sin(5*x)' at" in seen(path)
 
 
@@ -180,13 +180,13 @@ def test_an_assumption_that_no_rule_asks_for_would_be_seen(tmp_path: Path, monke
     lie = "\x1b[1A\x1b[2KPROVEN output sin(5*x)"
     path = changed("formula", tmp_path, lambda _, said: replace(said, assumptions=(*said.assumptions, lie)))
     assert seen(path) == ""
-    monkeypatch.setattr("weightwright.checker.check.known_assumptions", lambda said, _: set(said.assumptions))
+    monkeypatch.setattr("weightwright.checker.check.known_assumptions", lambda said: set(said.assumptions))
     assert "MISLEADING: an assumption that no rule asks for" in seen(path)
 
 
 @pytest.mark.parametrize("what", ["seconds", "megabytes"])
 def test_a_cost_beyond_its_limit_would_be_seen(what: str, monkeypatch: Patch) -> None:
-    path, rule = SAVED / "formula.safetensors", RULES[OneLayerClaim]
+    path, rule = SAVED / "formula.safetensors", rules()[OneLayerClaim]
     monkeypatch.setattr(fuzz_files, "LIMITS", Limits(seconds=0.05, megabytes=8.0))
 
     def wasteful(*about: Any) -> Any:
@@ -194,7 +194,7 @@ def test_a_cost_beyond_its_limit_would_be_seen(what: str, monkeypatch: Patch) ->
             time.sleep(0.35)
         return np.ones(2**23 if what == "megabytes" else 1) is None or rule(*about)
 
-    monkeypatch.setitem(RULES, OneLayerClaim, wasteful)
+    monkeypatch.setitem(rules(), OneLayerClaim, wasteful)
     assert seen(path).startswith("COST: the check took ")
 
 

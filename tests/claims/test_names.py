@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 import weightwright as ww
 from weightwright.claims.certificate import computed_in_words
 from weightwright.claims.files import write
-from weightwright.claims.graph import Graph, Node
-from weightwright.claims.graph_text import followed
+from weightwright.claims.graph import Graph, Node, graph_in_words
 from weightwright.cli import app
 from weightwright.report.drawing.draw import network_figure
 
@@ -91,7 +90,7 @@ FUNCTIONS = {
 def test_a_short_graph_is_told_as_a_formula(name: str) -> None:
     names = {"sin": torch.sin, "exp": torch.exp}
     net = ww.compile(lambda x: eval(name, {**names, "x": x}), (-1, 1), 1e-2, features=1)
-    text = followed(net.certificate.claim.target)
+    text = graph_in_words(net.certificate.claim.target)
     x = np.linspace(-1, 1, 11)
     env = {"sin": np.sin, "exp": np.exp, "x": x}
     assert np.abs(eval(text, env) - eval(name, env)).max() < 1e-12
@@ -105,8 +104,8 @@ def test_a_long_graph_is_told_by_its_digest_which_no_name_enters() -> None:
     graph = Graph("f", tuple(nodes), (100,))
     other = Graph("g", tuple(dataclasses.replace(node, label="") for node in nodes), (100,))
     changed = Graph("f", (*nodes[:-1], Node("cos(x)", (99,))), (100,))
-    assert followed(graph) == followed(other) != followed(changed)
-    assert followed(graph).startswith("a graph of 101 columns, sha256 ")
+    assert graph_in_words(graph) == graph_in_words(other) != graph_in_words(changed)
+    assert graph_in_words(graph).startswith("a graph of 101 columns, sha256 ")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_a_long_graph_is_told_by_its_digest_which_no_name_enters() -> None:
     ],
 )
 def test_a_graph_that_was_not_checked_is_told_too(nodes: tuple[Node, ...]) -> None:
-    assert followed(Graph("f", nodes, (len(nodes) - 1,))).startswith("a graph of")
+    assert graph_in_words(Graph("f", nodes, (len(nodes) - 1,))).startswith("a graph of")
 
 
 def test_names_cannot_break_a_line() -> None:

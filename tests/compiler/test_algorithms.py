@@ -30,7 +30,7 @@ from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext.rules import algorithm
 from weightwright.numbers import Floats
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.report import draw_network
 from weightwright.runtime.watch import passes
 

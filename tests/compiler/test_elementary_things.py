@@ -132,7 +132,7 @@ def test_a_dead_zone_is_around_a_jump_and_is_not_hidden(tmp_path: Path) -> None:
         parts = list(composite.parts)
         parts[index] = dataclasses.replace(parts[index], zones=np.array(zones).reshape(-1, 2))
         claim = dataclasses.replace(composite, parts=tuple(parts))
-        words = tuple(dict.fromkeys((*said.assumptions, *(claim.assumptions() if told else ()))))
+        words = tuple(dict.fromkeys((*said.assumptions, *(claim.left_out if told else ()))))
         refused(net.network, dataclasses.replace(said, claim=claim, assumptions=words), tmp_path)
 
     with_zones(place, [])  # then a jump must be within the bound

@@ -22,7 +22,7 @@ from weightwright.compiler.lowering.lower import lower
 from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator
 from weightwright.compiler.lowering.stream_registers import mixings
 from weightwright.errors import FormulaError, ToleranceError
-from weightwright.prover.composite import column_values
+from weightwright.prover.graph_values import column_values
 from weightwright.tracing.columns import Columns
 
 

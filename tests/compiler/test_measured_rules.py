@@ -30,7 +30,7 @@ from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext import rules as algorithms
 from weightwright.incontext.rules import algorithm
 from weightwright.numbers import Floats
-from weightwright.prover.composite import column_values
+from weightwright.prover.graph_values import column_values
 
 RNG = np.random.default_rng
 

@@ -16,7 +16,7 @@ from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.compiler.loop.proven_rules import advise_on, trace_and_confirm
 from weightwright.incontext.rules import algorithm
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 
 ROWS = np.random.default_rng(0).uniform(-1, 1, (5, 3))
 

@@ -8,7 +8,7 @@ import pytest
 import reproduction
 
 from weightwright.papers.experiments.catalogue import STUDIES
-from weightwright.papers.experiments.machinery.units import digest_of
+from weightwright.papers.experiments.machinery.study_units import digest_of
 from weightwright.papers.experiments.reproducing import read_record
 from weightwright.papers.experiments.reproduction_page import write_page
 

@@ -20,7 +20,7 @@ from support.prompts import RESIDUAL, built, errors, fitted, prompts, tables_of
 from support.stored import forge
 
 import weightwright as ww
-from weightwright.claims.prompt import Pass, PromptClaim, prompt_in_words
+from weightwright.claims.prompt import Pass, PromptClaim
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext import (
@@ -127,7 +127,7 @@ def test_a_claim_with_another_alpha_is_refused(forgery: str, tmp_path: Path) -> 
     assert isinstance(certificate.claim, PromptClaim)
     (step,) = certificate.claim.passes
     claim = replace(certificate.claim, passes=(replace(step, alpha=forge(step.alpha)),))
-    words = prompt_in_words(claim) if np.size(claim.passes[0].alpha) else certificate.formula
+    words = claim.in_words() if np.size(claim.passes[0].alpha) else certificate.formula
     refused(net.network, replace(certificate, claim=claim, formula=words), tmp_path, said)
 
 
@@ -172,7 +172,7 @@ def test_words_tell_alpha() -> None:
     claim = certificate.claim
     assert isinstance(claim, PromptClaim)
     many = replace(claim.passes[0], alpha=np.linspace(0.25, 1.0, 100))
-    words = prompt_in_words(replace(claim, passes=(many,)))
+    words = replace(claim, passes=(many,)).in_words()
     assert "alpha of each of 100 features between 0.25 and 1.0" in words
     assert len(words) < 300
 

@@ -18,9 +18,9 @@ import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import SharedKeysClaim
 from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
+from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.runtime import AttentionNetwork
 

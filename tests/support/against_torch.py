@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from weightwright.claims.graph import Graph
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 Function = Callable[[Any], Any]

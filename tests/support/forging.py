@@ -16,10 +16,12 @@ import pytest
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
-from weightwright.claims.prompt import PromptClaim, prompt_in_words
-from weightwright.claims.target import MASKED, Composite, RidgeFunctions, composite_in_words
+from weightwright.claims.kinds import MASKED
+from weightwright.claims.prompt import PromptClaim
+from weightwright.claims.target import Composite
 from weightwright.network import Attention, Linear, Network, Term, selection
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import RidgeFunctions
 from weightwright.papers.grids.bumps import bumps
 from weightwright.papers.grids.grid_lookup import (
     sequence_to_scalar,
@@ -124,14 +126,14 @@ def with_composite(certificate: Certificate, **changes: Any) -> Certificate:
     """With the words that go with it, so that nothing but the claim is wrong."""
     assert isinstance(certificate.claim, Composite)
     composite = replace(certificate.claim, **changes)
-    return replace(certificate, claim=composite, formula=composite_in_words(composite))
+    return replace(certificate, claim=composite, formula=composite.in_words())
 
 
 def with_prompt(certificate: Certificate, **changes: Any) -> Certificate:
     """The same for a claim about a prompt."""
     assert isinstance(certificate.claim, PromptClaim)
     prompt = replace(certificate.claim, **changes)
-    return replace(certificate, claim=prompt, formula=prompt_in_words(prompt))
+    return replace(certificate, claim=prompt, formula=prompt.in_words())
 
 
 def scaled(terms: Terms, name: str, factor: float) -> Terms:
@@ -155,8 +157,8 @@ def about_composite(
     masked: bool = False,
 ) -> Forged:
     """A network of several layers with a certificate of any composite and terms."""
-    said = assumptions(network.dtype, "dot") + composite.assumptions() + ((MASKED,) if masked else ())
-    bound, words = sum(terms) * (1 + 2.0**-30), composite_in_words(composite)
+    said = assumptions(network.dtype, "dot") + composite.left_out + ((MASKED,) if masked else ())
+    bound, words = sum(terms) * (1 + 2.0**-30), composite.in_words()
     digest = network_digest(network)
     return network, Certificate(composite, words, box, network.dtype, "dot", bound, Terms(*terms), digest, said)
 

@@ -11,7 +11,7 @@ from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.lower import Lowered
 from weightwright.numbers import Floats
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns
 

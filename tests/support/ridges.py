@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import Number, Variable, fold, parse
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 from weightwright.papers.relu.relu_target import plane_waves
 
 EXACT: dict[str, Callable[..., Fraction]] = {

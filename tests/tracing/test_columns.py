@@ -7,7 +7,7 @@ import pytest
 
 import weightwright as ww
 from weightwright.claims.graph import AFFINE, PRODUCT
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.columns import Columns
 
 

@@ -18,7 +18,7 @@ import weightwright as ww
 from weightwright.box import Box
 from weightwright.claims.graph import KINDS
 from weightwright.compiler.loop.proven_rules import trace_and_confirm, trace_rule
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 Rule = Callable[[Tensor, Tensor], Tensor]

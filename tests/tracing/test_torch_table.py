@@ -17,7 +17,7 @@ import weightwright as ww
 from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.errors import WeightwrightError
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.running import run

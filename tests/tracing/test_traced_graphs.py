@@ -12,7 +12,7 @@ from support.against_torch import assert_agrees, constants, seeded
 from torch import nn
 
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX, Graph
-from weightwright.prover.composite import evaluate
+from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 W44 = constants(4, 4)

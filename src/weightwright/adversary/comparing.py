@@ -11,7 +11,7 @@ import torch
 
 from weightwright.adversary.sequences import excepted
 from weightwright.claims.certificate import Certificate, round_up
-from weightwright.claims.leaf import VectorLayerClaim
+from weightwright.claims.one_layer_claims import VectorLayerClaim
 from weightwright.errors import NotRepeatable, WeightwrightError
 from weightwright.numbers import counted
 from weightwright.runtime import AttentionNetwork

@@ -12,7 +12,7 @@ from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import parse
 from weightwright.numbers import Bools, Floats
-from weightwright.prover.composite import column_values, evaluate
+from weightwright.prover.graph_values import column_values, evaluate
 
 _BISECTIONS = 50
 

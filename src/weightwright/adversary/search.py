@@ -12,11 +12,7 @@ from dataclasses import replace
 from weightwright.adversary.points import search_points
 from weightwright.adversary.sequences import search_one_pass, search_sequences
 from weightwright.adversary.worst import Worst
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import SideBySideClaim
-from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.scope import Subject
 from weightwright.claims.target import Composite
 from weightwright.errors import WeightwrightError
@@ -61,28 +57,6 @@ def _search(net: AttentionNetwork, seconds: float, seed: int, reference: Callabl
         if isinstance(against, LoopClaim):
             return search_one_pass(net, against, seconds, seed)
         return search_sequences(net, against, seconds, seed)
-    if isinstance(against, GridClaim):
-        raise WeightwrightError("search looks for one input above the bound, and this network's bounds an L_p norm")
-    if isinstance(against, PromptClaim):
-        raise WeightwrightError(
-            "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
-            " run of `weightwright.incontext` compares every state with the exact algorithm"
-        )
-    if isinstance(against, MemoryClaim):
-        raise WeightwrightError(
-            "search looks for inputs in the domain, and this network's bound is about the tokens that it stores:"
-            " net.predict(sequences) runs it on them"
-        )
-    if isinstance(against, InterpreterClaim):
-        raise WeightwrightError(
-            "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
-            " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
-        )
-    if isinstance(against, SharedKeysClaim):
-        raise WeightwrightError(
-            "search draws inputs from a box, and of this network's prompts only those are claimed whose tokens hold"
-            " one w and its multiples, as `literal_prompt` makes them"
-        )
-    if isinstance(against, SideBySideClaim):
-        raise WeightwrightError("search takes one target, and this network is several side by side")
+    if against is not None and against.unsearched:
+        raise WeightwrightError(against.unsearched)
     return search_points(net, seconds, seed, reference=reference)

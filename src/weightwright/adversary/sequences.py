@@ -13,7 +13,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,16 +21,14 @@ from flint import arb
 
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.adversary.worst import Worst
-from weightwright.checker.composite.declared import Affine, Declared
 from weightwright.checker.composite.loop import about_beginning, about_one_pass, network_before, one_pass
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import Composite
-from weightwright.enclosures.balls.series import series, series_along, working_precision
-from weightwright.enclosures.intervals.jets import values, values_at
+from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import WeightwrightError
-from weightwright.expressions import parse
+from weightwright.extensions import registered
 from weightwright.network import Attention, Network, Term
 from weightwright.network.token_maps import pick
 from weightwright.numbers import Bools, Floats
@@ -86,89 +84,29 @@ def excepted(net: AttentionNetwork, x: torch.Tensor) -> list[bool]:
     return found
 
 
-def _target(composite: Composite, n: int, d: int, first: bool) -> _Target | GraphTarget:
-    if isinstance(composite.target, Graph):
-        return GraphTarget(composite, composite.target, (n, d), first)
-    return _Target(composite, n * d)
-
-
-@dataclass(frozen=True)
-class _Target:
-    composite: Composite
-    N: int
-
-    @property
-    def declared(self) -> Declared:
-        assert not isinstance(self.composite.target, Graph)
-        return Declared(self.composite.target, self.N)
+class SearchTarget(Protocol):
+    """What a network is compared with, as the search asks for it. Inputs are (count, tokens * features)."""
 
     def rough(self, x: Floats) -> Floats:
-        """All outputs in plain floats, (count, N) -> (count, outputs)."""
-        if self.composite.formulas is not None:
-            names = tuple(f"x{i}" for i in range(self.N))
-            return np.stack([values_at(parse(f, names), names, x) for f in self.composite.formulas.formulas], axis=1)
-        declared, known = self.declared, x
-        for unit in range(declared.units):
-            argument = _affine(declared.argument(unit), known)
-            known = np.column_stack([known, values(parse(declared.profile(unit), ("x",)), argument)])
-        return np.stack([_affine(declared.output(i), known) for i in range(declared.outputs)], axis=1)
+        """All outputs in plain floats, (count, outputs)."""
 
     def exact(self, x: Floats, index: int) -> arb:
-        """One output, as a ball."""
-        if self.composite.formulas is not None:
-            names = tuple(f"x{i}" for i in range(self.N))
-            lines = {name: (arb(float(value)), arb(0)) for name, value in zip(names, x, strict=True)}
-            return series_along(parse(self.composite.formulas.formulas[index], names), lines, 0)[0]
-        declared, known = self.declared, {i: arb(float(value)) for i, value in enumerate(x)}
-        return self._exact(declared.output(index), declared, known)
-
-    def _exact(self, affine: Affine, declared: Declared, known: dict[int, arb]) -> arb:
-        total = arb(affine.constant)
-        for place, weight in zip(affine.places, affine.weights.tolist(), strict=True):
-            if place not in known:
-                argument = self._exact(declared.argument(place - self.N), declared, known)
-                profile = parse(declared.profile(place - self.N), ("x",))
-                known[place] = series(profile, argument, 0)[0]
-            total += arb(weight) * known[place]
-        return total
+        """One output at one input."""
 
     def in_zones(self, x: Floats) -> Bools:
-        """Which inputs have a unit's argument in a dead zone, as far as floats can tell."""
-        inside, declared, known = np.zeros(len(x), dtype=bool), self.declared, x
-        parts = [part for part in self.composite.parts if len(part.zones)]
-        zones = [(unit, part.zones) for part in parts for unit in sorted({unit for unit in part.units if unit >= 0})]
-        deep = any(max(declared.argument(unit).places, default=0) >= self.N for unit, _ in zones)
-        for unit in range(declared.units) if deep else ():
-            argument = _affine(declared.argument(unit), known)
-            known = np.column_stack([known, values(parse(declared.profile(unit), ("x",)), argument)])
-        for unit, found in zones:
-            s = _affine(declared.argument(unit), known)
-            room = 1e-12 * (1 + np.abs(s))
-            for start, end in found.tolist():
-                inside |= (s > start - room) & (s < end + room)
-        return inside
+        """(count,): where nothing is claimed."""
 
     def aimed(self, rng: np.random.Generator, x: Floats, lo: Floats, hi: Floats, places: Floats) -> Floats:
-        """Every input moved so that a random unit of the inputs alone has its argument at one of the places."""
-        declared = self.declared
-        units = [declared.argument(unit) for unit in range(declared.units)]
-        plain = [unit for unit in units if len(unit.places) and max(unit.places) < self.N]
-        if not plain or not len(places):
-            return x
-        for row in range(len(x)):
-            for unit in rng.choice(len(plain), 2):
-                affine = plain[unit]
-                wanted = rng.choice(places) + rng.choice([0.0, 1e-15, -1e-15, 1e-9, -1e-9, 1e-4, -1e-4])
-                for _ in range(2):  # what is cut off at the faces is made up for along the other inputs
-                    missing = wanted - _affine(affine, x[row : row + 1])[0]
-                    step = missing * affine.weights / max(float(affine.weights @ affine.weights), 1e-300)
-                    x[row, affine.places] = np.clip(x[row, affine.places] + step, lo[affine.places], hi[affine.places])
-        return x
+        """Every input moved so that a random unit has its argument at one of the places."""
 
 
-def _affine(affine: Affine, known: Floats) -> Floats:
-    total: Floats = known[:, affine.places] @ affine.weights + affine.constant
-    return total
+def _target(composite: Composite, n: int, d: int, first: bool) -> SearchTarget:
+    """Of a graph ours, of other targets what extensions register under "search targets"."""
+    if isinstance(composite.target, Graph):
+        return GraphTarget(composite, composite.target, (n, d), first)
+    kinds = {kind: made for added in registered("search targets") for kind, made in added.items()}
+    found: SearchTarget = kinds[type(composite.target)](composite, n * d)
+    return found
 
 
 def _places(network: Network, composite: Composite) -> Floats:
@@ -193,9 +131,7 @@ def _places(network: Network, composite: Composite) -> Floats:
     return np.unique(np.concatenate([np.asarray(x, dtype=np.float64) for x in found]))
 
 
-def _largest_errors(
-    net: AttentionNetwork, target: _Target | GraphTarget, x: Floats
-) -> list[tuple[float, tuple[float, ...]]]:
+def _largest_errors(net: AttentionNetwork, target: SearchTarget, x: Floats) -> list[tuple[float, tuple[float, ...]]]:
     """(error rounded up, x) of the inputs that look worst."""
     width = max([len(net.network.embed.C), x.shape[1]]) ** 2
     size = max(1, _SCORES // width)

@@ -18,7 +18,7 @@ from weightwright.approximation.task import AIMS, SAMPLES, Task
 from weightwright.approximation.unproven import advise, largest_slope, uneven_points
 from weightwright.claims.certificate import Certificate, Leaf, Terms, round_up, sampled_in_words
 from weightwright.claims.files import network_digest
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.errors import ToleranceError
@@ -73,7 +73,7 @@ class Proposal:
         claim: OneLayerClaim | SampledClaim
         if task.samples is None:
             claim = OneLayerClaim(self.leaf, tuple((float(lo), float(hi)) for lo, hi in self.zones))
-            computed, leans_on = task.text, claim.assumptions(task.box)
+            computed, leans_on = task.text, claim.possible_assumptions(task.box)
         else:
             claim = SampledClaim(self.leaf, task.samples)
             computed, leans_on = sampled_in_words(task.samples), task.samples.assumptions()

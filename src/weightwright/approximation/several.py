@@ -25,7 +25,7 @@ from weightwright.claims.certificate import (
     vector_formula,
 )
 from weightwright.claims.files import network_digest
-from weightwright.claims.leaf import VectorLayerClaim
+from weightwright.claims.one_layer_claims import VectorLayerClaim
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along, values_at
 from weightwright.enclosures.intervals.polynomials import monomials

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,25 +13,22 @@ from weightwright.checker.composite.loop import agree_loop
 from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.core.assumed import known_assumptions
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
-from weightwright.checker.grid.grid import agree_grid
 from weightwright.checker.memory.remembered import agree_memory
 from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
 from weightwright.checker.prompt.interpreting import agree_interpreter
 from weightwright.checker.prompt.prompt_passes import agree_prompt
-from weightwright.checker.prompt.shared_keys import agree_shared_keys
-from weightwright.checker.side_by_side import split
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import Certificate, SideBySideClaim, agreed
+from weightwright.claims.certificate import Certificate, agreed
 from weightwright.claims.files import read
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
+from weightwright.extensions import registered
 from weightwright.limits import LimitOptions, Limits, dead_share, limited
 from weightwright.network import Network
 
@@ -44,11 +42,9 @@ RULES: dict[type, Rule] = {
     VectorLayerClaim: agree_vector,
     Composite: agree_composite,
     LoopClaim: agree_loop,
-    GridClaim: agree_grid,
     PromptClaim: agree_prompt,
     MemoryClaim: agree_memory,
     InterpreterClaim: agree_interpreter,
-    SharedKeysClaim: agree_shared_keys,
 }
 
 
@@ -85,7 +81,7 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
         )
     try:
         with working_precision(), np.errstate(all="raise", under="ignore"):
-            zones = _agree(network, certificate)
+            zones = agree(network, certificate)
     except FloatingPointError as error:  # numpy overflowed, or made a NaN: nothing that is computed from it is a proof
         raise CertificateError(f"{path}: a number of the proof is not bounded ({error})") from error
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
@@ -93,27 +89,23 @@ def prove(path: str | os.PathLike[str], network: Network, certificate: Certifica
     return agreed(certificate, zones, dead_share())
 
 
-def _agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
-    """The certificate is about this network, and the rule for its kind of claim agrees with all that it says. Networks
-    side by side are taken apart, and each is checked alone. Returns the dead zones."""
+def agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
+    """The certificate is about this network, and the rule for its kind of claim agrees with all that it says. Returns
+    the dead zones."""
     claim = certificate.claim
     agree_identity(network, certificate)
     if not isinstance(claim, PromptClaim):
         agree_ordinary(network)
-    if isinstance(claim, SideBySideClaim):
-        for part, said in split(network, certificate, claim):
-            _agree(part, said)
-        _say_no_more(certificate)
-        return ()  # no part may have dead zones
-    rule = RULES.get(type(claim))
+    rule = rules().get(type(claim))
     require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
     assert rule is not None
     zones = rule(network, certificate, claim) or ()
-    _say_no_more(certificate)
+    unknown = set(certificate.assumptions) - known_assumptions(certificate)  # what is assumed is printed
+    require(not unknown, f"an assumption that no rule knows: {min(unknown, default='')[:60]!r}")
     return zones
 
 
-def _say_no_more(certificate: Certificate) -> None:
-    """What is assumed is printed: no other text stands there."""
-    unknown = set(certificate.assumptions) - known_assumptions(certificate, certificate.claim)
-    require(not unknown, f"an assumption that no rule knows: {min(unknown, default='')[:60]!r}")
+@cache
+def rules() -> dict[type, Rule]:
+    """The rule for each kind of claim: ours, and those that extensions register under "rules"."""
+    return {kind: rule for rules in (RULES, *registered("rules")) for kind, rule in rules.items()}

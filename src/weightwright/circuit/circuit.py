@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weightwright.claims.graph_text import on_one_line, quoted
+from weightwright.claims.texts import on_one_line, quoted
 from weightwright.errors import MissingExtraError
 from weightwright.numbers import Floats
 

@@ -10,10 +10,11 @@ import numpy as np
 from weightwright.claims.certificate import VARIABLES, Certificate
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import SQUARE, Graph
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, Terms, VectorLayerClaim
+from weightwright.claims.leaf import Terms
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
-from weightwright.claims.target import IDENTITY, UNREAD, Composite, RidgeFunctions, TableClaim
+from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.expressions import to_text
 from weightwright.network import Attention, Head, Network
 
@@ -105,7 +106,7 @@ def _of_composite(network: Network, composite: Composite) -> Iterator[tuple[Plac
         for place in places:
             yield place, _table(network, place, function, part, places)
     for gate in composite.gates:
-        yield (gate.layer, gate.head), Contribution("gate", "relu(x)")
+        yield (gate.layer, gate.head), Contribution("gate", composite.target.profile(gate.unit))
     for softmax in composite.softmaxes:
         yield (softmax.layer, softmax.head), Contribution("softmax")
     for attention in composite.attentions:
@@ -164,10 +165,8 @@ def _profile(composite: Composite, part: TableClaim) -> str:
         return ""
     if unit == IDENTITY:
         return "x"
-    if isinstance(target, RidgeFunctions):
-        return target.profiles[unit]
     if not isinstance(target, Graph):
-        return target.profiles[unit % len(target.profiles)]
+        return target.profile(unit)
     node = unit // (target.tokens or 1)
     if node >= len(target.nodes):
         return SQUARE

@@ -10,23 +10,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from weightwright.box import Box
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.graph_text import quoted, short_digest
+from weightwright.claims.kinds import Claim as Claim
 from weightwright.claims.leaf import Leaf as Leaf
-from weightwright.claims.leaf import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.leaf import Samples as Samples
 from weightwright.claims.leaf import Terms as Terms
 from weightwright.claims.leaf import VectorLeaf as VectorLeaf
-from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.claims.program_claim import InterpreterClaim, about_programs
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim, about_passes
+from weightwright.claims.one_layer_claims import OneLayerClaim
+from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.scope import AS_TOLD, DeadZone, Subject, covered, dead_zones_of_x, total_share
 from weightwright.claims.scope import round_up as round_up
 from weightwright.claims.scope import status_in_words as status_in_words
-from weightwright.claims.target import Composite, composite_in_words
+from weightwright.claims.target import Composite
+from weightwright.claims.texts import quoted, short_digest
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Number, Variable, parse, substitute
 from weightwright.limits import DEAD_SHARE
@@ -46,10 +44,9 @@ MAX_TOKENS = 2**20
 
 
 @dataclass(frozen=True)
-class MeasuredClaim:
+class MeasuredClaim(Claim):
     """Nothing is claimed. A search found this error and no larger one: no bound, whatever was searched."""
 
-    subject: ClassVar[Subject] = "nothing"
     error: float  # the largest that was found
     inputs: int  # how many were tried
     how: str  # where they came from, and against what
@@ -58,27 +55,9 @@ class MeasuredClaim:
     dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing was searched
     norm: float = math.inf  # p of the L_p norm that the error is in
 
-
-@dataclass(frozen=True)
-class SideNetwork:
-    """One of several networks that stand side by side in one layer: its size there, and a certificate of its own.
-
-    It takes all numbers of a sequence as features of one token. Its certificate is about the network that is left when
-    the coordinates, registers and heads of the others are taken away.
-    """
-
-    certificate: Certificate  # its own, about the network that is left without the others
-    width: int  # coordinates
-    registers: int  # how many are its own
-    heads: int  # how many are its own
-
-
-@dataclass(frozen=True)
-class SideBySideClaim:
-    """A network of one layer is several side by side, one for each output, each as its own certificate says."""
-
-    subject: ClassVar[Subject] = "output"
-    parts: tuple[SideNetwork, ...]  # the networks, in the order of the outputs
+    @property
+    def subject(self) -> Subject:
+        return "nothing"
 
 
 @dataclass(frozen=True)
@@ -151,7 +130,7 @@ class Certificate:
     @property
     def norm(self) -> float:
         """p of the L_p norm that the bound, or the error that was measured, is in."""
-        return self.claim.norm if isinstance(self.claim, GridClaim | MeasuredClaim) else math.inf
+        return getattr(self.claim, "norm", math.inf)
 
     @property
     def dead_zones(self) -> tuple[tuple[float, float], ...]:
@@ -164,40 +143,15 @@ class Certificate:
         return self.claim.against if isinstance(self.claim, MeasuredClaim) else self.claim
 
     @property
+    def watched(self) -> tuple[str, ...]:
+        """Assumptions that a watch looks at while the network runs."""
+        return () if self.against is None else self.against.watched
+
+    @property
     def composite(self) -> Composite | None:
         """What is declared of several layers, tokens or outputs, also of one pass of a loop; else None."""
         claim = self.against.composite if isinstance(self.against, LoopClaim) else self.against
         return claim if isinstance(claim, Composite) else None
-
-
-#: The kinds of claim. The checker has a rule for each but the last, which claims nothing.
-Claim = (
-    OneLayerClaim
-    | SampledClaim
-    | VectorLayerClaim
-    | Composite
-    | LoopClaim
-    | GridClaim
-    | PromptClaim
-    | MemoryClaim
-    | InterpreterClaim
-    | SharedKeysClaim
-    | SideBySideClaim
-    | MeasuredClaim
-)
-
-
-def stated_by_caller(claim: Claim) -> tuple[str, ...]:
-    """What a claim leans on that only the caller can know, in words."""
-    match claim:
-        case SampledClaim():
-            return claim.samples.assumptions()
-        case GridClaim():
-            return claim.assumptions()
-        case SideBySideClaim():
-            return tuple(dict.fromkeys(one for part in claim.parts for one in stated_by_caller(part.certificate.claim)))
-        case _:
-            return ()
 
 
 def agreed(certificate: Certificate, zones: Sequence[DeadZone] = (), dead_share: float = DEAD_SHARE) -> Certificate:
@@ -208,7 +162,7 @@ def agreed(certificate: Certificate, zones: Sequence[DeadZone] = (), dead_share:
     share, avoided = total_share(zones), tuple(map(str, zones))
     few = share is not None and share <= dead_share * (1 + 2.0**-40)  # which is what roundings may add to a share
     found = replace(certificate, status="PROVEN", why="; ".join(avoided) if few else "", zones=tuple(zones))
-    return conditional(_vouched(found), (*(() if few else avoided), *stated_by_caller(certificate.claim)))
+    return conditional(_vouched(found), (*(() if few else avoided), *certificate.claim.stated))
 
 
 def agreed_with(checked: Certificate, certificate: Certificate) -> Certificate:
@@ -326,7 +280,7 @@ def is_formula(text: str) -> bool:
 
 
 def _named(composite: Composite) -> str:
-    words = composite_in_words(composite)
+    words = composite.in_words()
     return f"named {quoted(composite.name)}: {words}" if composite.name else words
 
 
@@ -337,7 +291,7 @@ def sampled_in_words(samples: Samples) -> str:
 
 def bound_in_words(certificate: Certificate) -> str:
     """The bound in few digits, and what it bounds."""
-    return f"{round_up(certificate.bound)} on {bounded_in_words(certificate)}"
+    return f"{round_up(certificate.bound)} on {certificate.claim.bounded}"
 
 
 def bound_in_short(certificate: Certificate) -> str:
@@ -345,20 +299,6 @@ def bound_in_short(certificate: Certificate) -> str:
     if certificate.subject == "output":
         return round_up(certificate.bound)
     return bound_in_words(certificate).partition(", against ")[0]
-
-
-def bounded_in_words(certificate: Certificate) -> str:
-    """What the bound is about. Words for each subject alone, and for what follows from it, are in `claims/scope.py`."""
-    claim = certificate.claim
-    if isinstance(claim, LoopClaim) or (isinstance(claim, PromptClaim) and claim.passes):
-        return about_passes(claim)
-    if isinstance(claim, InterpreterClaim):
-        return about_programs(claim)
-    if isinstance(claim, SharedKeysClaim):
-        return "every output, against the formula, of every prompt whose tokens hold one w and its multiples"
-    if isinstance(claim, MemoryClaim):
-        return "every stored label, against its number"
-    return "|network - formula|" if certificate.norm == math.inf else f"the L_{certificate.norm:g} norm of the error"
 
 
 def measured_certificate(

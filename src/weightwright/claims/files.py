@@ -8,29 +8,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from safetensors.numpy import save as to_bytes
 
 from weightwright.box import Box
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import (
-    Certificate,
-    Claim,
-    MeasuredClaim,
-    SideBySideClaim,
-    SideNetwork,
-    Status,
-    as_told,
-)
+from weightwright.claims.certificate import Certificate, Claim, MeasuredClaim, Status, as_told
 from weightwright.claims.graph import AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf
+from weightwright.claims.leaf import Leaf, Samples, Terms, VectorLeaf
 from weightwright.claims.memory_claim import MemoryClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
-from weightwright.claims.prompt import Beginning, LoopClaim, Pass, PromptClaim, SharedKeysClaim, Summand
-from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions, TableClaim, TokenModels
+from weightwright.claims.prompt import Beginning, LoopClaim, Pass, PromptClaim, Summand
+from weightwright.claims.target import Composite, TableClaim
 from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError
+from weightwright.extensions import registered
 from weightwright.input_files import parse_json, read_whole, unpack_tensors
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
@@ -41,11 +35,18 @@ _KEY = "weightwright"
 #: What the text of a file holds; nothing else.
 _FIELDS = ("format", "arrays", "network", "certificate", "digest")
 _ONE_LAYER = (Leaf, OneLayerClaim, SampledClaim, Samples, Terms, VectorLayerClaim, VectorLeaf)
-_COMPOSITES = (Composite, GateClaim, GridClaim, TokenModels, TableClaim, RidgeFunctions, FormulasClaim)
+_COMPOSITES = (Composite, TableClaim)
 _GRAPHS = (AttentionClaim, Fused, Graph, Node, ProductClaim, SoftmaxClaim)
-_PROMPTS = (AnchorTable, Beginning, InterpreterClaim, LoopClaim, Pass, PromptClaim, SharedKeysClaim, Summand)
-_WHOLE = (Box, Certificate, MeasuredClaim, MemoryClaim, SideBySideClaim, SideNetwork)
-_CERTIFICATE_TYPES = {kind.__name__: kind for kind in (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)}
+_PROMPTS = (AnchorTable, Beginning, InterpreterClaim, LoopClaim, Pass, PromptClaim, Summand)
+_WHOLE = (Box, Certificate, MeasuredClaim, MemoryClaim)
+_TYPES = (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
+
+
+@cache
+def certificate_types() -> dict[str, type]:
+    """The types that a certificate may hold, by name: ours, and those that extensions register under "claims"."""
+    added = (kind for kinds in registered("claims") for kind in kinds)
+    return {kind.__name__: kind for kind in (*_TYPES, *added)}
 
 
 def network_digest(network: Network) -> str:
@@ -96,7 +97,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Network, Certificate | None]:
 
 def _makes_a_claim(path: str | os.PathLike[str], certificate: Certificate) -> None:
     found = certificate.claim
-    if type(found) not in get_args(Claim):
+    if not isinstance(found, Claim):
         raise MalformedCertificateError(f"{path}: no rule for a claim of type {type(found).__name__}")
     if not isinstance(found, MeasuredClaim):
         return
@@ -111,7 +112,7 @@ def _decoded(payload: dict[str, Any], pools: Pools) -> tuple[Network, Certificat
     network = decode(payload.get("network"), arrays, NETWORK_TYPES, Network)
     certificate = payload.get("certificate")
     if certificate is not None:
-        certificate = decode(certificate, arrays, _CERTIFICATE_TYPES, Certificate)
+        certificate = decode(certificate, arrays, certificate_types(), Certificate)
     arrays.all_are_named()
     return network, certificate
 

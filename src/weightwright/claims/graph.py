@@ -1,15 +1,25 @@
-"""What a compiled network computes, and how its heads do it, as data. Nothing is computed here.
+"""What a compiled network computes, and how its heads do it, as data.
 
-The target is a `Graph` of columns. A column holds one number for every token, and is defined by earlier columns.
+The target is a `Graph` of columns. A column holds one number for every token, and is defined by earlier columns. In
+words a graph is the formula that its columns make, where that is short, else its digest: its name is free text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from weightwright.claims.kinds import Target
+from weightwright.claims.texts import short_digest
+from weightwright.errors import FormulaError
+from weightwright.expressions import Apply, Expression, Number, Variable, parse, shortened, substitute, to_text
+from weightwright.expressions.nodes import count_nodes
+from weightwright.limits import tick
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Bools, Floats, counted
 
@@ -17,6 +27,8 @@ from weightwright.numbers import Bools, Floats, counted
 INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION = "input", "affine", "product", "softmax", "mix", "attention"
 KINDS = (INPUT, AFFINE, PRODUCT, SOFTMAX, MIX, ATTENTION)
 SQUARE = "x**2"
+#: Columns of a graph, nodes of a formula and characters of its text that are still told one by one.
+MOST_COLUMNS, MOST_NODES, MOST_CHARACTERS = 64, 48, 100
 #: The functions that jump, both at 0; what they compute may be left open near it.
 JUMPS = ("step(x)", "sign(x)")
 
@@ -45,7 +57,7 @@ class Node(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(Frozen):
+class Graph(Target):
     """The target: a column takes earlier columns only. Output feature m is column outputs_m."""
 
     name: str  # free text, shown as a name
@@ -53,6 +65,9 @@ class Graph(Frozen):
     outputs: tuple[int, ...]  # the column of every output
     matrices: tuple[Floats, ...] = ()  # (tokens, tokens) each
     tokens: int | None = None  # None: any number, each token by itself
+
+    def in_words(self) -> str:
+        return graph_in_words(self)
 
     def __repr__(self) -> str:
         return f"Graph({self.name}: {counted(len(self.nodes), 'column')}, {counted(len(self.outputs), 'output')})"
@@ -132,3 +147,75 @@ def units(graph: Graph, node: int) -> Sequence[int]:
     """What `TableClaim.units` calls a column, token by token."""
     n = graph.tokens or 1
     return range(node * n, (node + 1) * n)
+
+
+@lru_cache(maxsize=16)
+def graph_in_words(graph: Graph) -> str:
+    """What the columns of a graph compute, whatever the graph is called."""
+    try:
+        formula = _formula(graph)
+    except (LookupError, TypeError, ValueError, ArithmeticError):  # a file that was not checked may hold anything
+        formula = None
+    if formula is not None:
+        return formula
+    unnamed = replace(graph, name="", nodes=tuple(replace(node, label="") for node in graph.nodes))
+    return f"a graph of {len(graph.nodes):,} columns, {short_digest(unnamed)}"
+
+
+def _formula(graph: Graph) -> str | None:
+    """The outputs as formulas of the inputs; None where they are too long, or more than formulas of one token."""
+    if len(graph.nodes) > MOST_COLUMNS:
+        return None
+    inputs = 1 + max((node.index for node in graph.nodes if node.op == INPUT), default=0)
+    columns: list[Expression | None] = []
+    for node in graph.nodes:
+        columns.append(_column(node, columns, inputs))
+    outputs = [columns[i] for i in graph.outputs]
+    texts = []
+    for output in outputs:
+        if output is None or count_nodes(output) > MOST_NODES:
+            return None
+        texts.append(shortened(to_text(output)))
+    text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    return text if len(text) <= MOST_CHARACTERS else None
+
+
+def _column(node: Node, columns: list[Expression | None], inputs: int) -> Expression | None:
+    if node.op == INPUT:
+        return Variable("x" if inputs == 1 else f"x[{node.index}]")
+    if any(not 0 <= i < len(columns) for i in node.of):
+        raise ValueError("a column takes earlier columns only")
+    taken = [columns[i] for i in node.of]
+    if any(one is None or count_nodes(one) > MOST_NODES for one in taken):
+        return None
+    of: list[Any] = taken
+    if node.op == AFFINE:
+        return _affine(node, of)
+    if node.op == PRODUCT:
+        return Apply("mul", (of[0], of[1]))
+    if node.op in KINDS:
+        return None
+    try:
+        return substitute(parse(node.op, ("x",)), "x", of[0])
+    except FormulaError:
+        return None
+
+
+def _affine(node: Node, of: list[Expression]) -> Expression | None:
+    if len(node.constants) != 1:
+        return None
+    constant = Fraction(float(node.constants[0]))
+    terms = [(Fraction(float(weight)), one) for weight, one in zip(node.weights, of, strict=True) if weight]
+    total: Expression | None = None
+    for weight, one in terms:
+        tick()
+        size = one if abs(weight) == 1 else Apply("mul", (Number(abs(weight)), one))
+        if total is None:
+            total = Apply("neg", (size,)) if weight < 0 else size
+        else:
+            total = Apply("sub" if weight < 0 else "add", (total, size))
+    if total is None:
+        return Apply("neg", (Number(-constant),)) if constant < 0 else Number(constant)
+    if not constant:
+        return total
+    return Apply("sub" if constant < 0 else "add", (total, Number(abs(constant))))

@@ -1,15 +1,10 @@
-"""What is claimed about networks of one layer, and about the heads of one layer anywhere: a leaf.
-
-Nothing is computed here.
-"""
+"""A leaf: what is claimed about the heads of one layer, wherever the layer stands. Nothing is computed here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-from weightwright.box import Box
-from weightwright.claims.scope import DeadZone, Subject, dead_zones_of_x
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -83,45 +78,3 @@ class VectorLeaf(Frozen):
     boxes: Floats  # (number of boxes, 2, d): lo and hi of each; together they cover the box from lo to hi
     terms: Terms  # what an error is made of
     lipschitz: Floats  # (d,)
-
-
-@dataclass(frozen=True)
-class OneLayerClaim:
-    """A network of one layer computes the certificate's formula of one number x."""
-
-    subject: ClassVar[Subject] = "output"
-    leaf: Leaf  # what the heads compute of their query
-    dead_zones: tuple[tuple[float, float], ...] = ()  # open intervals of x where nothing is claimed
-
-    def zones_on(self, domain: Box) -> tuple[DeadZone, ...]:
-        """The dead zones, with the share of the domain that they cover."""
-        return dead_zones_of_x(self.dead_zones, float(domain.lo[0]), float(domain.hi[0]))
-
-    def assumptions(self, domain: Box) -> tuple[str, ...]:
-        """What the claim takes for granted about x, in words."""
-        return tuple(map(str, self.zones_on(domain)))
-
-
-@dataclass(frozen=True)
-class SampledClaim:
-    """A network of one layer computes a function of one number that is known by samples.
-
-    The leaf's formula is only its name.
-    """
-
-    subject: ClassVar[Subject] = "output"
-    leaf: Leaf  # what the heads compute of their query
-    samples: Samples  # what is known of the function
-
-    @property
-    def name(self) -> str:
-        """What whoever built it calls the function: free text, which nobody checks."""
-        return self.leaf.formula.removeprefix(OPAQUE)
-
-
-@dataclass(frozen=True)
-class VectorLayerClaim:
-    """A network of one layer computes the certificate's formula of two or three numbers x, y, z."""
-
-    subject: ClassVar[Subject] = "output"
-    leaf: VectorLeaf  # what the head computes of its query

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
+from weightwright.claims.kinds import Claim
 from weightwright.claims.scope import Subject
 from weightwright.network.layers import FeedForward, Frozen, Ramps
 from weightwright.network.network import Network
@@ -15,7 +16,7 @@ UNCLAIMED = -1
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryClaim(Frozen):
+class MemoryClaim(Claim, Frozen):
     """Every token of every stored sequence comes back with the number of its label, exactly, as the network computes it
     in its dtype, sums taken in any order; the certificate's bound is 0.
 
@@ -24,7 +25,6 @@ class MemoryClaim(Frozen):
     what they return.
     """
 
-    subject: ClassVar[Subject] = "label"
     vectors: Floats  # (V, d): what each token of the vocabulary is to the network
     tokens: Floats  # (T,): numbers of tokens, sequence by sequence
     lengths: Floats  # (N,): of the sequences
@@ -32,6 +32,24 @@ class MemoryClaim(Frozen):
     words: tuple[str | int, ...]  # what the tokens are called; empty where they are the vectors themselves
     answers: tuple[str | int | float | tuple[float, ...], ...]  # what the labels are
     positions: bool  # whether the network is given the position of every token
+
+    rules = ("memory",)
+    unsearched = (
+        "search looks for inputs in the domain, and this network's bound is about the tokens that it stores:"
+        " net.predict(sequences) runs it on them"
+    )
+
+    @property
+    def subject(self) -> Subject:
+        return "label"
+
+    @property
+    def bounded(self) -> str:
+        return "every stored label, against its number"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"stored_sequences": len(self.lengths), "stored_tokens": len(self.tokens)}
 
 
 def memory_in_words(claim: MemoryClaim, network: Network) -> str:

@@ -8,8 +8,12 @@ that its score is kappa_j w.x + offset_j, the soft anchors of the identity. Laye
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from weightwright.box import Box
+from weightwright.claims.kinds import MASKED, ComposedClaim
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
@@ -42,7 +46,7 @@ class AnchorTable(Frozen):
 
 
 @dataclass(frozen=True)
-class InterpreterClaim:
+class InterpreterClaim(ComposedClaim):
     """For every prompt of the domain, output c of token i is within the bound of the sum over the heads of
 
     the sum over the tokens j that i sees of softmax_j(q_i . k_j) v_j[c], with k = W_K x, q = W_Q x, v = W_V x.
@@ -75,21 +79,45 @@ class InterpreterClaim:
     tables: tuple[AnchorTable, AnchorTable, AnchorTable]
     times: int = 0
 
+    rules = ("interpreter", "attention")
+    unsearched = (
+        "search draws inputs from a box, and of an interpreter's prompts only those that hold a program are"
+        " claimed: compare vm(x, program) with program.run(x) for programs that `Interpreter.program` makes"
+    )
+
     @property
     def subject(self) -> Subject:
         """With several programs the bound is about one pass: what the next begins with is off already."""
         return "pass" if self.times else "output"
 
+    @property
+    def bounded(self) -> str:
+        one = f"every output of one pass, of {self.times} programs," if self.times else "every output,"
+        return f"{one} against the plain attention head, for every program and input within these bounds"
 
-def interpreter_in_words(claim: InterpreterClaim) -> str:
-    """What the network computes, in one line."""
-    heads = "the attention head" if claim.heads == 1 else f"the sum of the {claim.heads} attention heads"
-    what = f"x and {heads}, one pass of {claim.times}," if claim.times else heads
-    sizes = f"{claim.tokens} tokens of {claim.features}, size {claim.head_dim}"
-    return f"{what} whose weights stand in the prompt: {sizes}"
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return [table.claim for table in self.tables]
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        return (PRODUCTS, CODES, ENTRIES) if self.times else (PRODUCTS, CODES)
 
-def about_programs(claim: InterpreterClaim) -> str:
-    """What the bound is about, in words."""
-    one = f"every output of one pass, of {claim.times} programs," if claim.times else "every output,"
-    return f"{one} against the plain attention head, for every program and input within these bounds"
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a program may have at most, by the names that `ww.Interpreter` has for it."""
+        products = zip(("k_max", "q_max", "v_max"), self.leaves, strict=True)
+        largest = {"x_max": self.x_max, "w_max": self.w_max, **{name: leaf.hi for name, leaf in products}}
+        return {"largest_entries": largest}
+
+    def in_words(self) -> str:
+        heads = "the attention head" if self.heads == 1 else f"the sum of the {self.heads} attention heads"
+        what = f"x and {heads}, one pass of {self.times}," if self.times else heads
+        sizes = f"{self.tokens} tokens of {self.features}, size {self.head_dim}"
+        return f"{what} whose weights stand in the prompt: {sizes}"
+
+    def leans_on(self, native: bool) -> tuple[str, ...]:
+        return (PRODUCTS, CODES, MASKED, ENTRIES) if self.times else (PRODUCTS, CODES, MASKED)
+
+    def possible_assumptions(self, domain: Box) -> tuple[str, ...]:
+        return PRODUCTS, CODES, ENTRIES

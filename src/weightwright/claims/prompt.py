@@ -3,21 +3,23 @@
 `PromptClaim`: an algorithm of `incontext`. A prompt has n tokens, one for each sample. A token holds x, u (x itself
 unless own values are given), perhaps values r of a penalty, y, the states w and perhaps p, and perhaps thresholds tau.
 A *pass* turns the states into new ones; a *read-out* turns the state of some tokens into predictions:
-docs/certificates.md, "In context". `LoopClaim`: any compiled rule, again and again. `SharedKeysClaim`: a truncated
-linear model whose w stands in the prompt, by heads whose keys are the tokens. Nothing is computed here.
+docs/certificates.md, "In context". `LoopClaim`: any compiled rule, again and again. Nothing is
+computed here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from weightwright.box import Box
+from weightwright.claims.kinds import MASKED, OUTPUT_ERROR, ComposedClaim
 from weightwright.claims.leaf import Leaf, VectorLeaf
 from weightwright.claims.scope import Subject
-from weightwright.claims.target import Composite, composite_in_words
+from weightwright.claims.target import Composite
 from weightwright.network.layers import Frozen
 from weightwright.numbers import Floats
 
@@ -39,7 +41,7 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class LoopClaim:
+class LoopClaim(ComposedClaim):
     """One pass of the network's loop is within the bound of the rule, `composite`, whose target is a graph of columns.
 
     A token holds `features` numbers of an example, then the `states` numbers of the state. A pass turns the state into
@@ -48,7 +50,6 @@ class LoopClaim:
     What is returned in the end are the last states, all of them or some.
     """
 
-    subject: ClassVar[Subject] = "pass"
     features: int  # numbers of an example
     states: int  # numbers of the state
     composite: Composite  # the rule, and which heads compute what of it
@@ -61,38 +62,43 @@ class LoopClaim:
         return self.composite.name
 
     @property
-    def watched(self) -> str:
+    def subject(self) -> Subject:
+        return "pass"
+
+    @property
+    def bounded(self) -> str:
+        begins = "" if self.beginning is None else ", and what the first begins with"
+        return f"every state after one pass{begins}, against the rule in exact arithmetic"
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*self.composite.rules, "loop")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self.composite.facts
+
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return [*self.composite.leaves, *(() if self.beginning is None else self.beginning.composite.leaves)]
+
+    @property
+    def watched(self) -> tuple[str, ...]:
         """What the bound takes for granted of the passes before."""
-        return STATES if self.beginning is None else ENTERING
+        return (STATES,) if self.beginning is None else (ENTERING,)
 
+    def in_words(self) -> str:
+        said = f"one pass of {self.composite.in_words()}"
+        said = f"{said}, every token by itself" if self.own else said
+        return said if self.beginning is None else f"{said}; and {self.beginning.composite.in_words()}"
 
-def loop_in_words(claim: LoopClaim) -> str:
-    """What the bound is about, in one line."""
-    said = f"one pass of {composite_in_words(claim.composite)}"
-    said = f"{said}, every token by itself" if claim.own else said
-    return f"{said}; and {composite_in_words(claim.beginning.composite)}" if claim.beginning is not None else said
+    def leans_on(self, native: bool) -> tuple[str, ...]:
+        begins = () if self.beginning is None else (*self.beginning.composite.left_out, MASKED)
+        return (*self.composite.left_out, *self.watched, *begins)
 
-
-#: What a bound on heads that share the tokens of a prompt as keys takes for granted.
-MULTIPLES = "every token holds the same w, and token k, counted from 0, holds k w, each entry rounded to the dtype"
-
-
-@dataclass(frozen=True)
-class SharedKeysClaim:
-    """The output of every token i is within the bound of formula(w.x_i): one layer whose keys are the tokens.
-
-    Token k holds x_k, k w and w; head h has the keys f k w + g w and an offset for each position.
-    """
-
-    subject: ClassVar[Subject] = "output"
-    features: int  # numbers of x, and of w
-    heads: int  # of the layer
-    formula: str  # in x = w.x_i
-
-
-def shared_keys_in_words(claim: SharedKeysClaim) -> str:
-    """What the network computes, in one line."""
-    return f"({claim.formula}) at x = w.x_i for every token i, by {claim.heads} heads of one layer, w in the prompt"
+    def possible_assumptions(self, domain: Box) -> tuple[str, ...]:
+        begins = () if self.beginning is None else self.beginning.composite.left_out
+        return (*self.composite.left_out, *self.watched, *begins)
 
 
 #: Largest number of features whose alpha is told one by one.
@@ -140,7 +146,7 @@ class Summand(Frozen):
 
 
 @dataclass(frozen=True)
-class PromptClaim:
+class PromptClaim(ComposedClaim):
     """Every pass is within the bound of the exact one; without passes the answer f u of every token is.
 
     passes: as they stand in the layers, those of a loop once.
@@ -157,6 +163,12 @@ class PromptClaim:
     clock: float = 0.0
     read_out: Summand | None = None
     queries: int = 0  # tokens whose predictions are returned
+
+    rules = ("prompt",)
+    unsearched = (
+        "search looks for one input, and this network's bound is about one pass of an algorithm on its prompt; a"
+        " run of `weightwright.incontext` compares every state with the exact algorithm"
+    )
 
     @property
     def subject(self) -> Subject:
@@ -175,32 +187,58 @@ class PromptClaim:
     def has(self, middle: str) -> bool:
         return any(step.middle == middle for step in self.passes)
 
+    @property
+    def bounded(self) -> str:
+        if not self.passes:
+            return OUTPUT_ERROR
+        if self.read_out is None:
+            return "every state after one pass, against the exact pass"
+        return "every state after one pass, and every prediction from the last state, against exact ones"
 
-def prompt_in_words(claim: PromptClaim) -> str:
-    """What the network computes, in one line."""
-    value = "u_i" if claim.own_values else "x_i"
-    f, penalty = (_summands(claim, factor) for factor in ("u", "r"))
-    if not claim.passes:
-        return f"f {value} for every sample i, f = {f}"
-    product, defined = (f"f {value}", f"f = {f}")
-    if penalty:
-        product, defined = (f"(f {value} + h r_i)", f"f = {f}, h = {penalty}")
-    kinds = "; ".join(dict.fromkeys(_step(step) for step in claim.passes))
-    passes = f"one pass with z = alpha w - sum of {product} over all samples i, {defined}: {kinds}"
-    if claim.read_out is None:
-        return passes
-    read = f"({claim.read_out.formula}){_where(claim.read_out, claim.answer)}"
-    return f"{passes}; then {read} of each of the last {claim.queries} samples i"
+    @property
+    def leaves(self) -> Sequence[Leaf | VectorLeaf]:
+        read_out = () if self.read_out is None else (self.read_out,)
+        return [summand.claim for summand in (*self.summands, *read_out)]
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        return (ARGUMENTS, STATES) if self.read_out is None else (ARGUMENTS, STATES, READ_OUT)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"arguments_of_f": [_range_in_words(summand) for summand in self.summands]}
+        if self.read_out is not None:
+            found |= {"queries": self.queries, "argument_of_the_read_out": _range_in_words(self.read_out)}
+        return found
+
+    def in_words(self) -> str:
+        value = "u_i" if self.own_values else "x_i"
+        f, penalty = (_summands(self, factor) for factor in ("u", "r"))
+        if not self.passes:
+            return f"f {value} for every sample i, f = {f}"
+        product, defined = (f"f {value}", f"f = {f}")
+        if penalty:
+            product, defined = (f"(f {value} + h r_i)", f"f = {f}, h = {penalty}")
+        kinds = "; ".join(dict.fromkeys(_step(step) for step in self.passes))
+        passes = f"one pass with z = alpha w - sum of {product} over all samples i, {defined}: {kinds}"
+        if self.read_out is None:
+            return passes
+        read = f"({self.read_out.formula}){_where(self.read_out, self.answer)}"
+        return f"{passes}; then {read} of each of the last {self.queries} samples i"
+
+    def leans_on(self, native: bool) -> tuple[str, ...]:
+        return (*self.watched, MASKED)
+
+    def possible_assumptions(self, domain: Box) -> tuple[str, ...]:
+        return ARGUMENTS, STATES, READ_OUT
 
 
-def about_passes(claim: PromptClaim | LoopClaim) -> str:
-    """What the bound of a network with passes is about, in words."""
-    if isinstance(claim, LoopClaim):
-        begins = "" if claim.beginning is None else ", and what the first begins with"
-        return f"every state after one pass{begins}, against the rule in exact arithmetic"
-    if claim.read_out is None:
-        return "every state after one pass, against the exact pass"
-    return "every state after one pass, and every prediction from the last state, against exact ones"
+def _range_in_words(summand: Summand) -> str:
+    """Where the argument of a summand may lie."""
+    lo, hi = (np.atleast_1d(end) / summand.scale for end in (summand.claim.lo, summand.claim.hi))
+    names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
+    ends = [[repr(end).removesuffix(".0") for end in pair] for pair in zip(lo.tolist(), hi.tolist(), strict=True)]
+    return ", ".join(f"{name} in [{a}, {b}]" for name, (a, b) in zip(names, ends, strict=True))
 
 
 def _summands(claim: PromptClaim, factor: str) -> str:

@@ -1,52 +1,27 @@
 """What is claimed about networks of several layers, tokens or outputs, as data. Nothing is computed here.
 
-The target of such a network is one of `RidgeFunctions`: units, each a function of one number that is affine in the
-inputs and in earlier units, and outputs that are affine in both. A `TableClaim` says which heads compute which units.
+The target of such a network is a `Graph` of columns, or what extensions register. A `TableClaim` says which heads
+compute which units of it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
-from weightwright.claims.graph import AttentionClaim, Fused, Graph, ProductClaim, SoftmaxClaim
-from weightwright.claims.graph_text import followed, short_digest
+from weightwright.box import Box
+from weightwright.claims.graph import AttentionClaim, Fused, ProductClaim, SoftmaxClaim
+from weightwright.claims.kinds import MASKED, ComposedClaim, HeadClaim, Target, TargetFormulas
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
-from weightwright.numbers import Floats, counted
+from weightwright.numbers import Floats
 
 NO_ZONES = np.zeros((0, 2))
 UNREAD, IDENTITY = -1, -2
-#: What a certificate leans on where a head neither sees a key nor hides it by its score.
-MASKED = "keys that a head does not see are not computed, as in this module; a plain Transformer would need a mask"
-NO_WAVES, NO_POLYNOMIALS = np.zeros((0, 0)), np.zeros((0, 0, 0))
-
-
-@dataclass(frozen=True, eq=False)
-class RidgeFunctions(Frozen):
-    """u_k = profiles_k(arguments_k . (x, u) + shifts_k) in order, then output = outputs (x, u) + constants.
-
-    x: the N inputs, token by token. A unit's argument takes earlier units only. Every stored number is meant exactly.
-    """
-
-    profiles: tuple[str, ...]  # K formulas in x, each continuous
-    arguments: Floats  # (K, N + K)
-    shifts: Floats  # (K,)
-    outputs: Floats  # (number of outputs, N + K), token by token
-    constants: Floats  # (number of outputs,)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenModels(Frozen):
-    """The same target for every token: output (i, r) is unit i * rows + r, profiles_r(weights_i . x_i + shifts_i)."""
-
-    profiles: tuple[str, ...]  # one for each row
-    weights: Floats  # (n, d)
-    shifts: Floats  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,37 +47,7 @@ class TableClaim(Frozen):
 
 
 @dataclass(frozen=True)
-class GateClaim:
-    """A head that sees every token and one register of value 0, and computes relu(s) of a coordinate s that all tokens
-    hold alike: unit `unit`."""
-
-    layer: int  # number of the layer
-    head: int  # its number in it
-    unit: int  # the unit that it computes
-
-
-@dataclass(frozen=True, eq=False)
-class FormulasClaim(Frozen):
-    """The ridge's outputs are within `error` of these formulas of x0, x1, ..., one for each output.
-
-    All units are relu(x) of affine functions of x.
-    rule "exact": the formulas are piecewise linear with the same kinks; error is 0, or what coefficients that are no
-    floats lose.
-    rule "taylor": every unit runs along a wave, t_w = waves_w . (x, 1): its argument has the wave's factors. The units
-    along w add up to nearly the polynomial sum_j polynomials[m, w, j] t_w^j for output m; these polynomials and the
-    part of the output that is affine in x add up to nearly the formula, on each of the boxes.
-    """
-
-    formulas: tuple[str, ...]  # in x0, x1, ..., one for each output
-    rule: Literal["exact", "taylor"]  # how the error is shown
-    boxes: Floats  # (number of boxes, 2, N): together they cover the domain; none for "exact"
-    error: float  # at most, of every output
-    waves: Floats = field(default_factory=lambda: NO_WAVES)  # (number of waves, N + 1)
-    polynomials: Floats = field(default_factory=lambda: NO_POLYNOMIALS)  # (outputs, number of waves, degree + 1)
-
-
-@dataclass(frozen=True)
-class Composite:
+class Composite(ComposedClaim):
     """A network of several layers, tokens or outputs computes this target: the certificate's formula in words.
 
     parts, gates, products, softmaxes, attentions: which heads compute which of its units. formulas: what the target
@@ -116,10 +61,10 @@ class Composite:
     """
 
     subject: ClassVar[Subject] = "output"
-    target: RidgeFunctions | TokenModels | Graph  # what is computed, as data
+    target: Target  # what is computed, as data
     parts: tuple[TableClaim, ...]
-    gates: tuple[GateClaim, ...] = ()
-    formulas: FormulasClaim | None = None  # formulas that the target is near to
+    gates: tuple[HeadClaim, ...] = ()
+    formulas: TargetFormulas | None = None  # formulas that the target is near to
     fused: tuple[Fused, ...] = ()  # chains of columns that one head computes
     products: tuple[ProductClaim, ...] = ()
     softmaxes: tuple[SoftmaxClaim, ...] = ()
@@ -130,32 +75,40 @@ class Composite:
     @property
     def name(self) -> str:
         """What whoever built it calls the function: free text, which nobody checks."""
-        return self.target.name if isinstance(self.target, Graph) else ""
+        return getattr(self.target, "name", "")
 
     @property
     def zones(self) -> tuple[tuple[float, float], ...]:
         """The dead zones of arguments, each once."""
         return tuple(dict.fromkeys((float(lo), float(hi)) for part in self.parts for lo, hi in part.zones))
 
-    def assumptions(self) -> tuple[str, ...]:
-        """What is left out, in words."""
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the claim says nothing about, in words."""
         said = "nothing is claimed where the argument of a unit lies between"
         return tuple(f"{said} {lo!r} and {hi!r}" for lo, hi in self.zones)
 
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return [part.claim for part in self.parts]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return ("forms", "gate") if self.gates else ("forms",)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {name: len(claims) for name, claims in (("parts", self.parts), ("gates", self.gates)) if claims}
+
+    def in_words(self) -> str:
+        """What the network computes: the formulas, or what kind of target there is. Of a graph what its columns say."""
+        return self.target.in_words() if self.formulas is None else ", ".join(self.formulas.formulas)
+
+    def leans_on(self, native: bool) -> tuple[str, ...]:
+        return self.left_out if native else (*self.left_out, MASKED)
+
+    def possible_assumptions(self, domain: Box) -> tuple[str, ...]:
+        return self.left_out
+
     def __repr__(self) -> str:
-        return f"Composite({composite_in_words(self)}; parts: {len(self.parts)}, gates: {len(self.gates)})"
-
-
-def composite_in_words(composite: Composite) -> str:
-    """What the network computes: the formulas, or what kind of target there is. Of a graph what its columns say."""
-    if composite.formulas is not None:
-        return ", ".join(composite.formulas.formulas)
-    target = composite.target
-    if isinstance(target, Graph):
-        return followed(target)
-    if isinstance(target, TokenModels):
-        said = f"{', '.join(target.profiles)} of w_i . x_i + t_i for each of {len(target.weights)} tokens"
-        return f"{said}, {short_digest(target)}"
-    kinds = ", ".join(f"{count} of {profile}" for profile, count in Counter(target.profiles).items())
-    units = f"{counted(len(target.profiles), 'unit')} ({kinds})" if kinds else "no unit"
-    return f"{counted(len(target.constants), 'output')} affine in the inputs and {units}, {short_digest(target)}"
+        return f"Composite({self.in_words()}; parts: {len(self.parts)}, gates: {len(self.gates)})"

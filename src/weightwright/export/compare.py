@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
+from weightwright.extensions import registered
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
@@ -70,12 +71,15 @@ def samples(net: AttentionNetwork, most: int = _MOST) -> Iterator[Tensor]:
 def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     """Nearer to the middle of the domain, until an algorithm or program in x stays where its network was built for."""
     said = net.certificate
-    if said is None or not isinstance(said.claim, PromptClaim | InterpreterClaim | SharedKeysClaim):
+    claim = None if said is None else said.claim
+    if isinstance(claim, InterpreterClaim):
+        return _programs(x, claim)
+    for kinds in registered("inputs"):
+        if type(claim) in kinds:
+            found: Tensor = kinds[type(claim)](x, claim)
+            return found
+    if said is None or not isinstance(claim, PromptClaim):
         return x
-    if isinstance(said.claim, InterpreterClaim):
-        return _programs(x, said.claim)
-    if isinstance(said.claim, SharedKeysClaim):
-        return _multiples(x, said.claim.features)
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)
     for _ in range(_HALVINGS):
         try:
@@ -85,13 +89,6 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
         else:
             return x
     return x
-
-
-def _multiples(x: Tensor, d: int) -> Tensor:
-    """One w in every token, and k w in token k."""
-    w = x[..., :1, 2 * d :].expand_as(x[..., 2 * d :])
-    k = torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
-    return torch.cat([x[..., :d], k * w, w], dim=-1)
 
 
 def _programs(x: Tensor, claim: InterpreterClaim) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import safe_open
 
 from weightwright.claims.files import write
-from weightwright.claims.graph_text import quoted
+from weightwright.claims.texts import quoted
 from weightwright.export.about import about, line, listed, sees, unwatched
 from weightwright.export.compare import difference
 from weightwright.network import Attention, Block, FeedForward, Head, Layer, Linear, Mixed, Softmax, TokenMap, Total

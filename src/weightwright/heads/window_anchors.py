@@ -1,7 +1,7 @@
 """The windowed spectral head: anchors on whole numbers, only those near the query have weight.
 
 In units of the spacing D the query is t and the weights are exp(-c (t - L)^2) for the 2 M + 1 whole numbers L nearest
-to t. They are powers of one exponential (`runtime.window`), so that a token costs the same however many anchors there
+to t. They are powers of one exponential (`window_kernel`), so that a token costs the same however many anchors there
 are, and the grid can be as fine as the function asks for.
 
 Choices, and what follows from them: D and c are powers of two, so that t, t - L and 2 c (t - L) are exact. The grid has

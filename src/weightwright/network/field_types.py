@@ -68,6 +68,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if hint is float:  # a whole number of more bits than a float has would be another one where it is used
         return type(value) is float or (type(value) is int and _is_float(value))
+    if "any_kind" in vars(hint):  # of a base of kinds any kind will do
+        return isinstance(value, hint)
     return type(value) is hint
 
 

@@ -107,7 +107,7 @@ def reproduce(
                 complain(f"stopped in {one.id}; what is finished stands in {out}, and the same command goes on with it")
                 raise typer.Exit(_STOPPED) from None
     if json:
-        from weightwright.papers.experiments.machinery.units import write_json
+        from weightwright.papers.experiments.machinery.study_units import write_json
 
         typer.echo(write_json(records[0] if len(records) == 1 and study.lower() != "all" else {"studies": records}))
         return

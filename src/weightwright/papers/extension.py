@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weightwright.extensions import Extension
 
+_RULES = "weightwright.papers.checker.registration"
 _EVALUATION = {
     "Curves": "context_curve",
     "DescentLearner": "prefix_learners",
@@ -22,5 +23,17 @@ _EVALUATION = {
 EXTENSION = Extension(
     modules={"constructions": "weightwright.papers.theorems.constructions"},
     names={"incontext": {name: f"weightwright.papers.evaluation.{module}" for name, module in _EVALUATION.items()}},
-    hooks={"commands": ("weightwright.papers.commands:COMMANDS",)},
+    hooks={
+        "claims": ("weightwright.papers.claims.kinds_added:CLAIMS",),
+        "commands": ("weightwright.papers.commands:COMMANDS",),
+        "formulas": (f"{_RULES}:FORMULAS",),
+        "heads": (f"{_RULES}:HEADS",),
+        "heads without claims": ("weightwright.papers.checker.picking:picking",),
+        "inputs": ("weightwright.papers.linear.multiples:INPUTS",),
+        "proposals": ("weightwright.papers.prover.ridge_walk:PROPOSALS", f"{_RULES}:PROPOSALS"),
+        "rules": (f"{_RULES}:RULES",),
+        "search targets": ("weightwright.papers.search_targets:SEARCH_TARGETS",),
+        "units": (f"{_RULES}:UNITS",),
+        "watches": ("weightwright.papers.linear.multiples:WATCHES",),
+    },
 )

@@ -19,7 +19,7 @@ from weightwright.claims.certificate import (
     round_up,
     status_in_words,
 )
-from weightwright.claims.graph_text import quoted
+from weightwright.claims.texts import quoted
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse

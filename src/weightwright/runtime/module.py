@@ -30,7 +30,7 @@ from weightwright.runtime.data_sets.remembering import Remembers
 from weightwright.runtime.hooks import Replacement, run_with_cache, run_with_hooks
 from weightwright.runtime.layer_modules import build_layer, read_layers
 from weightwright.runtime.passes.by_pieces import run_by_pieces
-from weightwright.runtime.program_watch import is_watched, watch_claim
+from weightwright.runtime.program_watch import watch_claim
 from weightwright.runtime.running_plan import Plan
 from weightwright.runtime.sparse_maps import LinearMap
 from weightwright.runtime.standing import standing, watchers
@@ -77,7 +77,7 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         self.embed = LinearMap(network.embed, setting)
         self.layers = nn.ModuleList(build_layer(layer, setting) for layer in network.layers)
         self.read = LinearMap(network.read, setting)
-        if said is not None and is_watched(said.against):
+        if said is not None and said.watched:
             if on_domain == "clamp":
                 raise ValueError("on_domain='clamp': an algorithm's states cannot be clamped; 'raise' or 'ignore'")
             watch_claim(self, said.against)
@@ -138,7 +138,7 @@ class AttentionNetwork(Remembers, Confirms, Weights):
         if said is not None:
             lo, hi = torch.tensor(said.domain.lo), torch.tensor(said.domain.hi)
             zones = torch.tensor(said.dead_zones, dtype=torch.float64).reshape(-1, 2)
-            self._domain = Domain(lo, hi, zones, self.was.inputs, not is_watched(said.against))
+            self._domain = Domain(lo, hi, zones, self.was.inputs, not said.watched)
 
     def check(self) -> Certificate:
         """Have the independent checker prove the network as it is now, and return its certificate.

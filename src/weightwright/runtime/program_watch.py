@@ -5,6 +5,7 @@ loops in which every token has a state of its own.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -12,33 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.claims.certificate import Claim
-from weightwright.claims.program_claim import CODES, ENTRIES, PRODUCTS, InterpreterClaim
-from weightwright.claims.prompt import ARGUMENTS, MULTIPLES, READ_OUT, STATES, LoopClaim, PromptClaim, SharedKeysClaim
+from weightwright.claims.program_claim import InterpreterClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
+from weightwright.extensions import registered
 from weightwright.runtime.layer_modules import LoopLayer
 from weightwright.runtime.watch import Running, is_ours, watch, watch_passes
 
 _PARTS = ("K", "Q", "V")
-
-
-def is_watched(claim: Claim | None) -> bool:
-    """Whether a claim leans on what only a look at the run can tell."""
-    return isinstance(claim, PromptClaim | LoopClaim | InterpreterClaim | SharedKeysClaim)
-
-
-def watched_for(claim: Claim | None) -> tuple[str, ...]:
-    """What is watched, in words: nobody looks at it where the watch is off."""
-    match claim:
-        case PromptClaim():
-            return (ARGUMENTS, STATES) if claim.read_out is None else (ARGUMENTS, STATES, READ_OUT)
-        case LoopClaim():
-            return (claim.watched,)
-        case InterpreterClaim():
-            return (PRODUCTS, CODES, ENTRIES) if claim.times else (PRODUCTS, CODES)
-        case SharedKeysClaim():
-            return (MULTIPLES,)
-        case _:
-            return ()
 
 
 def watch_claim(net: Running, claim: Claim | None) -> None:
@@ -57,13 +39,19 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
             looped = claim.times and isinstance(net.layers[0], LoopLayer)
             place = cast(nn.ModuleList, net.layers[0].layers)[0] if looped else net.embed
             place.register_forward_pre_hook(ProgramLook(net, claim))
-        case SharedKeysClaim():
-            net.embed.register_forward_pre_hook(MultiplesLook(net, claim))
+        case _ if type(claim) in _added_watches():
+            net.embed.register_forward_pre_hook(_added_watches()[type(claim)](net, claim))
 
 
 def is_watch(hook: object) -> bool:
     """Whether a hook is one of those that watch, which change nothing."""
-    return is_ours(hook) or type(hook) in (ProgramLook, EnteringLook, MultiplesLook)
+    return is_ours(hook) or type(hook) in (ProgramLook, EnteringLook, *_added_watches().values())
+
+
+@cache
+def _added_watches() -> dict[type, Any]:
+    """By kind of claim, what extensions register under "watches": a class of hooks that look at the input."""
+    return {kind: look for added in registered("watches") for kind, look in added.items()}
 
 
 def _embeddings(net: Running, claim: LoopClaim) -> list[nn.Module]:
@@ -98,27 +86,6 @@ class EnteringLook:
                 f"{names[place]} of token {token} became {value:.6g}, outside [{ends[0]:.6g}, {ends[1]:.6g}], which one"
                 " pass is proven for; build the network for larger ranges, take smaller steps, or scale the data"
             )
-
-
-class MultiplesLook:
-    """A hook that is data: refuses prompts whose tokens do not hold one w and its multiples."""
-
-    def __init__(self, net: Running, claim: SharedKeysClaim) -> None:
-        self.net, self.claim = net, claim
-
-    def __call__(self, _: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if self.net.on_domain == "ignore":
-            return
-        prompt: Tensor = arguments[0].detach()
-        d = self.claim.features
-        multiples, w = prompt[..., d : 2 * d], prompt[..., 2 * d :]
-        k = torch.arange(prompt.shape[-2], dtype=prompt.dtype, device=prompt.device)[:, None]
-        if not bool((w == w[..., :1, :]).all()):
-            raise DomainError("the tokens of the prompt hold different w: one w stands in every token")
-        wrong = (multiples != k * w).any(dim=-1)
-        if bool(wrong.any()):
-            token = int(wrong.nonzero()[0][-1])
-            raise DomainError(f"token {token} of the prompt does not hold {token} w: `literal_prompt` makes prompts")
 
 
 class ProgramLook:

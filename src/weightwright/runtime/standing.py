@@ -13,7 +13,7 @@ from torch.nn.modules import module as torch_modules
 
 from weightwright.claims.certificate import Certificate, Terms, conditional, unless_changed
 from weightwright.errors import WeightwrightError
-from weightwright.runtime.program_watch import is_watch, watched_for
+from weightwright.runtime.program_watch import is_watch
 from weightwright.runtime.weights import Weights, is_same
 
 #: Weights that are named one by one when they were changed.
@@ -98,7 +98,7 @@ def is_unwatched(net: Standing, said: Certificate) -> bool:
 
 def passes_assume(said: Certificate) -> tuple[str, ...]:
     """What the module watches while it runs, and others do not."""
-    return watched_for(said.claim)
+    return said.claim.watched
 
 
 def watchers(net: Any) -> int:

@@ -12,7 +12,6 @@ import torch
 import weightwright as ww
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import read, write
-from weightwright.claims.target import composite_in_words
 from weightwright.compiler import attempts
 from weightwright.compiler.loop import proven_rules
 from weightwright.network import Network
@@ -71,7 +70,7 @@ def test_profiles_that_nobody_computes_are_formulas(profile: str, tmp_path: Path
         shifts=_longer(target.shifts), outputs=_with_zero_column(target.outputs),
     )  # fmt: skip
     claim = dataclasses.replace(said.claim, target=wider)  # type: ignore[type-var]
-    forged = dataclasses.replace(said, claim=claim, formula=composite_in_words(claim))
+    forged = dataclasses.replace(said, claim=claim, formula=claim.in_words())
     write(tmp_path / "net.safetensors", network, forged)
     with pytest.raises(ww.CertificateError, match="a profile"):
         ww.check(tmp_path / "net.safetensors")
@@ -80,7 +79,7 @@ def test_profiles_that_nobody_computes_are_formulas(profile: str, tmp_path: Path
 def test_two_ridges_are_told_apart() -> None:
     claim = saved("ridge_functions")[1].claim
     other = dataclasses.replace(claim.target, constants=claim.target.constants + 1)  # type: ignore[union-attr]
-    assert composite_in_words(claim) != composite_in_words(dataclasses.replace(claim, target=other))  # type: ignore[arg-type,type-var]
+    assert claim.in_words() != dataclasses.replace(claim, target=other).in_words()  # type: ignore[arg-type,type-var]
 
 
 def test_a_loop_has_no_dead_zones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from support.forging import altered, nudged, proven, refused, widened, with_clai
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import ENTERING, STATES, LoopClaim
-from weightwright.claims.target import MASKED
 from weightwright.network import Gather, Linear, Loop, Network, Sees, Term
 from weightwright.network.token_maps import copy
 from weightwright.numbers import Floats

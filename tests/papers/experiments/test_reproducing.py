@@ -10,7 +10,7 @@ from support.small_studies.tiny_study import tiny_study
 
 from weightwright.errors import WeightwrightError
 from weightwright.papers.experiments.machinery.study import Options
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.reproducing import read_record, reproduce
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
 from weightwright.papers.experiments.machinery.study import Options, compare_variation
+from weightwright.papers.experiments.machinery.study_units import write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
-from weightwright.papers.experiments.machinery.units import write_json
 from weightwright.papers.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]

@@ -15,8 +15,6 @@ from support.stored import stored_and_read
 from torch import nn
 
 from weightwright.box import Box
-from weightwright.checker.composite.relu_formulas import agree_formulas
-from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.errors import (
     BudgetError,
     CertificateError,
@@ -25,6 +23,8 @@ from weightwright.errors import (
     ToleranceError,
     UnsupportedOperation,
 )
+from weightwright.papers.checker.relu_formulas import agree_formulas
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 from weightwright.papers.relu.relu_target import from_module, piecewise_linear, plane_waves
 
 

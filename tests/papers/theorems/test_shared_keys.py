@@ -15,10 +15,10 @@ from flint import arb
 from support.forging import refused
 
 import weightwright as ww
-from weightwright.checker.prompt import shared_keys
-from weightwright.claims.prompt import MULTIPLES, shared_keys_in_words
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import Attention, Head, Linear, Network, Term
+from weightwright.papers.checker import shared_keys
+from weightwright.papers.claims.shared_keys_claim import MULTIPLES
 from weightwright.papers.kit.measure import outputs
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.papers.theorems.constructions import literal_truncated_linear
@@ -151,7 +151,7 @@ def test_certificates_that_say_more_are_refused(tmp_path: Path) -> None:
     wider = ww.Box(2 * said.domain.lo, 2 * said.domain.hi)
     refused(net.network, dataclasses.replace(said, domain=wider), tmp_path, "rounding")
     claim = dataclasses.replace(said.claim, formula="clip(x, -0.5, 1.375)")
-    forged = dataclasses.replace(said, claim=claim, formula=shared_keys_in_words(claim))
+    forged = dataclasses.replace(said, claim=claim, formula=claim.in_words())
     refused(net.network, forged, tmp_path, "approximation")
     refused(net.network, dataclasses.replace(said, formula="x"), tmp_path, "the network computes")
 

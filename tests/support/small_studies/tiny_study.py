@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weightwright.papers.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.units import Json, Unit
 from weightwright.papers.experiments.studies.ua_e1 import train_models
 
 BASE = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, "samples": 20, "train_share": 0.8}

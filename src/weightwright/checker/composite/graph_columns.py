@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.checker.composite.declared import difference, interval_product, one_range, profile_range
 from weightwright.checker.composite.graph_well_formed import well_formed
 from weightwright.checker.composite.stream import Basis, Row, combination, of_one, parts_of
 from weightwright.checker.composite.sum_of_squares import SumOfSquares, steepest
+from weightwright.checker.composite.units import difference, interval_product, one_range, profile_range
 from weightwright.checker.core.complaints import parse_or_refuse, require
 from weightwright.claims.chain import compose_chain
 from weightwright.claims.graph import (
@@ -54,6 +54,8 @@ class Held:
 
 class GraphUnits:
     """Unit k n + t is column k on token t; from K n on come the squares of products, plus and minus in turn."""
+
+    takes_zones = True
 
     def __init__(self, composite: Composite, basis: Basis, shape: tuple[int, int], tokens: int | None) -> None:
         graph = composite.target

@@ -16,8 +16,8 @@ from weightwright.checker.composite.walk import agree_composite
 from weightwright.checker.core.complaints import must, require
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import Beginning, LoopClaim, loop_in_words
-from weightwright.claims.target import Composite, composite_in_words
+from weightwright.claims.prompt import Beginning, LoopClaim
+from weightwright.claims.target import Composite
 from weightwright.network import Attention, Layer, Linear, Loop, Network, Term
 from weightwright.network.token_maps import copy
 from weightwright.numbers import Floats
@@ -26,7 +26,9 @@ from weightwright.numbers import Floats
 def agree_loop(network: Network, certificate: Certificate, claim: LoopClaim) -> None:
     """Refuse (CertificateError) unless one pass, from any input of its domain, is within the bound of its target, and
     so is what the loop begins with."""
-    require(claim.watched in certificate.assumptions, "the certificate hides that states must stay in the domain")
+    require(
+        set(claim.watched) <= set(certificate.assumptions), "the certificate hides that states must stay in the domain"
+    )
     # where the first token's new state is what the next pass begins with, nothing else is read
     one, about = one_pass(network, claim), about_one_pass(certificate, claim)
     zones = agree_composite(one, about, claim.composite, not claim.own)
@@ -35,7 +37,7 @@ def agree_loop(network: Network, certificate: Certificate, claim: LoopClaim) -> 
         before = network_before(network, claim, claim.beginning)
         zones = agree_composite(before, about_beginning(certificate, claim.beginning), claim.beginning.composite)
         require(not zones, "what a loop begins with has no dead zones")
-    said = loop_in_words(claim)
+    said = claim.in_words()
     require(certificate.formula == said, f"the bound is about {said!r}, and the certificate says otherwise")
 
 
@@ -51,7 +53,7 @@ def about_beginning(certificate: Certificate, beginning: Beginning) -> Certifica
 
 
 def _about(certificate: Certificate, composite: Composite) -> Certificate:
-    return dataclasses.replace(certificate, claim=composite, formula=composite_in_words(composite))
+    return dataclasses.replace(certificate, claim=composite, formula=composite.in_words())
 
 
 def network_before(network: Network, claim: LoopClaim, beginning: Beginning) -> Network:

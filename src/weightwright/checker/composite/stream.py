@@ -59,6 +59,10 @@ class Row:
     ids: tuple[int, ...]
     forms: Balls  # (number of ids, coordinates)
 
+    def column(self, coordinate: int) -> Row:
+        """The form of one coordinate."""
+        return Row(self.ids, Balls(self.forms.mid[:, [coordinate]], self.forms.rad[:, [coordinate]]))
+
     @classmethod
     def constant(cls, values: Floats) -> Row:
         return cls((0,), Balls.exact(values[None]))

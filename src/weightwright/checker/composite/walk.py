@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -15,10 +17,9 @@ from flint import arb
 from weightwright.checker.composite.adding import SumOfHeads, Writes, no_overflow, scales_exactly
 from weightwright.checker.composite.attending import attend
 from weightwright.checker.composite.dead_zones import Lost, only_around_jumps
-from weightwright.checker.composite.declared import DeclaredUnits, Units, one_range
 from weightwright.checker.composite.graph_columns import GraphUnits
-from weightwright.checker.composite.mixing import Keys, constant_mixing, gate, picking, softmax_head
-from weightwright.checker.composite.relu_formulas import agree_formulas
+from weightwright.checker.composite.mixing import Keys, constant_mixing
+from weightwright.checker.composite.softmax_heads import softmax_head
 from weightwright.checker.composite.stream import (
     APPROXIMATION,
     BYTES_OF_AN_INPUT,
@@ -39,23 +40,22 @@ from weightwright.checker.composite.table_heads import (
     query_slip,
     read_part,
 )
+from weightwright.checker.composite.units import Units, one_range
 from weightwright.checker.core.complaints import must, require
 from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import StoredHead
 from weightwright.claims.certificate import MAX_TOKENS, Certificate
 from weightwright.claims.graph import Graph
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import (
     IDENTITY,
-    MASKED,
     UNREAD,
     Composite,
-    RidgeFunctions,
     TableClaim,
-    TokenModels,
-    composite_in_words,
 )
-from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above, gamma
+from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above
+from weightwright.extensions import registered
 from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
@@ -97,7 +97,7 @@ def _walk(
 ) -> tuple[Floats, tuple[DeadZone, ...]]:
     """What `compose_errors` returns, and the dead zones."""
     require(certificate.kernel == "dot", "networks of several layers run in kernel 'dot'")
-    require(set(composite.assumptions()) <= set(certificate.assumptions), "the certificate hides a dead zone")
+    require(set(composite.left_out) <= set(certificate.assumptions), "the certificate hides a dead zone")
     d = len(network.inputs)
     alone = isinstance(composite.target, Graph) and network.one_token_at_a_time
     must(network.tokens is not None or alone, "the number of tokens must be fixed")
@@ -112,11 +112,9 @@ def _walk(
         require(MASKED in certificate.assumptions, "the certificate hides that keys are masked")
     errors = walk.distance(outputs, 1 if first else len(outputs.rows))  # (3,)
     if composite.formulas is not None:
-        require(isinstance(composite.target, RidgeFunctions), "formulas go with a ReLU network")
-        assert isinstance(composite.target, RidgeFunctions)
-        agree_formulas(composite.target, composite.formulas, lo, hi)
+        _rule_for(composite.formulas, "formulas")(composite.target, composite.formulas, lo, hi)
         errors[APPROXIMATION] += composite.formulas.error
-    words = composite_in_words(composite)
+    words = composite.in_words()
     require(certificate.formula == words, f"the network computes {words!r}, and the certificate says otherwise")
     return above(errors, 2), walk.lost.zones()
 
@@ -133,15 +131,15 @@ class _CompositeWalk:
             self.graph = GraphUnits(composite, self.basis, shape, network.tokens)
             self.units: Units = self.graph
         else:
+            self.units = _rule_for(target, "units")(target, self.basis, shape)
             require(composite.ablatable is False, "ablatable: only graphs of columns have a rule")
-            self.units = DeclaredUnits(target, self.basis, shape)
         self.shown: set[tuple[object, ...]] = set()  # parts that were examined already
         self.lost = Lost(lo, hi)
         self.masks = False
         self.written: set[int] = set()  # coordinates that heads have written on registers, in a plain Transformer
         self.moved: set[int] = set()  # those that they have written on data tokens
         self.grown = np.zeros(len(network.embed.coordinates))  # what heads have added to registers at most, in size
-        _well_formed(self.composite, self.units.count)
+        _well_formed(self.composite, self.units)
 
     def run(self) -> Stream:
         n, d = self.n, len(self.network.inputs)
@@ -192,7 +190,7 @@ class _CompositeWalk:
         for part in parts:
             self._part(sum_of, layer, part, keys)
         for claim in gates:
-            self._gate(sum_of, layer, claim.head, claim.unit, keys)
+            _rule_for(claim, "heads")(layer.heads[claim.head], claim, keys, self.units, sum_of)
         for softmax in softmaxes:
             self._softmax(sum_of, layer.heads[softmax.head], softmax.nodes, keys)
         for attention in attentions:
@@ -203,7 +201,8 @@ class _CompositeWalk:
                 whole = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
                 self.masks = self.masks or not whole
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
-            mixed = constant_mixing(head, keys) if constant else picking(head, keys)
+            others = () if constant else registered("heads without claims")
+            mixed = others[0](head, keys) if others else constant_mixing(head, keys)
             sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
         new_written, new_moved = set[int](), set[int]()
         for head, most in zip(layer.heads, added, strict=True):
@@ -239,7 +238,7 @@ class _CompositeWalk:
         for token, unit in enumerate(part.units):
             if unit == UNREAD:
                 continue
-            held, away = _column(stream.rows[token], place.source), SPARE * float(errors[token])
+            held, away = stream.rows[token].column(place.source), SPARE * float(errors[token])
             row_lo, row_hi = one_range(held, self.basis)
             if unit != IDENTITY:
                 differences[token] = self.units.apart(held, unit)
@@ -266,7 +265,7 @@ class _CompositeWalk:
             if unit == UNREAD:
                 row, error = Row.constant(np.zeros(1)), np.array([largest, 0.0, 0.0])
             elif unit == IDENTITY:
-                row = _column(stream.rows[token], place.source)
+                row = stream.rows[token].column(place.source)
                 row = row.plus(row.times(np.array([[-part.slope]]))).plus(Row.constant(np.array([-part.mean])))
                 error = own + (1.0 + abs(part.slope)) * incoming
             else:
@@ -277,7 +276,7 @@ class _CompositeWalk:
                     error = own + ROOM * abs(part.slope) * incoming
                 row = Row((0, self.units.id(unit)), Balls.exact(np.array([[-part.mean], [1.0]])))
                 if part.slope:
-                    row = row.plus(_column(stream.rows[token], place.source).times(np.array([[-part.slope]])))
+                    row = row.plus(stream.rows[token].column(place.source).times(np.array([[-part.slope]])))
             sum_of.add(token, row, place.writes, above(error, 8), largest, len(part.heads), inexact)
 
     def _zones(self, token: int) -> Floats:
@@ -309,28 +308,6 @@ class _CompositeWalk:
         sizes = stored.sizes(size, SPARE * query)
         require(all(bool(x < LARGE) for x in sizes), "a number may overflow")
 
-    def _gate(self, sum_of: SumOfHeads, layer: Attention, head: int, unit: int, keys: Keys) -> None:
-        require(0 <= unit < self.units.count, f"there is no unit {unit} for a gate")
-        found = gate(layer.heads[head], keys)
-        profile = self.units.profile(unit)
-        require(profile == "relu(x)", f"a gate computes relu(x), not {profile!r}")
-        stream = keys.stream
-        # every token's number may be the value, and the query's own the score: twice the largest error of any
-        apart = np.max([self.units.apart(_column(row, found.source), unit) for row in stream.rows], axis=0)
-        incoming = stream.err[:, :, found.source].max(axis=1) + apart
-        roundings = 2 * (len(stream.rows) + len(keys.registers)) + 8  # of a mean of all values
-        size = (SPARE + float(gamma(roundings, self.machine.unit))) * float(
-            stream.sizes(self.basis)[:, found.source].max()
-        )
-        own = 2 * ROOM * incoming + np.array([found.approximation, 0.0, found.rounding])
-        require(not self.units.waits(unit), "a gate computes no function of the lemma")
-        targets = np.flatnonzero(found.weights)
-        writes = Writes(targets, found.weights[targets])
-        row, nothing = of_one(self.units.id(unit)), Row.constant(np.zeros(1))
-        for token, active in enumerate(found.active.tolist()):
-            error = own if active else np.array([0.0, found.silent, 0.0])
-            sum_of.add(token, row if active else nothing, writes, above(error, 8), size, 1, 0)
-
     def _softmax(self, sum_of: SumOfHeads, head: Head, nodes: tuple[int, ...], keys: Keys) -> None:
         require(self.graph is not None, "softmax heads go with graphs")
         assert self.graph is not None
@@ -342,7 +319,7 @@ class _CompositeWalk:
             # if every score is off by at most D, a weight p changes by at most tanh(D / 2)
             off = np.zeros(3)
             for source, k in zip(found.sources, of, strict=True):
-                apart = self.graph.column_apart(_column(row, source), k, token)
+                apart = self.graph.column_apart(row.column(source), k, token)
                 off = np.maximum(off, above(stream.err[:, token, source] + apart, 2))
             error = ROOM / 2 * off + np.array([0.0, found.leakage, found.rounding])
             for entry, k in enumerate(nodes):
@@ -368,7 +345,7 @@ class _CompositeWalk:
         worst = outputs.err[:, :tokens].max(axis=(1, 2))
         shape = (len(outputs.rows), outputs.rows[0].forms.mid.shape[1])
         for token, column in np.ndindex(tokens, shape[1]):
-            apart = self.units.output_apart(_column(outputs.rows[token], column), token, column, shape)
+            apart = self.units.output_apart(outputs.rows[token].column(column), token, column, shape)
             worst = np.maximum(worst, above(outputs.err[:, token, column] + apart, 2))  # a NaN stays one
         require(bool(np.isfinite(worst).all()), "an error is not bounded")
         worst[LEAKAGE] = max(worst[LEAKAGE], 0.0)
@@ -379,18 +356,26 @@ def _numbers(head: StoredHead) -> list[arb]:
     return [*head.slopes, *head.offsets, *head.values, head.weight]
 
 
-def _column(row: Row, coordinate: int) -> Row:
-    return Row(row.ids, Balls(row.forms.mid[:, [coordinate]], row.forms.rad[:, [coordinate]]))
-
-
-def _well_formed(composite: Composite, K: int) -> None:
+def _well_formed(composite: Composite, units: Units) -> None:
     for part in composite.parts:
-        require(all(isinstance(u, int) and IDENTITY <= u < K for u in part.units), f"a part computes {part.units}")
+        require(
+            all(isinstance(u, int) and IDENTITY <= u < units.count for u in part.units), f"a part computes {part.units}"
+        )
         require(part.zones.ndim == 2 and part.zones.shape[1] == 2, f"dead zones of shape {part.zones.shape}")
         require(IDENTITY not in part.units or not len(part.zones), "dead zones are about arguments of units")
-        fits = isinstance(composite.target, TokenModels | Graph) or not len(part.zones)
-        require(fits, "dead zones are about models of single tokens, and jumps of graphs")
+        require(
+            units.takes_zones or not len(part.zones),
+            "dead zones are about models of single tokens, and jumps of graphs",
+        )
         claim = part.claim
         numbers = (part.mean, part.slope, claim.lo, claim.hi, claim.lipschitz, *dataclasses.astuple(claim.terms))
         require(all(isinstance(x, float) and math.isfinite(x) for x in numbers), "a part's claim has no finite number")
         require(min(claim.lipschitz, *dataclasses.astuple(claim.terms)) >= 0, "a part claims a negative error")
+
+
+def _rule_for(claimed: object, table: str) -> Callable[..., Any]:
+    """The rule that an extension registers for a kind of target, formulas or head; a refusal where there is none."""
+    rules = {kind: rule for added in registered(table) for kind, rule in added.items()}
+    require(type(claimed) in rules, f"no rule for {table} of type {type(claimed).__name__}")
+    found: Callable[..., Any] = rules[type(claimed)]
+    return found

@@ -30,7 +30,8 @@ from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.one_layer.samples import Piece, check_samples, pieces
 from weightwright.checker.one_layer.stored import OneLayer, in_window, read_one_layer
 from weightwright.claims.certificate import Certificate, local_formula, sampled_in_words
-from weightwright.claims.leaf import OPAQUE, Leaf, OneLayerClaim, SampledClaim, Samples
+from weightwright.claims.leaf import OPAQUE, Leaf, Samples
+from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.claims.scope import DeadZone
 from weightwright.enclosures.balls.series import largest, series
 from weightwright.expressions import Expression, to_text
@@ -69,7 +70,7 @@ def agree_one_layer(network: Network, certificate: Certificate, claim: OneLayerC
     agree_numbers(leaf)
     holes = list(_holes(certificate, claim.dead_zones, stored))
     require(not holes or leaf.rule == "taylor", f"no rule {leaf.rule!r} with dead zones")
-    hidden = set(claim.assumptions(certificate.domain)) - set(certificate.assumptions)
+    hidden = set(claim.possible_assumptions(certificate.domain)) - set(certificate.assumptions)
     require(not hidden, "the certificate hides a dead zone")
     _agree_layer(stored, certificate, leaf, [_formula(certificate, leaf, stored)], holes)
     return claim.zones_on(certificate.domain)

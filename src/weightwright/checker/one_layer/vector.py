@@ -31,7 +31,8 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT, coarse, exp_error
 from weightwright.checker.one_layer.head import leakage
 from weightwright.checker.one_layer.stored_vector import VectorHead, read_vector_head
 from weightwright.claims.certificate import VARIABLES, Certificate, vector_formula
-from weightwright.claims.leaf import VectorLayerClaim, VectorLeaf
+from weightwright.claims.leaf import VectorLeaf
+from weightwright.claims.one_layer_claims import VectorLayerClaim
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import Degrees, expand, largest_on_box, multiply, shape
 from weightwright.enclosures.balls.series import largest, series_along

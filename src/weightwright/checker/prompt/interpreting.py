@@ -21,15 +21,14 @@ from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.checker.prompt.prompt_tables import float_above, worst_rounding
 from weightwright.claims.certificate import Certificate, Leaf, Terms
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.program_claim import (
     CODES,
     ENTRIES,
     PRODUCTS,
     AnchorTable,
     InterpreterClaim,
-    interpreter_in_words,
 )
-from weightwright.claims.target import MASKED
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, above, gamma
 from weightwright.network import Network
 from weightwright.numbers import Bools, Floats
@@ -41,7 +40,7 @@ LARGE = 2.0**60
 def agree_interpreter(network: Network, certificate: Certificate, claim: InterpreterClaim) -> None:
     """Refuse (CertificateError) unless every output is within the certificate's bound, for every prompt."""
     _well_formed(claim, network.dtype)
-    said = interpreter_in_words(claim)
+    said = claim.in_words()
     require(certificate.formula == said, f"the network computes {said!r}")
     hidden = {PRODUCTS, CODES, MASKED, *((ENTRIES,) if claim.times else ())} - set(certificate.assumptions)
     require(not hidden, f"the certificate hides that {min(hidden, default='')}")

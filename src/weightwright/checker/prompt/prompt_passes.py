@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
-from weightwright.checker.composite.mixing import GATE
 from weightwright.checker.core.complaints import LARGEST, require, terms_hold
 from weightwright.checker.core.machine import Machine
 from weightwright.checker.core.rounding import SMALLEST, UNIT, underflow
@@ -30,11 +29,14 @@ from weightwright.checker.prompt.prompt_tables import (
     tables_of,
 )
 from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.prompt import ARGUMENTS, READ_OUT, STATES, Pass, PromptClaim, Summand, prompt_in_words
-from weightwright.claims.target import MASKED
+from weightwright.claims.kinds import MASKED
+from weightwright.claims.prompt import ARGUMENTS, READ_OUT, STATES, Pass, PromptClaim, Summand
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Network
 from weightwright.numbers import Floats
+
+#: At least the largest value of t sigmoid(-t): how far t sigmoid(t) is from relu(t).
+GATE = 0.2785
 
 
 def agree_prompt(network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
@@ -238,7 +240,7 @@ class _Errors:
 def _stated(certificate: Certificate, prompt: PromptClaim) -> None:
     """Kernel, formula and assumptions are what they must be, and nothing else is claimed."""
     require(certificate.kernel == "dot", "networks with a prompt run in kernel 'dot'")
-    words = prompt_in_words(prompt)
+    words = prompt.in_words()
     require(certificate.formula == words, f"the network computes {words!r}")
     leans_on = {ARGUMENTS, STATES, MASKED, *([] if prompt.read_out is None else [READ_OUT])}
     require(leans_on <= set(certificate.assumptions), "the certificate hides an assumption")

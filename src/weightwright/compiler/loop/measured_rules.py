@@ -20,7 +20,7 @@ from weightwright.box import Box
 from weightwright.claims.certificate import MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import LoopClaim, loop_in_words
+from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.target import Composite
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.loop.proven_rules import put_in_loop, side_by_side, trace_and_confirm
@@ -108,7 +108,7 @@ def _seen(network: Network, claim: LoopClaim, box: Box, prompts: Floats) -> Atte
 
     def said(error: float) -> Any:
         measured = MeasuredClaim(error, len(prompts), HOW, REASON, claim)
-        text, digest = loop_in_words(claim), network_digest(network)
+        text, digest = claim.in_words(), network_digest(network)
         return measured_certificate(measured, text, box, network.dtype, "dot", digest)
 
     net = AttentionNetwork(network, said(math.inf))

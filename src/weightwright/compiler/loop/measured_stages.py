@@ -14,7 +14,6 @@ from weightwright.checker.composite.loop import network_before, one_pass
 from weightwright.claims.certificate import MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
-from weightwright.claims.prompt import loop_in_words
 from weightwright.claims.target import Composite
 from weightwright.compiler.loop.own_states import FINER, Stages, join_stages, lower_stages
 from weightwright.enclosures.balls.series import working_precision
@@ -51,7 +50,7 @@ def measure_stages(
         if error <= tol:
             measured = MeasuredClaim(error, PROMPTS + TOKENS, HOW, REASON, claim)
             digest = network_digest(network)
-            said = measured_certificate(measured, loop_in_words(claim), stages.prompt, dtype, "dot", digest)
+            said = measured_certificate(measured, claim.in_words(), stages.prompt, dtype, "dot", digest)
             return AttentionNetwork(network, said)
         least = min(least, error)
     raise ToleranceError(f"no network within tol={tol:g} was found; the smallest error is {least:.3g}: a larger tol")

@@ -13,7 +13,7 @@ from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import Limit
 from weightwright.enclosures.intervals.formulas import PARTS, enclose
 from weightwright.numbers import Bools, Floats
-from weightwright.prover.composite import column_values
+from weightwright.prover.graph_values import column_values
 
 #: Number of states that are drawn near those of the plain run.
 DRAWN = 64

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weightwright.checker.composite.declared import profile_range
+from weightwright.checker.composite.units import profile_range
 from weightwright.claims.graph import ATTENTION, PRODUCT, SOFTMAX, SQUARE, attended, sees
 from weightwright.compiler.lowering.affine_forms import Form, Forms, mixes
 from weightwright.enclosures.balls.series import working_precision

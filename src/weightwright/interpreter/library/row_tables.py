@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from weightwright.checker.one_layer.stored import read_one_layer
-from weightwright.claims.leaf import OneLayerClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.expressions import parse

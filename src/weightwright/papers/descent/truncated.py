@@ -8,7 +8,7 @@ Source: universal approximation paper, Theorem D.1 (G.25), Remark G.24; in-conte
 D.1, Lemma D.2.
 Deviations, faithful:
 - the keys L_k x_i stand in a block of sample i's own, and w_i is the query: every sample may have its own w_i, where
-  the printed keys k w, which all queries x_i share, allow one w (`literal_truncated` has that layout);
+  the printed keys k w, which all queries x_i share, allow one w (`linear.literal` has that layout);
 - the values are L_k u with u = (1, 0, ..., 0) in the prompt: the first output is the model, the others are 0;
 - ln p and not ln n in beta: the softmax runs over p keys (errata); beta for H heads is ours, none is given;
 - the first head's lower sentinel carries a and the last head's upper one b, and L_{-1} = a - dL (errata, as UA-3).

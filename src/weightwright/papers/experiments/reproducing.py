@@ -13,8 +13,8 @@ from weightwright.export.figures import require_matplotlib, write_figure
 from weightwright.output_files import whole
 from weightwright.papers.experiments.machinery.environment import check_device, find_versions
 from weightwright.papers.experiments.machinery.study import Options, Study
+from weightwright.papers.experiments.machinery.study_units import PLACE, Json, Unit, digest_of, write_json
 from weightwright.papers.experiments.machinery.unit_runs import run_units
-from weightwright.papers.experiments.machinery.units import PLACE, Json, Unit, digest_of, write_json
 from weightwright.papers.experiments.study_tables import write_table
 from weightwright.progress import Tell
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from weightwright.papers.experiments.catalogue import STUDIES
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.reproducing import read_record
 from weightwright.papers.experiments.study_tables import markdown_table, study_lines
 

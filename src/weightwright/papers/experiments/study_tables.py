@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import trend_in_words
-from weightwright.papers.experiments.machinery.units import Json
 
 
 def write_table(record: Json) -> str:

@@ -14,18 +14,17 @@ import torch
 
 from weightwright.box import Box
 from weightwright.certify import confirm
-from weightwright.claims.cell_grid import GridClaim, Kind, grid_in_words
 from weightwright.claims.certificate import Certificate, Leaf, MeasuredClaim, measured_certificate
 from weightwright.claims.files import network_digest
 from weightwright.errors import BudgetError, DomainError, FormulaError
 from weightwright.expressions import parse
 from weightwright.network import Network
 from weightwright.numbers import Floats
+from weightwright.papers.claims.cell_grid import GridClaim, Kind
 from weightwright.papers.grids.grid_points import Grid, GridTarget
 from weightwright.papers.grids.target_norms import norm_of_target, say_if_void
 from weightwright.papers.kit.constructed import About
-from weightwright.prover import Anchors, prove_nearest
-from weightwright.prover.grid import (
+from weightwright.papers.prover.grid import (
     GridCells,
     bump_gap,
     bump_rounding,
@@ -36,6 +35,7 @@ from weightwright.prover.grid import (
     ramp_reach,
     stated_errors,
 )
+from weightwright.prover import Anchors, prove_nearest
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 
@@ -314,8 +314,8 @@ def certify_grid(
         0.0 if lipschitz is None else target.accuracy(values, lipschitz, grid.B),
     )
     certificate = Certificate(
-        claim, grid_in_words(claim), domain, "float64", "dot", bound, terms, network_digest(network),
-        assumptions("float64", "dot") + claim.assumptions(),
+        claim, claim.in_words(), domain, "float64", "dot", bound, terms, network_digest(network),
+        assumptions("float64", "dot") + claim.stated,
     )  # fmt: skip
     return confirm(network, certificate)
 

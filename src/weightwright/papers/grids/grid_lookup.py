@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from weightwright.claims.cell_grid import Kind
+from weightwright.papers.claims.cell_grid import Kind
 from weightwright.papers.grids.certified import (
     TAIL,
     GridRequest,
@@ -74,11 +74,11 @@ def sequence_to_scalar(
     - betas are powers of two, so that they multiply exactly.
 
     f, tol or g, delta: as in `bumps`. p is 16 n d, beta for a weight of 1e-9 on other cells, unless given.
-    method="spectral" is ours, for a tol and up to three numbers: see `side_by_side.spectral`.
+    method="spectral" is ours, for a tol and up to three numbers: see `spectral_lookup.spectral`.
     Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; p leaves a gap (p > 4 n d);
     no more than max_heads heads, else BudgetError before anything is allocated.
 
-    Shapes: X (n, d) -> (1, 1). The stream: see `grid_network.Stream`.
+    Shapes: X (n, d) -> (1, 1). The stream: see `GridStream`.
     Error: on a core |f(x) - f(v)| plus the tail times the spread of the values; on a shell the network returns a mean
     of values, and nothing more is used; rounding. `about.bounds` has the pointwise ones.
     Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5, `counts_sequence_to_scalar`.

@@ -13,12 +13,13 @@ import numpy as np
 from weightwright.approximation.approximate import approximate
 from weightwright.box import Box
 from weightwright.certify import confirm
-from weightwright.claims.certificate import VARIABLES, Certificate, SideBySideClaim, SideNetwork, Terms
+from weightwright.claims.certificate import VARIABLES, Certificate, Terms
 from weightwright.claims.files import network_digest
 from weightwright.expressions import Variable, substitute, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.token_maps import pick
 from weightwright.numbers import Floats
+from weightwright.papers.claims.side_by_side_claim import SideBySideClaim, SideNetwork
 from weightwright.papers.grids.certified import GridRequest, probes
 from weightwright.papers.grids.grid_points import Grid, GridTarget, unflatten
 from weightwright.papers.grids.target_norms import norm_of_target

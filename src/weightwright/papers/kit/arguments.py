@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.claims.target import TokenModels
 from weightwright.numbers import UNIT, Floats
+from weightwright.papers.claims.ridge_functions import TokenModels
 
 
 def models(w: npt.ArrayLike, t: npt.ArrayLike, domain: Box | tuple[float, float]) -> tuple[Floats, Floats, Box]:

@@ -13,11 +13,12 @@ from weightwright.approximation.faithful_tables import split_beta
 from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.certificate import Terms
-from weightwright.claims.target import Composite, RidgeFunctions
+from weightwright.claims.target import Composite
 from weightwright.heads.lookup import beta_for
 from weightwright.heads.registers import HIDDEN
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import RidgeFunctions
 from weightwright.papers.kit.arguments import positive, whole
 from weightwright.papers.kit.constructed import About
 from weightwright.runtime import AttentionNetwork

@@ -4,8 +4,8 @@ Head h reads the key of anchor K_h + k, K_h = (h-1)(n-2) - 1, off token k as k w
 in the position code. Only token-wise maps: an ordinary Transformer loads the layer. The prompt holds one w for all.
 
 Source: in-context algorithm emulation paper, Theorem D.1, (D.2) to (D.7).
-Deviations: the sentinels' values and L_{-1} as in `in_context_truncated`; beta is ours, up to a rounding that makes
-all keys exact multiples of w, so that heads share their anchors to the last bit.
+Deviations: the sentinels' values and L_{-1} as in `in_context_truncated_linear`; beta is ours, up to a rounding that
+makes all keys exact multiples of w, so that heads share their anchors to the last bit.
 The certificate is about every prompt of the domain whose tokens hold one w and its multiples (`SharedKeysClaim`); a
 prompt that does not is refused when the network runs.
 """
@@ -20,10 +20,10 @@ import numpy as np
 from weightwright.approximation.faithful_tables import clip_text, split_beta
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.prompt import SharedKeysClaim
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats, rounded
+from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
 from weightwright.papers.kit.arguments import interval, positive, whole
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.linear.one_head import places

@@ -29,7 +29,7 @@ from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.approximation.table import ProposedTable, propose_table
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.target import IDENTITY, Composite, FormulasClaim, RidgeFunctions, TableClaim
+from weightwright.claims.target import IDENTITY, Composite, TableClaim
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import parse
@@ -37,6 +37,7 @@ from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Gather, Linear, Network, Term
 from weightwright.network.token_maps import place, total
 from weightwright.numbers import UNIT, Floats
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 from weightwright.papers.kit.arguments import positive, token_box, whole
 from weightwright.papers.kit.constructed import About, Method
 from weightwright.papers.relu.relu_target import evaluate, from_module, piecewise_linear, plane_waves, ridge_probes

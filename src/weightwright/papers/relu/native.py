@@ -30,10 +30,11 @@ import numpy as np
 
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.target import Composite, FormulasClaim, GateClaim, RidgeFunctions
+from weightwright.claims.target import Composite
 from weightwright.heads.copy import GAP
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import FormulasClaim, GateClaim, RidgeFunctions
 from weightwright.papers.kit.arguments import positive, token_box, whole
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.relu.emulated import evaluate_formulas, find_relu_network

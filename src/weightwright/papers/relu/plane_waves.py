@@ -18,7 +18,7 @@ from numpy.polynomial import Polynomial
 from numpy.polynomial import chebyshev as cheb
 
 from weightwright.numbers import Floats
-from weightwright.prover.waves import Waves
+from weightwright.papers.prover.waves import Waves
 
 _ROUNDS, _POINTS, _HELD_OUT = 24, 2000, 6000
 _PENALTIES = (1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)

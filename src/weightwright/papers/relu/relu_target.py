@@ -22,16 +22,16 @@ from torch import nn
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.box import Box
 from weightwright.claims.certificate import round_up
-from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.intervals.jets import values, values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.expressions.mistakes import read_formula
 from weightwright.heads.mix import finite_matrix
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
+from weightwright.papers.prover.waves import SLACK, Waves, WavesProof, prove_waves
 from weightwright.papers.relu.plane_waves import Bent, Fitter, Profile, WaveFit, bend, total_error
 from weightwright.papers.relu.relu_kinks import Layer, layer
-from weightwright.prover.waves import SLACK, Waves, WavesProof, prove_waves
 
 Formula = str | Callable[..., Any]
 MAX_VARIABLES, MAX_UNITS = 4, 2000
@@ -88,7 +88,7 @@ def plane_waves(
     Statement: |ridge_m(x) - formula_m(x)| <= claim.error <= tol for every output m and every real x of the box.
     Source and deviation: see the top of this file.
     Construction: polynomials of t_w = v_w . x + s_w along few directions, fitted so that they bend little
-    (`relu_waves`); each is replaced by a piecewise-linear function of t_w, whose kinks are the units. Outputs share
+    (`plane_waves`); each is replaced by a piecewise-linear function of t_w, whose kinks are the units. Outputs share
     directions and kinks.
     Hypotheses, checked: N <= 4 (else BudgetError); finite values (FormulaError); smooth enough that boxes of Taylor
     models prove the fit (ToleranceError with the best bound, or None if there is none).

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from weightwright.box import Box
 from weightwright.certify import certify
-from weightwright.claims.target import Composite, RidgeFunctions
+from weightwright.claims.target import Composite
 from weightwright.heads.mix import finite_matrix, mix
 from weightwright.numbers import Floats
+from weightwright.papers.claims.ridge_functions import RidgeFunctions
 from weightwright.papers.kit.arguments import token_box
 from weightwright.papers.kit.constructed import About
 from weightwright.runtime import AttentionNetwork

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.graph import KINDS, SQUARE, Graph
-from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim, TokenModels
+from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -75,10 +75,8 @@ def computed_by(composite: Composite, part: TableClaim) -> str:
     if unit in (IDENTITY, UNREAD):
         return "x"
     target = composite.target
-    if isinstance(target, TokenModels):
-        return target.profiles[unit % len(target.profiles)]
     if not isinstance(target, Graph):
-        return target.profiles[unit]
+        return target.profile(unit)
     column = unit // (target.tokens or 1)
     if column >= len(target.nodes):
         return f"{SQUARE}, for products"

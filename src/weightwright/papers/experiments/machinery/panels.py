@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 
 TRAINED, CONSTRUCTED, PAPER, VARIED = "tab:blue", "tab:green", "tab:red", "tab:gray"
 _COLOURS = {

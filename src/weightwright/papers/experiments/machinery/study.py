@@ -8,7 +8,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from weightwright.papers.experiments.machinery.units import Json, Unit
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 
 
 @dataclass(frozen=True)

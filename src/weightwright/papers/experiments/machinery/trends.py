@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from weightwright.numbers import Floats
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 
 #: Probability that the interval of a slope contains the true one, if seeds scatter as normal numbers do.
 CONFIDENCE = 0.95

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from weightwright.engines import Engine, run_everywhere
 from weightwright.papers.experiments.machinery.environment import describe_machine
-from weightwright.papers.experiments.machinery.units import Json, Unit, read_part, write_part
+from weightwright.papers.experiments.machinery.study_units import Json, Unit, read_part, write_part
 from weightwright.progress import Tell
 
 

@@ -15,8 +15,8 @@ from weightwright.papers.experiments.machinery.study import (
     compare_variation,
     describe_certificate,
 )
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 from weightwright.papers.experiments.machinery.trends import fit_trend, mean_and_spread
-from weightwright.papers.experiments.machinery.units import Json, Unit
 from weightwright.progress import Tell
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from weightwright.papers.experiments.machinery.panels import name_dependence
 from weightwright.papers.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 from weightwright.papers.experiments.machinery.trends import fit_trend, mean_and_spread
-from weightwright.papers.experiments.machinery.units import Json, Unit
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
 from weightwright.progress import Tell
 

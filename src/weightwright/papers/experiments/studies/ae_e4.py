@@ -21,8 +21,8 @@ from weightwright.papers.experiments.machinery.study import (
     compare_variation,
     describe_certificate,
 )
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 from weightwright.papers.experiments.machinery.trends import fit_trend, mean_and_spread
-from weightwright.papers.experiments.machinery.units import Json, Unit
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
 from weightwright.progress import Tell
 

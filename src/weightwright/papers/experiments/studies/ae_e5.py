@@ -14,8 +14,8 @@ from weightwright.errors import DomainError, ToleranceError
 from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery.panels import draw_errors, name_dependence
 from weightwright.papers.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.study_units import Json, Unit
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.units import Json, Unit
 from weightwright.progress import Tell
 
 N, SAMPLES, POINTS = 12, 4, (20, 30, 40, 60, 80)

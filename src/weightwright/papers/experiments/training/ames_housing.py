@@ -11,7 +11,7 @@ import numpy as np
 
 from weightwright.errors import MissingExtraError
 from weightwright.numbers import Floats
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 
 #: In the order of their one-hot codes.
 ALGORITHMS = ("lasso", "ridge", "linear")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weightwright.numbers import Floats
-from weightwright.papers.experiments.machinery.units import Json
+from weightwright.papers.experiments.machinery.study_units import Json
 
 
 def make_learner(name: str, lasso: float, ridge: float, **options: Any) -> Any:

@@ -11,12 +11,20 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from weightwright.checker.check import agree
 from weightwright.checker.core.complaints import must, require
-from weightwright.claims.certificate import Certificate, SideBySideClaim, SideNetwork
-from weightwright.claims.leaf import OneLayerClaim, VectorLayerClaim
+from weightwright.claims.certificate import Certificate
+from weightwright.claims.one_layer_claims import OneLayerClaim, VectorLayerClaim
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.token_maps import pick, place
 from weightwright.numbers import Floats
+from weightwright.papers.claims.side_by_side_claim import SideBySideClaim, SideNetwork
+
+
+def agree_side_by_side(network: Network, certificate: Certificate, claim: SideBySideClaim) -> None:
+    """Refuse (CertificateError) unless every network alone is as its certificate says. No part may have dead zones."""
+    for part, said in split(network, certificate, claim):
+        agree(part, said)
 
 
 def split(network: Network, certificate: Certificate, claim: SideBySideClaim) -> Iterator[tuple[Network, Certificate]]:

@@ -15,15 +15,15 @@ from math import factorial, isfinite
 import numpy as np
 from flint import arb, arb_mat, arb_poly, fmpq
 
-from weightwright.checker.composite import piecewise_linear as kinked
 from weightwright.checker.core.complaints import parse_or_refuse, require, short
-from weightwright.claims.target import FormulasClaim, RidgeFunctions
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.polynomials import expand, largest_on_box, shape
 from weightwright.enclosures.balls.series import largest, series_along, working_precision
 from weightwright.expressions import Apply, Expression, Variable
 from weightwright.limits import count_boxes, tick
 from weightwright.numbers import Floats
+from weightwright.papers.checker import piecewise_linear as kinked
+from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 
 ORDER = {1: 16, 2: 12, 3: 10, 4: 7}  # of the Taylor remainder, by the number of variables
 #: How many boxes may be halved, where the checker's enclosure is wider: for each stored one, and in all.

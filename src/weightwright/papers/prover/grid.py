@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.claims.cell_grid import Kind
 from weightwright.claims.certificate import Leaf, Terms
 from weightwright.enclosures.intervals.intervals import ZERO, Interval
 from weightwright.enclosures.intervals.jets import jet_along
 from weightwright.expressions import Expression
 from weightwright.numbers import Floats
+from weightwright.papers.claims.cell_grid import Kind
 from weightwright.prover.machine import EXP_UNITS
 
 SLACK, SPARE = 1 + 2.0**-30, 1.01

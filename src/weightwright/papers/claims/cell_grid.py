@@ -7,9 +7,12 @@ Cells are numbered row by row: the last feature of the last token moves fastest.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
+from weightwright.claims.kinds import OUTPUT_ERROR, Claim
 from weightwright.claims.leaf import OPAQUE, Leaf
 from weightwright.claims.scope import Subject
 from weightwright.network.layers import Frozen
@@ -19,7 +22,7 @@ Kind = Literal["bumps", "lookup", "softmax"]
 
 
 @dataclass(frozen=True, eq=False)
-class GridClaim(Frozen):
+class GridClaim(Claim, Frozen):
     """The bound is on the L_p norm of the error: (integral over the domain of the sum over the outputs of
     |network(x) - formula(x)|^p)^(1/p), the network being run on x rounded to the dtype; p is `norm`.
 
@@ -31,7 +34,6 @@ class GridClaim(Frozen):
     or "softmax" (a layer of bump heads and a softmax).
     """
 
-    subject: ClassVar[Subject] = "norm"
     kind: Kind
     tokens: int  # of an input
     features: int  # of a token
@@ -49,13 +51,33 @@ class GridClaim(Frozen):
     lipschitz: float | None = None  # of functions that are no formulas, in the infinity norm, as the caller states
     accuracy: float = 0.0  # how far their stored values may be off at the grid points
 
+    rules = ("grid",)
+    unsearched = "search looks for one input above the bound, and this network's bounds an L_p norm"
+
+    @property
+    def subject(self) -> Subject:
+        return "norm"
+
+    @property
+    def bounded(self) -> str:
+        return OUTPUT_ERROR if self.norm == math.inf else f"the L_{self.norm:g} norm of the error"
+
+    @property
+    def leaves(self) -> Sequence[Leaf]:
+        return [] if self.head is None else [self.head]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"cells": self.core.shape[1], "delta": self.delta, "exceptional_volume": self.exceptional}
+
     @property
     def name(self) -> str:
         """What whoever built it calls functions that are not formulas: free text, which nobody checks."""
         return "" if self.lipschitz is None else ", ".join(name.removeprefix(OPAQUE) for name in self.formulas)
 
-    def assumptions(self) -> tuple[str, ...]:
-        """What a proof about functions that are no formulas leans on, in words."""
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """What a proof about functions that are not formulas leans on, in words."""
         if self.lipschitz is None:
             return ()
         return (
@@ -64,10 +86,9 @@ class GridClaim(Frozen):
             " granted",
         )
 
-
-def grid_in_words(claim: GridClaim) -> str:
-    """What the network computes, in one line: formulas, or functions that are known by their values."""
-    if claim.lipschitz is not None:
-        what = "a function" if len(claim.formulas) == 1 else f"{len(claim.formulas)} functions"
-        return f"{what} known by {claim.core.size:,} values at grid points, which the network holds"
-    return claim.formulas[0] if len(claim.formulas) == 1 else f"({', '.join(claim.formulas)})"
+    def in_words(self) -> str:
+        """What the network computes: formulas, or functions that are known by their values."""
+        if self.lipschitz is not None:
+            what = "a function" if len(self.formulas) == 1 else f"{len(self.formulas)} functions"
+            return f"{what} known by {self.core.size:,} values at grid points, which the network holds"
+        return self.formulas[0] if len(self.formulas) == 1 else f"({', '.join(self.formulas)})"

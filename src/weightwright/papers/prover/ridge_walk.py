@@ -1,9 +1,7 @@
-"""The prover's walk through a network of several layers: magnitudes and errors, without forms.
+"""The prover's walk through a network whose target is a ridge or a model for each token: magnitudes and errors.
 
 What comes out is proposed, not proven: plain floats, rounding counted generously. The checker follows what every
 coordinate holds and decides.
-
-A graph of columns in plain floats: what the network is compared with, and where its numbers lie. No bound.
 """
 
 from __future__ import annotations
@@ -12,22 +10,23 @@ import math
 
 import numpy as np
 
+from weightwright.box import Box
 from weightwright.claims.certificate import Terms
-from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, MIX, PRODUCT, SOFTMAX, Graph, Node, sees
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
-from weightwright.enclosures.intervals.jets import values
-from weightwright.expressions import parse
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.numbers import UNIT, Floats
+from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
 from weightwright.prover.machine import AMPLY, EXP_UNITS, HARDLY, SLIGHTLY, SPARE
 
 #: Factor by which the rounding that this walk itself reckons is claimed larger; the tables' own terms are not.
 GENEROUS = 2.0
 
 
-def propose(network: Network, composite: Composite, largest_input: Floats) -> Terms:
-    """Terms for the whole network, for inputs up to this size: (tokens, features)."""
-    size, err = np.asarray(largest_input, dtype=np.float64), np.zeros((3, *largest_input.shape))
+def propose(network: Network, composite: Composite, domain: Box) -> Terms:
+    """Terms for the whole network on a domain."""
+    shape = (network.tokens or 1, len(network.inputs))
+    size = np.broadcast_to(np.maximum(np.abs(domain.lo), np.abs(domain.hi)), shape).astype(np.float64)
+    err = np.zeros((3, *shape))
     unit = GENEROUS * UNIT[network.dtype]
     size, err = _linear(network.embed, size, err, unit)
     for index, layer in enumerate(network.layers):
@@ -147,44 +146,4 @@ def _mixing(
     out_err[1] += 2.0**-900 * (V @ W_O)
 
 
-def evaluate(graph: Graph, x: Floats) -> Floats:
-    """(count, tokens, features) -> (count, tokens, outputs)."""
-    columns = column_values(graph, x)
-    return np.stack([columns[k] for k in graph.outputs], axis=-1)
-
-
-def attention_values(graph: Graph, node: Node, of: list[Floats]) -> Floats:
-    """(count, tokens), of columns of that shape."""
-    q, k, v = (np.stack(part) for part in (of[: len(of) // 2], of[len(of) // 2 : -1], of[-1:]))
-    scores = np.einsum("rci,rcj->cij", q, k)
-    scores = np.where(sees(graph, node), scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-    mean: Floats = np.einsum("cij,cj->ci", weights / weights.sum(axis=2, keepdims=True), v[0])
-    return mean
-
-
-def column_values(graph: Graph, x: Floats) -> list[Floats]:
-    """Every column at every input: (count, tokens) each."""
-    columns: list[Floats] = []
-    for node in graph.nodes:
-        of = [columns[k] for k in node.of]
-        if node.op == INPUT:
-            value = x[:, :, node.index]
-        elif node.op == AFFINE:
-            value = np.broadcast_to(node.constants, x.shape[:2])
-            if of:
-                value = np.einsum("kct,k->ct", np.stack(of), node.weights) + value
-        elif node.op == PRODUCT:
-            value = of[0] * of[1]
-        elif node.op == MIX:
-            value = of[0] @ graph.matrices[node.index].T
-        elif node.op == ATTENTION:
-            value = attention_values(graph, node, of)
-        elif node.op == SOFTMAX:
-            scores = np.stack(of)
-            weights = np.exp(scores - scores.max(axis=0))
-            value = weights[node.index] / weights.sum(axis=0)
-        else:
-            value = np.asarray(values(parse(node.op, ("x",)), of[0].ravel())).reshape(of[0].shape)
-        columns.append(value)
-    return columns
+PROPOSALS = {RidgeFunctions: propose, TokenModels: propose}

@@ -15,12 +15,12 @@ from flint import arb
 
 from weightwright.checker.core.complaints import must
 from weightwright.checker.core.rounding import StoredHead
-from weightwright.claims.cell_grid import GridClaim
 from weightwright.claims.certificate import LARGEST_KEY
 from weightwright.limits import count_boxes, hold
 from weightwright.network import Attention, FeedForward, Head, Linear, Network, Sees, Softmax, TokenMap
 from weightwright.network.token_maps import pick, place, total
 from weightwright.numbers import Floats
+from weightwright.papers.claims.cell_grid import GridClaim
 
 #: A bump head sees its registers only; the rule "nearest" counts hidden keys all the same, with this score.
 UNSEEN = -(2.0**20)

@@ -21,12 +21,12 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.prompt.prompt_tables import float_above
 from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.prompt import MULTIPLES, SharedKeysClaim, shared_keys_in_words
 from weightwright.enclosures.balls.midrad import LOST, above
 from weightwright.enclosures.balls.series import largest
 from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Network, Sees
 from weightwright.numbers import Floats
+from weightwright.papers.claims.shared_keys_claim import MULTIPLES, SharedKeysClaim
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SharedHead:
 def agree_shared_keys(network: Network, certificate: Certificate, claim: SharedKeysClaim) -> None:
     """Refuse (CertificateError) unless every output is within the certificate's bound, for every prompt."""
     require(certificate.kernel == "dot", "networks with a prompt run in kernel 'dot'")
-    words = shared_keys_in_words(claim)
+    words = claim.in_words()
     require(certificate.formula == words, f"the network computes {words!r}")
     require(MULTIPLES in certificate.assumptions, "the certificate hides an assumption")
     terms = shared_keys_errors(network, certificate, claim)

@@ -14,9 +14,7 @@ from flint import arb
 
 from weightwright.checker.core.complaints import LARGEST, parse_or_refuse, require, short
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead, coarse, exp_error
-from weightwright.checker.grid.grid_network import StoredGrid, read_grid
 from weightwright.checker.one_layer.nearest import examine_nearest
-from weightwright.claims.cell_grid import GridClaim, grid_in_words
 from weightwright.claims.certificate import Certificate, Leaf
 from weightwright.claims.leaf import OPAQUE
 from weightwright.enclosures.balls.series import largest, series_along
@@ -24,6 +22,8 @@ from weightwright.expressions import Expression
 from weightwright.limits import count_boxes
 from weightwright.network import Network
 from weightwright.numbers import Floats
+from weightwright.papers.checker.grid_network import StoredGrid, read_grid
+from weightwright.papers.claims.cell_grid import GridClaim
 
 #: Most halvings of a cell along each number, where the enclosure of its whole is too wide.
 HALVINGS = 6
@@ -92,7 +92,7 @@ def agree_grid(network: Network, certificate: Certificate, claim: GridClaim) -> 
         require(shown <= limit, f"{name}: {short(shown)} could be shown, {limit:.6g} is claimed")
     _cells(stored, claim)
     _norm(certificate, claim)
-    said = grid_in_words(claim)
+    said = claim.in_words()
     require(certificate.formula == said, f"the grid is about {said!r}, the certificate about {certificate.formula!r}")
 
 
@@ -114,7 +114,7 @@ def _well_formed(certificate: Certificate, claim: GridClaim) -> None:
     lo, hi = certificate.domain.lo, certificate.domain.hi
     shaped = lo.shape == hi.shape == (claim.tokens, claim.features)
     require(shaped and bool((lo == -claim.B).all() and (hi == claim.B).all()), "the domain is not that of the grid")
-    require(set(claim.assumptions()) <= set(certificate.assumptions), "the certificate hides an assumption")
+    require(set(claim.stated) <= set(certificate.assumptions), "the certificate hides an assumption")
 
 
 def _ramp_error(stored: StoredGrid, claim: GridClaim, size: arb) -> arb:

@@ -1,0 +1,1 @@
+"""What is proposed for the papers' networks, in plain floats: the checker decides."""
