@@ -36,6 +36,7 @@ def flagged(net: AttentionNetwork, ablatable: object = True):  # type: ignore[no
     return replace(said, claim=replace(said.claim, ablatable=ablatable))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_stands_beside_heads_is_seen(name: str, tmp_path: Path) -> None:
     make, said = BESIDE[name]
