@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from support.built import built, use_folder
 
 import weightwright as ww
 
@@ -44,10 +45,18 @@ def pytest_runtest_teardown() -> None:
     assert left == 1, f"the test leaves torch with {left} threads"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
+    """Networks that tests share stand in one folder, also for the workers of a run."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if hasattr(request.config, "workerinput") else own
+    use_folder(shared / "built")
+
+
 @pytest.fixture(scope="session")
 def sine() -> ww.AttentionNetwork:
     """A proven network that many tests look at and none changes."""
-    return ww.approximate("sin(5*x)", (-1, 1), 1e-8)
+    return built("sine")
 
 
 @pytest.fixture

@@ -60,11 +60,6 @@ def test_ranges_must_hold_whatever_is_zeroed(monkeypatch: pytest.MonkeyPatch) ->
         ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True)
 
 
-def test_a_ridge_is_never_ablatable(tmp_path: Path) -> None:
-    net = ww.constructions.relu_network(["max(x0, x1)", "min(x0, x1)"], 2, (-1, 1), tol=1e-3)
-    refused(net.network, flagged(net), tmp_path, "ablatable: only graphs of columns have a rule")
-
-
 def attention(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x @ x.mT, -1) @ x
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.constructed import CASES, SORT, arrays, made, normal
+from papers.support.constructed import CASES, SORT, arrays, made, normal
 from torch import nn
 
 import weightwright as ww

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
+from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 from support.exact import BITS, exact
-from support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 
 import weightwright as ww
 from weightwright.claims.files import write

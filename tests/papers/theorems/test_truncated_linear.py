@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from support.constructed import made, normal
+from papers.support.constructed import made, normal
 
 import weightwright as ww
 from weightwright.papers.kit.arguments import arguments_of

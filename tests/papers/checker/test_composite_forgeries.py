@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.constructed import SORT, normal
+from papers.support.constructed import SORT, normal
 from support.forging import (
     altered,
     array_places,
