@@ -17,6 +17,7 @@ from weightwright.network import Network
 TOLERANCES = {torch.float64: (2, 10), torch.float32: (2, 5), torch.bfloat16: (0, 1)}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_random_formulas_never_exceed_their_bound(seed: int, dtype: torch.dtype) -> None:

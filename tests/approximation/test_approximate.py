@@ -132,6 +132,7 @@ def test_a_pole_between_any_samples_is_found(formula: str, where: str) -> None:
         ww.approximate(formula, (-1, 1), 1e-2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("formula", "tol"), [("x", 1e-17), ("sin(5*x)", 1e-15), ("tanh(x)", 1e-17), ("abs(x)", 1e-17), ("relu(x)", 1e-17)]
 )
@@ -180,6 +181,7 @@ def test_the_faithful_head_has_the_corollarys_parameters() -> None:
     np.testing.assert_array_equal(net.network.registers[:, 2], -1 + np.arange(p) * (2 / p))
 
 
+@pytest.mark.slow
 def test_the_spectral_head_is_a_thousand_times_smaller() -> None:
     faithful = ww.approximate("x", (-1, 1), 1e-4, method="faithful")
     spectral = ww.approximate("x", (-1, 1), 1e-4)
@@ -194,6 +196,7 @@ def test_progress_is_told() -> None:
     assert messages[-1] == "checking the certificate"
 
 
+@pytest.mark.slow
 def test_proving_and_checking_are_quick() -> None:
     """About 25 and 12 yardsticks, whatever else the machine does; 50 are under 3 s where nothing else runs."""
     script, one = (

@@ -169,7 +169,7 @@ def test_a_network_is_no_file(ask: Any, sine: ww.AttentionNetwork, tmp_path: Any
         ww.search("net.safetensors")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("module", [ww, ww.constructions, ww.incontext])
+@pytest.mark.parametrize("module", [ww, ww.incontext])
 def test_python_can_suggest_the_nearest_name(module: Any) -> None:
     with pytest.raises(AttributeError) as caught:
         module.aproximate  # noqa: B018

@@ -61,6 +61,7 @@ def search(formula: str, tol: float, count: int) -> tuple[ww.AttentionNetwork, d
 CASES = [("x", 2e-6, 16), ("sin(5*x)", 1e-5, 32), ("tanh(3*x)", 1e-5, 2), ("exp(x)", 1e-5, 16)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("formula", "tol", "anchors"),
     [CASES[0], CASES[3], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:3])],
@@ -82,6 +83,7 @@ def test_float32_bounds_are_within_ten_of_what_ten_million_inputs_find(formula: 
         assert net.certificate.bound <= 10 * float(error), kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(3))
 def test_random_formulas_in_float32(block: int) -> None:
     rng = np.random.default_rng(3000 + block)

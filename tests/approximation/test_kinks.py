@@ -36,6 +36,7 @@ def test_a_gate_has_at_most_four_keys(formula: str, dtype: torch.dtype, tol: flo
     assert error >= net.certificate.bound / 10  # the search finds the kink, and the bound is not far too large
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("formula", ISSUE)
 @pytest.mark.parametrize(("dtype", "tol"), [(torch.float32, 1e-5), (torch.float64, 1e-8)])
 def test_on_registers_only_a_head_has_at_most_64_keys(formula: str, dtype: torch.dtype, tol: float) -> None:
@@ -49,6 +50,7 @@ def test_on_registers_only_a_head_has_at_most_64_keys(formula: str, dtype: torch
     assert error <= net.certificate.bound <= tol, at
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("sees", ["registers", "self"])
 @pytest.mark.parametrize(
     ("formula", "domain", "tol"),
@@ -138,6 +140,7 @@ def test_wrong_arguments_are_named(arguments: dict[str, object], complaint: str)
         ww.approximate("relu(x)", (-1, 1), 1e-3, **arguments)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sees", ["registers", "self"])
 @pytest.mark.parametrize("seed", range(6))
 def test_random_piecewise_linear_functions(seed: int, sees: str) -> None:

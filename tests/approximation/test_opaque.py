@@ -36,6 +36,7 @@ def worst_error(net: ww.AttentionNetwork, seed: int) -> arb:
         ctx.prec = before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("domain", "tol", "order", "dtype"),
     [
@@ -93,6 +94,7 @@ def test_measured_files_prove_nothing(tmp_path: object) -> None:
         ww.search(net)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "function",
     [bessel, special.j0, torch.special.bessel_j0, lambda x: math.cos(x) if x > 0.3 else math.cos(x) + 0.0],

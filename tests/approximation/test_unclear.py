@@ -17,6 +17,7 @@ from weightwright.expressions import parse
 PLANE, UNIT = ww.Box([-1, -1], [1, 1]), ww.Box([0], [1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("function", "domain", "tol"),
     [

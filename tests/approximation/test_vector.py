@@ -94,6 +94,7 @@ def test_a_smooth_function_of_three_variables() -> None:
     proven_and_kept(net, 1e-3)
 
 
+@pytest.mark.slow
 def test_a_kink_is_proven_by_small_boxes() -> None:
     proven_and_kept(ww.approximate("max(x, y) + 0.5*x", SQUARE, 0.15), 0.15)
 
@@ -112,6 +113,7 @@ def test_random_formulas_keep_their_bounds(seed: int) -> None:
 # measured instead of proven
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("formula", "box"),
     [
@@ -139,6 +141,7 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
         ww.check(path)
 
 
+@pytest.mark.slow
 def test_measured_refuses_what_the_search_contradicts() -> None:
     with pytest.raises(ww.ToleranceError, match=r"no network within tol=1e-30 .* smallest error measured is"):
         ww.approximate("x*y", SQUARE, 1e-30, proof="measured", max_anchors=64)
@@ -231,6 +234,7 @@ FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FALSE_CLAIMS)
 def test_a_false_claim_is_refused(name: str, example: ww.AttentionNetwork, tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
@@ -299,6 +303,7 @@ OTHER_NETWORKS: dict[str, Callable[[Network], Network]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OTHER_NETWORKS)
 def test_a_certificate_for_another_network_is_refused(name: str, example: ww.AttentionNetwork, tmp_path: Path) -> None:
     network = OTHER_NETWORKS[name](example.network)

@@ -166,6 +166,7 @@ def fits_or_says_why(name: str, x: np.ndarray, y: np.ndarray, **options: Any) ->
     return 1
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -180,6 +181,7 @@ def test_fits_of_any_scale(name: str, dtype: str, fit_intercept: bool) -> None:
     assert name == "HuberRegressor" or compared >= 5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_constant_columns_and_unequal_ones(name: str) -> None:
     for scale in (1e-60, 1.0, 1e60):
@@ -189,6 +191,7 @@ def test_constant_columns_and_unequal_ones(name: str) -> None:
                 fits_or_says_why(name, x, target(name, 1.0), **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_penalties_and_weights_at_the_ends_of_floats(name: str) -> None:
     for strength in (5e-324, 1e-300, 1.0, 1e300, 1.7e308):

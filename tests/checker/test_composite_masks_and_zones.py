@@ -12,11 +12,9 @@ from support.forging import about_composite, affine, named, one_head, proven, re
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms
-from weightwright.claims.target import IDENTITY, Composite
+from weightwright.claims.target import IDENTITY
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Network, Sees
-from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
-from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
@@ -90,51 +88,3 @@ def test_registers_that_a_plain_transformer_has_written(tmp_path: Path) -> None:
     second = moved(names, "one", "reg", "c", "out", Sees((0, 0), "all"))
     net = one_head(names, registers, (first, second))
     refused(*about_composite(net, affine([[0.0]]), HALF_OPEN, (0.0, 1e-12, 1e-12)), tmp_path, "masked")
-
-
-def test_dead_zones_that_leave_nothing(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), p=16)
-    certificate = honest.certificate
-    assert certificate is not None
-    assert isinstance(certificate.claim, Composite)
-    (part,) = certificate.claim.parts
-    claim = dataclasses.replace(part.claim, boxes=np.array([[0.0, 0.0]]), terms=Terms(0.0, 0.0, 1e-6))
-    part = dataclasses.replace(part, claim=claim, zones=np.array([[-100.0, 100.0]]))
-    composite = dataclasses.replace(certificate.claim, parts=(part,))
-    case = about_composite(honest.network, composite, certificate.domain, (0.0, 0.0, 1.1e-6), masked=True)
-    refused(*case, tmp_path, "zones leave nothing")
-
-
-def test_models_of_other_tokens(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=16)
-    certificate = honest.certificate
-    assert certificate is not None
-    assert isinstance(certificate.claim, Composite)
-    models = TokenModels(("clip(x, -1, 1)",) * 2, np.array([[1.0, -1.0]]), np.array([0.1]))
-    composite = dataclasses.replace(certificate.claim, target=models)
-    terms = dataclasses.astuple(certificate.terms)
-    refused(
-        *about_composite(honest.network, composite, certificate.domain, terms, masked=True), tmp_path, "other tokens"
-    )
-
-
-def test_dead_zones_of_units_that_share_inputs(tmp_path: Path) -> None:
-    """Each leaves something of the domain, both together nothing."""
-    anchors, names = np.linspace(-1, 1, 65), ("s", "one", "kA", "oA", "vA", "kB", "oB", "vB", "out")
-    parts, registers, heads = [], [], []
-    for index, (first, zone) in enumerate(((2, (-1.5, 0.5)), (5, (-0.5, 1.5)))):
-        wrong = np.where(anchors < 0.25 if index == 0 else anchors > -0.25, 100.0, anchors)
-        part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
-        terms = dataclasses.replace(part.claim.terms, approximation=0.04)
-        part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
-        rows, at = on_registers(part.tables, [first], len(names))
-        own = part.heads(names, 0, 1, first, at, 8)
-        rows[:, 6 if index == 0 else 3] = -(2.0**20)
-        registers.append(rows)
-        heads += [dataclasses.replace(head, sees=Sees((65 * index, 65 * index + 65), "none")) for head in own]
-        parts.append(part.at(0, [index], [index]))
-    net = one_head(names, np.concatenate(registers), (Attention(names, tuple(heads)),))
-    arguments = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    ridge = RidgeFunctions(("x", "x"), arguments, np.zeros(2), np.array([[0.0, 1.0, 1.0]]), np.zeros(1))
-    case = about_composite(net, Composite(ridge, tuple(parts)), HALF_OPEN, (0.081, 1e-9, 1e-6), masked=True)
-    refused(*case, tmp_path, "models of single tokens")

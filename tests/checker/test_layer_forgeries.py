@@ -216,6 +216,7 @@ def test_false_layer_claims_are_refused(name: str, tmp_path: Path) -> None:
         load()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("formula", ["relu(x)", "max(x, 0.25)", "clip(x, -0.5, 0.5)"])
 def test_gates_of_subnormal_size_keep_their_bound(formula: str) -> None:
     """2^-140 relu(x) in float32: the weight of the head is a power of two, and its products are not exact."""

@@ -194,6 +194,7 @@ def test_ties_leave_no_coefficient_beyond_the_first(formula: str) -> None:
     assert not any(coefficient.is_finite() for coefficient in at_tie[2:])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("formula", "tol"), [("1e-40*sin(5*x)", 3e-45), ("1e-42*sin(5*x)", 1e-45), ("1e-38*tanh(x)", 1e-36)]
 )

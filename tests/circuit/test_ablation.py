@@ -47,6 +47,7 @@ def zeroed(module: nn.Module, kept: float = 0.0) -> Iterator[None]:
         handle.remove()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ablatable", [False, True])
 def test_hooks_do_what_is_predicted(ablatable: bool) -> None:
     _, net = moons(ablatable)
@@ -58,6 +59,7 @@ def test_hooks_do_what_is_predicted(ablatable: bool) -> None:
         assert np.abs(found - net.predicted_effect((layer, head), x).change).max() <= 1e-9
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ablatable", [False, True])
 def test_transformer_lens_does_what_is_predicted(ablatable: bool) -> None:
     pytest.importorskip("transformer_lens")
@@ -189,6 +191,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ablatable_functions_are_proven_and_bare(name: str) -> None:
     net = ww.compile(FUNCTIONS[name], (-1, 1), 1e-5, features=2, ablatable=True)

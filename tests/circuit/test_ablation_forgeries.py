@@ -36,6 +36,7 @@ def flagged(net: AttentionNetwork, ablatable: object = True):  # type: ignore[no
     return replace(said, claim=replace(said.claim, ablatable=ablatable))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_stands_beside_heads_is_seen(name: str, tmp_path: Path) -> None:
     make, said = BESIDE[name]
@@ -57,11 +58,6 @@ def test_ranges_must_hold_whatever_is_zeroed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lowering, "defined_ranges", lambda *args: whole(*args[:-2], False, args[-1]))
     with pytest.raises(ww.ToleranceError):
         ww.compile(two_sigmoids, (-1, 1), 1e-3, features=2, ablatable=True)
-
-
-def test_a_ridge_is_never_ablatable(tmp_path: Path) -> None:
-    net = ww.constructions.relu_network(["max(x0, x1)", "min(x0, x1)"], 2, (-1, 1), tol=1e-3)
-    refused(net.network, flagged(net), tmp_path, "ablatable: only graphs of columns have a rule")
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:

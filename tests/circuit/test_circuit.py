@@ -89,6 +89,7 @@ def test_json_alone_computes_the_network(name: str) -> None:
         assert np.abs(found - net(torch.tensor(X)).numpy()).max() <= 1e-9
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*MADE, *ZOO])
 def test_json_comes_back_as_the_same_circuit(name: str) -> None:
     circuit = made(name).circuit()
@@ -98,6 +99,7 @@ def test_json_comes_back_as_the_same_circuit(name: str) -> None:
     assert np.array_equal(run_circuit(back, X).outputs, run_circuit(circuit, X).outputs)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", [name for name in MADE if name not in ("edited", "linear")])
 def test_tables_add_what_their_function_says(name: str) -> None:
     """Results of the heads that belong together, against the formula of what they read."""

@@ -143,6 +143,7 @@ def test_saving_over_a_file_leaves_only_the_new_one(sine: ww.AttentionNetwork, t
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "method", "tol"), [("exp(x)*cos(3*x)", "spectral", 1e-9), ("x**2", "faithful", 1e-2)]
 )

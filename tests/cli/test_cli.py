@@ -316,6 +316,7 @@ def test_a_process_fails_with_one_line_and_no_traceback(tmp_path: Path) -> None:
     assert failed.stderr == f"error: No such file or directory: {tmp_path / 'missing'}\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_left_is_no_error_of_ours(saved: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)

@@ -134,6 +134,7 @@ def test_dots_go_deeper_and_modules_are_imported(source: Path, monkeypatch: pyte
         assert (facts["status"], facts["target"]) == ("PROVEN", target)
 
 
+@pytest.mark.slow
 def test_options_are_passed_on(source: Path) -> None:
     facts = printed_json(
         *("compile", f"{source}:mean", "--domain", "-1 1", "--tol", "1e-3"),

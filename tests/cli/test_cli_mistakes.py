@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from support.command_line import complaint, printed, weightwright
 
-from weightwright.papers.theorems.registry import find
-
 TOL = ("--tol", "1e-3")
 UNIT = ("--domain", "-1 1")
 
@@ -94,10 +92,6 @@ def test_a_file_that_cannot_be_written_is_found_before_the_work(
     said = complaint(weightwright("approximate", "x", *UNIT, *TOL, option, tmp_path / name), 2)
     assert said == f"error: cannot write {tmp_path / name}: {message.format(tmp_path)}"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_theorems_are_found_without_their_hyphen() -> None:
-    assert [find(id).id for id in ("ua3", "UA-3", "ae_13")] == ["UA-3", "UA-3", "AE-13"]
 
 
 def test_a_device_that_is_not_there() -> None:

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 from support.command_line import printed, weightwright
 from typer.testing import CliRunner
 
 from weightwright.cli import app
-from weightwright.papers.pages.theorem_tables import tables, theorem_table
-from weightwright.papers.theorems.registry import find
-from weightwright.papers.theorems.show import show
 
 UNIT = ("--domain", "-1 1", "--tol", "1e-3")
-
-
-def at(columns: int, what: object) -> str:
-    shown = io.StringIO()
-    Console(width=columns, file=shown).print(what)
-    return shown.getvalue()
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_tables_of_a_theorem_break_no_word(columns: int) -> None:
-    shown = show(find("UA-1"))
-    text = at(columns, theorem_table(shown))
-    assert max(map(len, text.splitlines())) <= columns
-    for _, headings, rows in tables(shown):
-        words = {word for line in (headings, *rows) for cell in line for word in cell.split()}
-        assert words <= set(text.split())
 
 
 def test_lines_do_not_end_in_spaces_where_a_program_reads_them() -> None:

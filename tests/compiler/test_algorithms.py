@@ -144,6 +144,7 @@ def test_a_rule_stays_what_it_was() -> None:
     assert examples.kmeans.__doc__ == examples.kmeans.rule.__doc__
 
 
+@pytest.mark.slow
 def test_no_search_finds_a_pass_above_the_bound() -> None:
     worst = search(small().net, 2.0, seed=4)
     assert 0 < worst.error <= worst.bound == small().bound
@@ -175,6 +176,7 @@ def test_states_are_those_of_the_network_and_errors_of_one_pass() -> None:
     assert passes(run.net, batch).shape == (5, 2, 5, 1)
 
 
+@pytest.mark.slow
 def test_every_text_says_one_pass(tmp_path: Path) -> None:
     said = small().net.certificate
     assert said is not None

@@ -74,6 +74,7 @@ def test_the_module_and_the_network_agree_on_digits() -> None:
         assert torch.equal(net(X).argmax(-1), logits.argmax(-1))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8])
 def test_random_functions_stay_within_their_bounds(seed: int) -> None:
     _within_bound(seed)
@@ -99,6 +100,7 @@ def _within_bound(seed: int) -> None:
     assert float((net(x) - wanted).abs().max()) <= net.certificate.bound + 1e-12  # torch's own rounding
 
 
+@pytest.mark.slow
 def test_iterations_whose_ranges_are_hard_to_enclose() -> None:
     def halley(a: Tensor) -> Tensor:
         root = torch.ones_like(a)
@@ -214,6 +216,7 @@ def test_after_a_bound_above_the_tolerance_heads_are_finer(monkeypatch: pytest.M
     assert keys[0] < keys[1]
 
 
+@pytest.mark.slow
 def test_a_tolerance_out_of_reach_names_the_columns_that_cost_most() -> None:
     with pytest.raises(ww.ToleranceError, match=r"no tables that could be finer.* dtype=torch.float64"):
         ww.compile(lambda x: x.sum(-1), (-1, 1), 1e-9, features=3, dtype=torch.float32)
@@ -223,6 +226,7 @@ def test_a_tolerance_out_of_reach_names_the_columns_that_cost_most() -> None:
     assert caught.value.best > 1e-17
 
 
+@pytest.mark.slow
 def test_measured_says_why_there_is_no_proof(tmp_path: Path) -> None:
     net = ww.compile(lambda x: x[:, 0] * x[:, 1], ww.Box([-1, -1], [1, 1]), 1e-13, proof="measured")
     certificate = net.certificate

@@ -71,6 +71,7 @@ def numbers_of(box: ww.Box, count: int = 2000) -> Tensor:
     return torch.tensor(x)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_it_is_proven_and_right(name: str) -> None:
     function, domain, same = SMOOTH[name]

@@ -62,6 +62,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Lowered, Graph, Box, float, li
     return lower(graph, domain, tol), graph, domain, tol, count, registers
 
 
+@pytest.mark.few(6)
 def test_networks_are_native_and_as_large_as_the_graph(
     case: tuple[Lowered, Graph, Box, float, list[int], int],
 ) -> None:
@@ -74,6 +75,7 @@ def test_networks_are_native_and_as_large_as_the_graph(
     assert network.outputs == tuple(f"out[{m}]" for m in range(len(graph.outputs)))
 
 
+@pytest.mark.few(6)
 def test_networks_compute_their_graphs_and_the_checker_agrees(
     case: tuple[Lowered, Graph, Box, float, list[int], int],
 ) -> None:

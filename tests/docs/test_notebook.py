@@ -20,6 +20,7 @@ def code_cells(which: Json) -> list[Json]:
     return [cell for cell in which["cells"] if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_every_cell_prints_what_is_stored() -> None:
     before, after = code_cells(read()), code_cells(executed()[1])
     assert len(before) == len(after) >= 9

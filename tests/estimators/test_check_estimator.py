@@ -33,6 +33,7 @@ OTHERS = [  # `make test-all` runs these
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [*QUICK, *(pytest.param(model, marks=pytest.mark.slow) for model in OTHERS)], ids=repr
 )

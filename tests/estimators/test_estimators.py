@@ -48,6 +48,7 @@ def test_order_of_samples_changes_no_more_than_the_bounds(model: object) -> None
     assert np.linalg.norm(all_of(one) - all_of(other)) <= one.bound_ + other.bound_
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("model", ALL, ids=repr)
 def test_a_row_alone_and_in_a_batch(model: object) -> None:
     X, y = example(3)
@@ -73,6 +74,7 @@ def test_predictions_are_within_their_bound_of_exact_arithmetic(model: object) -
         assert abs(Fraction(float(answer)) - exact - Fraction(intercept)) <= Fraction(float(bound))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("model", [*SQUARED, PoissonRegressor()], ids=repr)
 @pytest.mark.parametrize("value", [0.0, 3.0, 1e6])
 def test_constant_targets(model: object, value: float) -> None:

@@ -30,6 +30,7 @@ def apart(ours: BaseEstimator, theirs: BaseEstimator) -> float:
     return float(np.linalg.norm(ours.coef_ - theirs.coef_) / np.linalg.norm(theirs.coef_))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "diabetes" else pytest.mark.slow) for name in REGRESSIONS]
@@ -46,6 +47,7 @@ def test_coefficients_and_predictions_are_scikit_learns(model: str, name: str, s
     assert ours.bound_ <= NEAR * np.linalg.norm(ours.coef_)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CLASSES)
 @RAW_AND_STANDARDISED
 def test_logistic_regression_is_scikit_learns(name: str, standardised: bool) -> None:
@@ -78,6 +80,7 @@ def test_ridge_converges_on_nearly_singular_data(standardised: bool) -> None:
     assert ours.bound_ <= NEAR * np.linalg.norm(ours.coef_)
 
 
+@pytest.mark.slow
 def test_least_squares_on_nearly_singular_data_says_how_far_it_got() -> None:
     X, y = data_set("meats", False)
     with warnings.catch_warnings(record=True) as said:

@@ -55,6 +55,7 @@ def test_a_penalised_feature_of_small_spread_leaves_the_others(
     np.testing.assert_allclose(found.intercept_, known.intercept_, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_huber_beside_a_feature_that_is_constant_but_for_rounding() -> None:
     beside, alone = (HuberRegressor().fit(X, Y) for X in (np.column_stack([MAIN, NOISE]), MAIN[:, None]))
     assert abs(beside.coef_[0] - alone.coef_[0]) <= 1e-7
@@ -81,6 +82,7 @@ def test_a_wrong_feature_is_told_though_another_has_a_huge_coefficient(monkeypat
     assert said[-1].category is ConvergenceWarning
 
 
+@pytest.mark.slow
 def test_counts_without_an_intercept_that_run_off_are_planned_again() -> None:
     rng = np.random.default_rng(302)
     X = rng.normal(size=(30, 2))

@@ -49,6 +49,7 @@ def exact_sklearn(X: Floats, y: np.ndarray, **more: object) -> linear_model.Logi
     return linear_model.LogisticRegression(tol=1e-10, max_iter=100_000, **more).fit(X, y)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("load", [load_iris, pytest.param(load_wine, marks=pytest.mark.slow)])
 def test_as_scikit_learn(load: object) -> None:
     X, y = load(return_X_y=True)  # type: ignore[operator]

@@ -160,6 +160,7 @@ def test_a_fit_without_a_prompt_is_refused() -> None:
         model.plot_heads()
 
 
+@pytest.mark.slow
 def test_one_example_and_many_features() -> None:
     Ridge().fit([[1.0, 2.0]], [3.0]).plot_heads()
     wide = Lasso(0.5, tol=1e-3).fit(RNG.standard_normal((20, 100)), RNG.standard_normal(20))

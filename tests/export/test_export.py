@@ -460,6 +460,7 @@ MADE = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", MADE)
 def test_everything_that_approximate_makes_leaves_as_it_is(name: str, dtype: str, tmp_path: Path) -> None:

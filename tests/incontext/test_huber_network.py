@@ -100,6 +100,7 @@ def test_float32() -> None:
     assert np.abs(built(dtype="float32", head_tol=1e-4)(prompt)[0].numpy() - path[-1, 1]).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_arguments_that_leave_their_tables_are_errors() -> None:
     (X, y), settings = data(), given(True)
     path = plain_huber(X, y, epsilon=EPSILON, momentum=MOMENTUM, steps=STEPS, **settings)

@@ -65,6 +65,7 @@ def exact_descent(run: Run) -> np.ndarray:
     return np.stack(path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "dtype", "anchors", "target"), TARGETS)
 def test_the_network_is_gradient_descent(name: str, dtype: torch.dtype, anchors: int, target: float) -> None:
     """Never farther from the exact iterate than asked for, nor than the stated bound, at any step."""
@@ -83,6 +84,7 @@ def test_the_network_is_gradient_descent(name: str, dtype: torch.dtype, anchors:
             assert np.abs(run.path[step] - truth[step]).max() <= target
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["squared", "huber"])
 def test_the_lemma_bounds_every_step(name: str) -> None:
     run = built(name, torch.float64).run(*data(3))
@@ -129,6 +131,7 @@ def test_the_interpreter_agrees() -> None:
     assert np.abs(interpret(net.net.network, prompt.numpy()) - net.net(prompt).numpy()).max() <= 1e-13
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("algorithm", "penalties"),
     [
@@ -197,6 +200,7 @@ def test_large_residuals_in_float32() -> None:
     assert (run.errors <= 1e-5).all()
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_function_of_the_residual() -> None:
     """UA-12: anchors of two dimensions."""
     pair = loss(formula="softplus(x) - x*tanh(y)/(1 + exp(-x/4))")
@@ -299,6 +303,7 @@ def test_residuals_outside_the_built_range_name_the_range_needed() -> None:
         net.run(X, Y)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["squared", "huber"])
 def test_a_step_that_diverges_names_the_largest_stable_one(name: str) -> None:
     wide = Ranges(x=4.0, y=64.0, w=16.0, value=4.0)

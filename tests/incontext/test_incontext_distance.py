@@ -105,6 +105,7 @@ def nearby(name: str, size: float, seed: int) -> np.ndarray:
     return np.array([float(x) for x in optimum(name)]) + size * direction / np.linalg.norm(direction)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("size", [1e-12, 1e-7, 1e-3, 1e-1, 1.0])
 @pytest.mark.parametrize("name", [*PROBLEMS, *PENALISED])
 def test_the_bound_is_never_below_the_distance(name: str, size: float) -> None:

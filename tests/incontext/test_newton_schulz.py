@@ -92,6 +92,7 @@ def test_float32() -> None:
     assert relative(net(newton_schulz_prompt(H, b, "float32"))[:, 0].double().numpy(), solved(H, b)) < 1e-3
 
 
+@pytest.mark.slow
 def test_arguments_that_leave_their_tables_are_errors() -> None:
     H, b = system(3, 10.0)
     indefinite = H - 1.0 * np.eye(3)

@@ -248,6 +248,7 @@ def test_one_number_is_that_number_for_every_feature(l1: float) -> None:
     assert one.lemma == each.lemma
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("l1", [0.0, L1])
 def test_scaled_features_with_scaled_penalties_have_the_same_optimum(l1: Any) -> None:
     """Of every feature times s the coefficient is w/s: ridge s^2 and l1 s say the same. Powers of two are exact."""

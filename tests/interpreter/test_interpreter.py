@@ -47,6 +47,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 6), heads=st.integers(1, 2), r=st.integers(0, 3))
@@ -197,6 +198,7 @@ def test_unwatched_modules_say_what_they_lean_on() -> None:
     assert "w.x lies between lo and hi of its claim" in net.certificate.why
 
 
+@pytest.mark.slow
 def test_a_tolerance_out_of_reach_is_refused_with_the_best_bound() -> None:
     with pytest.raises(ww.ToleranceError, match="tol=1e-09 cannot be proven in float32") as refusal:
         Interpreter(4, 2, 2, dtype="float32", tol=1e-9)
@@ -233,6 +235,7 @@ def test_a_thousand_programs_of_sixteen(dtype: str, largest: float) -> None:
     assert vm.fingerprint == before
 
 
+@pytest.mark.slow
 def test_the_papers_anchors_are_proven_too_and_far_worse() -> None:
     """Evenly spaced anchors at the paper's temperature, beside ours with fewer."""
     bounds = {"x_max": 1.0, "w_max": 2.0, "k_max": 2.0, "q_max": 2.0, "v_max": 2.0}

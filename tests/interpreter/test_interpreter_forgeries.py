@@ -64,6 +64,7 @@ def test_the_file_itself_is_proven(form: str, tmp_path: Path) -> None:
     proven(*made(form), tmp_path)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_claim_that_says_more_is_refused(name: str, form: str, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_one_pass_is_within_the_bound(form: str) -> None:
         assert error <= single.certificate.bound
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("activation", [nn.Tanh, nn.GELU])
 def test_a_compiled_network_runs_from_a_prompt(activation: type[nn.Module]) -> None:
     """Three layers of heads; the embedding and the reading of the result are outside."""

@@ -17,8 +17,6 @@ from mpmath import mp, mpf
 import weightwright as ww
 from weightwright.incontext import Learner, Ranges
 from weightwright.numbers import Floats
-from weightwright.papers.theorems.registry import find
-from weightwright.papers.theorems.show import show
 from weightwright.report.facts.fact_tables import interval
 from weightwright.report.facts.network_facts import certificate_facts
 
@@ -166,13 +164,6 @@ def test_where_there_is_no_guarantee_it_is_said_why() -> None:
     bare = ww.incontext.learner(1, 1, 1, ww.incontext.loss(formula="log(1 + x**2)"), 1, SMALL, 0.1, tol=1e-2)
     with pytest.raises(ValueError, match="says nothing about the loss"):
         bare.guarantee()
-
-
-def test_the_theorem_comes_out_as_declared() -> None:
-    shown = show(find("AE-16"))
-    assert (shown.status, shown.reason) == (find("AE-16").expects, None)
-    assert len(shown.checks) == 3
-    assert all(0 < check.measured <= check.bound < 1e-8 for check in shown.checks)
 
 
 RNG = np.random.default_rng(11)

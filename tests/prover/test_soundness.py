@@ -25,6 +25,7 @@ ISSUE_FORMULAS = [
 KINKED = ["abs({})", "relu({})", "max({}, 0.3)", "min({}, x/2)", "clip({}, -0.5, 0.5)"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))])
 def test_random_formulas_never_exceed_their_bound(block: int) -> None:
     rng = np.random.default_rng(1000 + block)
@@ -45,6 +46,7 @@ def test_random_formulas_never_exceed_their_bound(block: int) -> None:
     assert proven >= 15, f"only {proven} of 25 formulas were proven: too few to say anything"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(2))
 def test_kinked_formulas_never_exceed_their_bound(block: int) -> None:
     rng = np.random.default_rng(2000 + block)
@@ -61,6 +63,7 @@ def test_kinked_formulas_never_exceed_their_bound(block: int) -> None:
     assert proven >= 6
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("formula", ISSUE_FORMULAS)
 @pytest.mark.parametrize("tol", [1e-8, 1e-10])
 def test_smooth_functions_are_proven_with_few_anchors(formula: str, tol: float) -> None:
@@ -74,6 +77,7 @@ def test_smooth_functions_are_proven_with_few_anchors(formula: str, tol: float) 
     assert error >= net.certificate.bound / 1000 or net.certificate.bound < 1e-13
 
 
+@pytest.mark.slow
 def test_runge_needs_at_most_96_anchors() -> None:
     for tol in (1e-8, 1e-10):
         net = ww.approximate("1/(1+25*x**2)", (-1, 1), tol)

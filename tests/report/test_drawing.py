@@ -73,6 +73,7 @@ def overlap(one: Any, other: Any, slack: float = 1.0) -> bool:
     return bool(wide > slack and high > slack)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", [*ZOO, *SIZES])
 def test_nothing_is_cut_off_and_nothing_overlaps(name: str) -> None:
     network = ZOO[name]() if name in ZOO else SIZES[name]

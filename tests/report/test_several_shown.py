@@ -81,6 +81,7 @@ def test_a_measured_error_is_never_shown_as_a_bound(measured: ww.AttentionNetwor
     assert (asked["status"], asked["bound"]) == ("MEASURED", None)
 
 
+@pytest.mark.slow
 def test_pictures_of_two_variables_and_of_measured_errors(
     product: ww.AttentionNetwork, measured: ww.AttentionNetwork, tmp_path: Path
 ) -> None:

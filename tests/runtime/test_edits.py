@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.edits import edit_every_weight, places, written
 from support.prompts import made
 from support.zoo import ZOO
 
@@ -20,8 +21,6 @@ from weightwright.claims.files import network_digest
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
-from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
-from weightwright.papers.linear.literal import literal_prompt
 from weightwright.runtime import AttentionNetwork
 
 
@@ -58,7 +57,6 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
     "prompt": lambda: copy.deepcopy(made("descent", "float64")),
     "prompt with a read-out": lambda: copy.deepcopy(made("one prediction", "float64")),
     "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=3, tol=1.0).net,
-    "keys that are tokens": lambda: ww.constructions.literal_truncated_linear(-0.5, 1.0, 3, 1, H=2),
     "states of their own": lambda: ww.incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 8.0), tol=1e-3).net,
 }
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
@@ -69,82 +67,14 @@ def inputs(net: AttentionNetwork) -> torch.Tensor:
     if net.certificate is not None and isinstance(net.certificate.claim, InterpreterClaim):
         return next(samples(net))
     x = np.random.default_rng(2).uniform(-0.05, 0.05, (2, n, d))
-    if net.certificate is not None and isinstance(net.certificate.claim, SharedKeysClaim):
-        x = literal_prompt(x[..., : d // 3], x[:, 0, : d // 3])
     return torch.tensor(x, dtype=net.dtype)
-
-
-def places(net: AttentionNetwork) -> Iterator[tuple[str, torch.nn.Module, str]]:
-    for place in net.state_dict():
-        module, _, name = place.rpartition(".")
-        yield place, net.get_submodule(module), name
-
-
-def written(tensor: torch.Tensor) -> None:
-    """Another number in place of the last."""
-    if tensor.numel():
-        last = tensor.view(-1)[-1:]
-        last.copy_(~last if last.dtype == torch.bool else last + 0.25)
-
-
-def by_data(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
-    written(getattr(module, name).data)
-
-
-def by_numpy(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
-    array = getattr(module, name).numpy()
-    array.flat[-1] = ~array.flat[-1] if array.dtype == np.bool_ else array.flat[-1] + 0.25
-
-
-def by_attribute(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
-    other = getattr(module, name).clone()
-    written(other)
-    setattr(module, name, other)
-
-
-def by_state_dict(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
-    state = {key: value.clone() for key, value in net.state_dict().items()}
-    place = next(key for key, inner, last in places(net) if inner is module and last == name)
-    written(state[place])
-    net.load_state_dict(state)
-
-
-def in_place(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
-    written(dict(net.named_buffers())[next(key for key, m, last in places(net) if m is module and last == name)])
-
-
-WAYS = (by_data, by_numpy, by_attribute, by_state_dict, in_place)
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_editing_any_weight_changes_what_runs_and_what_is_saved_together(name: str, tmp_path: Path) -> None:
     """A head kept keys and values of registers, sparse maps their own cut, the module a second copy for `save`."""
     net = NETS[name]()
-    x, status = inputs(net), net.certificate.status
-    y, count = net(x), 0
-    for index, (place, _, last) in enumerate(list(places(net))):
-        edited = copy.deepcopy(net)
-        assert edited.certificate.status == status
-        edited(x)  # what can be kept is kept
-        if not edited.state_dict()[place].numel():
-            continue
-        WAYS[index % len(WAYS)](edited, edited.get_submodule(place.rpartition(".")[0]), last)
-        assert edited.certificate.status == "EDITED", place
-        assert "EDITED" in repr(edited)
-        assert place in edited.certificate.why or "no network any more" in edited.certificate.why
-        try:
-            edited.save(tmp_path / "net.safetensors")
-        except ww.LawError:
-            assert "no network any more" in edited.certificate.why
-            continue
-        loaded = ww.load(tmp_path / "net.safetensors")
-        edited.on_domain = "ignore"
-        assert torch.equal(edited(x), loaded(x)), place
-        assert network_digest(loaded.network) == edited.digest() != net.digest()
-        with pytest.raises(ww.CertificateError):
-            ww.check(tmp_path / "net.safetensors")
-        count += not torch.equal(loaded(x), y)
-    assert count > 2  # most weights matter
+    edit_every_weight(net, inputs(net), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["formula", "a kink", "compiled", "looped", "in blocks", "masked"])

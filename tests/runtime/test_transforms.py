@@ -77,6 +77,7 @@ def test_the_compiled_network_refuses_what_the_network_refuses() -> None:
         torch.compile(net, backend="aot_eager")(x)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "on_domain", ["raise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("clamp", "ignore"))]
 )

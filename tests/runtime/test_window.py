@@ -121,6 +121,7 @@ def test_infinite_queries_and_nan() -> None:
     assert y[4].isnan()
 
 
+@pytest.mark.slow
 def test_the_first_exp_of_a_process_is_one_threads() -> None:
     """Two threads that come first at the same time may get a kernel of 26 bits: so importing computes an exp."""
     program = """
@@ -240,6 +241,7 @@ net = ww.AttentionNetwork(assemble(
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: the peak would be the parent's too")
 @pytest.mark.parametrize("kind", NETS)
 def test_two_million_tokens_fit_in_a_gigabyte(kind: str) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,13 @@ import pytest
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest, write
+from weightwright.claims.graph import Graph, Node
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Linear, Network, Term, selection
 from weightwright.numbers import Floats
-from weightwright.papers.claims.ridge_functions import RidgeFunctions
-from weightwright.papers.grids.bumps import bumps
-from weightwright.papers.grids.grid_lookup import (
-    sequence_to_scalar,
-    sequence_to_scalar_softmax,
-    sequence_to_sequence,
-    sequence_to_sequence_softmax,
-)
 from weightwright.prover.machine import assumptions
-from weightwright.runtime import AttentionNetwork
 
 Change = Callable[[Certificate], Certificate]
 Forged = tuple[Network, Certificate]
@@ -164,9 +155,10 @@ def about_composite(
 
 
 def affine(weights: Any) -> Composite:
-    """Outputs that are affine in the inputs, without any unit."""
+    """Outputs that are affine in the inputs, one of each token, without any unit."""
     W = np.array(weights, dtype=float)
-    return Composite(RidgeFunctions((), np.zeros((0, W.shape[1])), np.zeros(0), W, np.zeros(len(W))), ())
+    mixed = Node("mix", (0,))
+    return Composite(Graph("affine", (Node("input"), mixed), (1,), (W,), len(W)), ())
 
 
 # networks
@@ -198,23 +190,3 @@ def one_head(names: tuple[str, ...], registers: Floats, layers: tuple[Attention,
     if "k" in names:
         C[0, names.index("k")] = -1000.0
     return Network(("x",), Linear(names, (Term(A),), C), registers, layers, selection(names, ("out",)), tokens=tokens)
-
-
-#: Small networks that several tests forge: on grids, side by side.
-F = "x0 + abs(x1)"
-GRIDS: dict[str, Callable[[], AttentionNetwork]] = {
-    "bumps": lambda: bumps(F, 2, 1, g=2, delta=0.25),
-    "lookup": lambda: sequence_to_scalar(F, 2, 1, g=2, delta=0.25),
-    "softmax": lambda: sequence_to_scalar_softmax(F, 2, 1, g=2, delta=0.25),
-    "lookup, sequence": lambda: sequence_to_sequence([F, "x1"], 2, 1, g=2, delta=0.25),
-    "softmax, sequence": lambda: sequence_to_sequence_softmax([F, "x1"], 2, 1, g=2, delta=0.25),
-}
-SIDES: dict[str, Callable[[], AttentionNetwork]] = {
-    "one": lambda: sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
-    "two": lambda: sequence_to_sequence(["sin(x0)*x1", "x0 + x1"], 2, 1, tol=0.1, method="spectral"),
-}
-
-
-@cache
-def made(kind: str) -> AttentionNetwork:
-    return (GRIDS | SIDES)[kind]()

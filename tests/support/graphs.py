@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import torch
 
 from weightwright.box import Box
+from weightwright.certify import certify
 from weightwright.claims.graph import Graph
-from weightwright.compiler.lowering.lower import Lowered
+from weightwright.compiler.lowering.lower import Lowered, lower
 from weightwright.numbers import Floats
 from weightwright.prover.graph_values import evaluate
 from weightwright.runtime import AttentionNetwork
@@ -126,3 +128,24 @@ def inputs(graph: Graph, domain: Box, count: int, seed: int) -> Floats:
     x = rng.uniform(lo, hi, (count, n, d))
     x[: count // 4] = np.where(rng.random((count // 4, n, d)) < 0.5, lo, hi)
     return x
+
+
+@cache
+def everything() -> AttentionNetwork:
+    """Two tokens: layer norm (the lemma), a softmax, a chain that is fused, a matrix on the tokens, a product."""
+    columns = Columns(2)
+    x = [columns.input(0), columns.input(1)]
+    mean = columns.affine(x, [0.5, 0.5])
+    apart = [columns.affine([column, mean], [1.0, -1.0]) for column in x]
+    variance = columns.affine([columns.apply("x**2", column) for column in apart], [0.5, 0.5], 1e-2)
+    root = columns.apply("1/sqrt(x)", variance)
+    normed = [columns.product(column, root) for column in apart]
+    p = columns.softmax([*normed, x[0]])
+    y = columns.affine([x[1]], [0.25], 1.0)
+    for _ in range(2):
+        y = columns.affine([y, columns.product(x[1], columns.apply("1/x", y))], [0.5, 0.125])
+    mixed = columns.mix(np.array([[0.5, 0.5], [0.25, -1.0]]), y)
+    graph = columns.graph("everything", [p[0], columns.product(p[1], mixed), normed[1]])
+    box = Box([-1, 0.5], [1, 2])
+    lowered = lower(graph, box, 1e-3)
+    return certify(lowered.network, lowered.composite, box)

@@ -17,7 +17,6 @@ import weightwright as ww
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.errors import NotRepeatable
 from weightwright.expressions import parse
-from weightwright.papers.grids.grid_points import scalar_target
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.repeated import expressions_differ, graphs_differ
 
@@ -85,8 +84,6 @@ def test_a_function_of_one_number() -> None:
         ww.UnsupportedOperation, match=r"<lambda> \(test_repeated.py:\d+\) is not the same .* has the constant"
     ):
         ww.approximate(lambda x: x + torch.randn(()), (-1, 1), 1e-3, proof="measured")
-    with pytest.raises(NotRepeatable):
-        scalar_target(lambda x0, x1: x0 * x1 * torch.rand(()), 1, 2)
 
 
 @pytest.mark.parametrize(

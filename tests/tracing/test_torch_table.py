@@ -76,6 +76,7 @@ def wrong_ones(judged: dict[str, str]) -> dict[str, str]:
     return {name: found for name, found in judged.items() if found not in ("right", "refused", "torch's own error")}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("part", range(4))
 def test_functions_of_torchs_table(part: int) -> None:
     chosen = list(TABLE.items())[part::4]
@@ -99,6 +100,7 @@ def test_expressions_by_hand(kind: str) -> None:
     assert not wrong_ones(judged)
 
 
+@pytest.mark.slow
 def test_modules_in_train_and_eval_mode() -> None:
     judged = {
         f"{name} on {tokens} tokens": judge(module, BOXES[1], tokens)

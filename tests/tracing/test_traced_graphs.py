@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from support.against_torch import assert_agrees, constants, seeded
 from torch import nn
@@ -66,6 +67,7 @@ def newton(x: Any) -> Any:
     return y
 
 
+@pytest.mark.slow
 def test_newton_square_root() -> None:
     graph = assert_agrees(newton, features=1, tokens=None, low=0.5, high=4.0)
     assert kinds(graph)[PRODUCT] == 5

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.papers.linear.literal import literal_prompt, literal_truncated_linear
 from weightwright.runtime import AttentionNetwork
 
 
@@ -56,19 +55,6 @@ def test_writing_to_an_output_of_an_export_changes_no_later_one(tmp_path: Path) 
     y = exported(x)
     y += 1
     assert torch.equal(exported(x), net(x))
-
-
-def test_nothing_is_certified_where_nobody_watches() -> None:
-    """The claim is about prompts in which every token holds a multiple of one w; with -w in it, signs are wrong."""
-    net, rng = literal_truncated_linear(-0.5, 0.5, 6, 2, H=2), np.random.default_rng(0)
-    x, w = rng.uniform(-1, 1, (6, 2)), rng.uniform(-1, 1, 2)
-    prompt = torch.as_tensor(literal_prompt(torch.tensor(x), torch.tensor(w))).clone()
-    assert net.certifies(prompt).any()
-    prompt[..., 2:4] *= -1
-    with pytest.raises(ww.DomainError):
-        net.certifies(prompt)
-    net.on_domain = "ignore"
-    assert not net.certifies(prompt).any()
 
 
 def test_an_interpreter_certifies_nothing_beyond_what_it_watches() -> None:

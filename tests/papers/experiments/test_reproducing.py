@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.small_studies.tiny_study import tiny_study
+from papers.support.tiny_study import tiny_study
 
 from weightwright.errors import WeightwrightError
 from weightwright.papers.experiments.machinery.study import Options

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.constructed import CASES, SORT, arrays, made, normal
+from papers.support.constructed import CASES, SORT, arrays, made, normal
 from torch import nn
 
 import weightwright as ww
@@ -34,6 +34,7 @@ from weightwright.papers.relu.token_mixing import token_mixing
 from weightwright.runtime import AttentionNetwork, interpret
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", CASES)
 def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     net = made(name)
@@ -51,6 +52,7 @@ def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     assert abs(error - worst.error) <= {"float64": 1e-13, "float32": 1e-6, "bfloat16": 0.1}[net.network.dtype]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", [
     "UA-2, three rows", "UA-2, spectral", "UA-2, bfloat16", "UA-3, H", "UA-3, w per token", "UA-8, sort",
     "UA-8, plane waves", "UA-9, square", "UA-10, arrays", "UA-13, relu",
@@ -100,6 +102,7 @@ def built(net: AttentionNetwork) -> Counts:
     }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_are_those_of_the_networks(seed: int) -> None:
     """Sizes at random; every construction."""

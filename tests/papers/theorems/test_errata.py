@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.constructed import normal
+from papers.support.constructed import normal
 
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.one_head import inverse_temperature, truncated_linear

@@ -116,6 +116,7 @@ def rates(make: Make, n: int, d: int, g: list[int], count: int) -> tuple[float, 
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", ALL)
 def test_the_error_in_two_numbers_falls_like_one_over_g(make: Make) -> None:
     proven, measured = rates(make, 2, 1, [4, 8, 16], 300)
@@ -123,6 +124,7 @@ def test_the_error_in_two_numbers_falls_like_one_over_g(make: Make) -> None:
     assert measured <= -0.9
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", ALL)
 def test_the_error_in_three_numbers_falls_like_one_over_g(make: Make) -> None:
     proven, measured = rates(make, 3, 1, [3, 4, 6], 300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from support.in_context import PROBLEMS, made, pairs
+from papers.support.in_context import PROBLEMS, made, pairs
 
 from weightwright.papers.descent.regression import (
     curvature_is_between,

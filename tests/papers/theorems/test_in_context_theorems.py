@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
+from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 from support.exact import BITS, exact
-from support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 
 import weightwright as ww
 from weightwright.claims.files import write
@@ -49,6 +49,7 @@ IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = Ranges(1.0, 1.0, 1.0)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("id", IDS)
 def test_every_instance_is_proven_and_counted(id: str) -> None:
     shown = show(find(id), count=512)
@@ -162,6 +163,7 @@ def test_gradients_are_those_of_the_loss() -> None:
         assert float((found[i] - slope).abs().max()) <= net.certificate.bound
 
 
+@pytest.mark.slow
 def test_the_error_of_the_papers_anchors_falls_as_one_over_their_number() -> None:
     faithful, spectral = gradients_studies()[0].series
     fitted = faithful.fitted()
@@ -218,6 +220,7 @@ def test_any_number_of_samples() -> None:
     assert run.iterate_bounds[1] > math.sqrt(2) * run.net.certificate.bound + float(rounding)
 
 
+@pytest.mark.slow
 def test_float32_keeps_its_own_bounds() -> None:
     run = descend(PROBLEMS["least squares"], 1.0, 8, spectral_identity(1e-5, "float32"), dtype="float32")
     assert run.holds

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from support.constructed import SORT, arrays, made, module, normal
+from papers.support.constructed import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outputs, points
+from papers.support.ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured, outputs, points
 from support.stored import stored_and_read
 from torch import nn
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from support.constructed import made, normal
+from papers.support.constructed import made, normal
 
 import weightwright as ww
 from weightwright.papers.kit.arguments import arguments_of
@@ -253,6 +253,7 @@ def test_activations_are_what_torch_has(make: Callable[[], AttentionNetwork], wa
     assert np.abs(outputs(net, X)[:, :, 0] - wanted(arguments_of(X, W, T))).max() <= net.certificate.bound < 0.15
 
 
+@pytest.mark.slow
 def test_the_bound_inside_holds_up_to_the_ends() -> None:
     """s is a difference of large numbers, so that it rounds; the heads are worst inside beside a and b."""
     large, near = 2.0**26, np.geomspace(1e-9, 1, 500)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.ridges import built, measured, names, points
+from papers.support.ridges import built, measured, names, points
 
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import GRIDS, altered, made, nudged_networks, proven, refused, widened, with_claim, with_layer
+from papers.support.grids import GRIDS, made
+from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
 
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import SIDES, made, nudged_networks, proven, refused, widened, with_claim
+from papers.support.grids import SIDES, made
+from support.forging import nudged_networks, proven, refused, widened, with_claim
 
 from weightwright.box import Box
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms

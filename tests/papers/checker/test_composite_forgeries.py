@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.constructed import SORT, normal
+from papers.support.constructed import SORT, normal
 from support.forging import (
     altered,
     array_places,
@@ -462,6 +462,7 @@ def test_a_certificate_is_of_one_network(tmp_path: Path) -> None:
         ww.check(tmp_path / "net.safetensors")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", NETS)
 def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
     """One entry of two dozen arrays of the network, moved by much or by little: the checker refuses, or the network

@@ -1,0 +1,68 @@
+"""Networks of ridge functions that leave out dead zones, or speak of other tokens, in ways that were once PROVEN."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+from support.forging import about_composite, one_head, refused
+
+import weightwright as ww
+from weightwright.approximation.faithful_tables import propose_faithful
+from weightwright.claims.certificate import Terms
+from weightwright.claims.target import Composite
+from weightwright.heads.registers import on_registers
+from weightwright.network import Attention, Sees
+from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
+from weightwright.papers.theorems.constructions import truncated_linear
+
+HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
+
+
+def test_dead_zones_that_leave_nothing(tmp_path: Path) -> None:
+    honest = truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), p=16)
+    certificate = honest.certificate
+    assert certificate is not None
+    assert isinstance(certificate.claim, Composite)
+    (part,) = certificate.claim.parts
+    claim = dataclasses.replace(part.claim, boxes=np.array([[0.0, 0.0]]), terms=Terms(0.0, 0.0, 1e-6))
+    part = dataclasses.replace(part, claim=claim, zones=np.array([[-100.0, 100.0]]))
+    composite = dataclasses.replace(certificate.claim, parts=(part,))
+    case = about_composite(honest.network, composite, certificate.domain, (0.0, 0.0, 1.1e-6), masked=True)
+    refused(*case, tmp_path, "zones leave nothing")
+
+
+def test_models_of_other_tokens(tmp_path: Path) -> None:
+    honest = truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=16)
+    certificate = honest.certificate
+    assert certificate is not None
+    assert isinstance(certificate.claim, Composite)
+    models = TokenModels(("clip(x, -1, 1)",) * 2, np.array([[1.0, -1.0]]), np.array([0.1]))
+    composite = dataclasses.replace(certificate.claim, target=models)
+    terms = dataclasses.astuple(certificate.terms)
+    refused(
+        *about_composite(honest.network, composite, certificate.domain, terms, masked=True), tmp_path, "other tokens"
+    )
+
+
+def test_dead_zones_of_units_that_share_inputs(tmp_path: Path) -> None:
+    """Each leaves something of the domain, both together nothing."""
+    anchors, names = np.linspace(-1, 1, 65), ("s", "one", "kA", "oA", "vA", "kB", "oB", "vB", "out")
+    parts, registers, heads = [], [], []
+    for index, (first, zone) in enumerate(((2, (-1.5, 0.5)), (5, (-0.5, 1.5)))):
+        wrong = np.where(anchors < 0.25 if index == 0 else anchors > -0.25, 100.0, anchors)
+        part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([zone]))
+        terms = dataclasses.replace(part.claim.terms, approximation=0.04)
+        part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
+        rows, at = on_registers(part.tables, [first], len(names))
+        own = part.heads(names, 0, 1, first, at, 8)
+        rows[:, 6 if index == 0 else 3] = -(2.0**20)
+        registers.append(rows)
+        heads += [dataclasses.replace(head, sees=Sees((65 * index, 65 * index + 65), "none")) for head in own]
+        parts.append(part.at(0, [index], [index]))
+    net = one_head(names, np.concatenate(registers), (Attention(names, tuple(heads)),))
+    arguments = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    ridge = RidgeFunctions(("x", "x"), arguments, np.zeros(2), np.array([[0.0, 1.0, 1.0]]), np.zeros(1))
+    case = about_composite(net, Composite(ridge, tuple(parts)), HALF_OPEN, (0.081, 1e-9, 1e-6), masked=True)
+    refused(*case, tmp_path, "models of single tokens")
