@@ -75,6 +75,16 @@ def test_imports_go_downwards(path: Path) -> None:
             assert HEIGHT[floor(target)] <= HEIGHT[floor(path)], f"{named(path)} imports {named(target)} above it"
 
 
+def test_the_library_knows_nothing_of_the_papers() -> None:
+    """Neither an import, inside functions too, nor a text that could be imported by."""
+    for path in MODULES:
+        if not named(path).startswith("papers/"):
+            known = [target for target in imports(path) if named(target).startswith("papers/")]
+            texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+            assert not known, f"{named(path)} imports {known}"
+            assert not any(isinstance(text, str) and "weightwright.papers" in text for text in texts), named(path)
+
+
 def test_every_look_upwards_is_there() -> None:
     found = {(named(path), named(target)) for path in MODULES for target in imports(path)}
     assert found >= UPWARDS
