@@ -20,7 +20,7 @@ from weightwright.compiler.lowering.budget import Slopes, sensitivities
 from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.lower import lower
 from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator
-from weightwright.compiler.lowering.stream_registers import mixings
+from weightwright.compiler.lowering.token_matrices import mixings
 from weightwright.errors import FormulaError, ToleranceError
 from weightwright.prover.graph_values import column_values
 from weightwright.tracing.columns import Columns

@@ -15,7 +15,7 @@ from support.command_line import weightwright
 from torch import Tensor
 
 import weightwright as ww
-from weightwright.adversary.sequences import first_token_of_one_pass
+from weightwright.adversary.loops import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
 from weightwright.claims.prompt import LoopClaim
 from weightwright.compiler.loop.measured_rules import measure_rule

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from weightwright.adversary.loops import search_one_pass
 from weightwright.adversary.points import search_points
-from weightwright.adversary.sequences import search_one_pass, search_sequences
+from weightwright.adversary.sequences import search_sequences
 from weightwright.adversary.worst import Worst
 from weightwright.claims.prompt import LoopClaim
 from weightwright.claims.scope import Subject

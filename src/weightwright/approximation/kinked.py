@@ -19,9 +19,9 @@ from weightwright.approximation.task import Task
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import ToleranceError
 from weightwright.expressions import Expression
-from weightwright.heads.gate import step_keys
 from weightwright.heads.kinks import Kink, kinks, piecewise_linear, slope_at
 from weightwright.heads.registers import Design, Table
+from weightwright.heads.step import step_keys
 from weightwright.numbers import Floats, rounded
 
 Sees = Literal["registers", "self"]

@@ -34,10 +34,10 @@ from weightwright.progress import Progress, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES, OnDomain
 from weightwright.stopwatch import stage, watch_stages
+from weightwright.tracing.advice import advice
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.guard.running_error import known_domain
-from weightwright.tracing.user_source import advice
 
 
 def compile(

@@ -2,8 +2,6 @@
 
 Softmax over {beta (s - s_k), 0} with values {x - x_k, 0} is (x - x_k) sigmoid(beta (s - s_k)): relu(x - x_k) up to
 0.2785 / (beta scale). A large beta costs nothing: where scores are large and round, the weights are 0 and 1.
-
-A step with a dead zone: two keys make a sigmoid, so steep that outside the zone it is 0 or 1.
 """
 
 from __future__ import annotations
@@ -47,14 +45,3 @@ def choice_gate(
 def sharpness(bends: float, query: Query, error: float) -> float:
     """The least power of two with which gates whose weights add up to `bends` stay within the error."""
     return math.ldexp(1.0, math.ceil(math.log2(PEAK * bends / (query.scale * error))))
-
-
-def step_keys(at: float, height: float, zone: float, error: float) -> Table:
-    """height * step(s - at) within the error wherever |s - at| >= zone; between 0 and height inside.
-
-    beta is a power of two and carries the steepness, the keys are +-1/2.
-    """
-    steepness = math.log(max(abs(height) / error, 2.0)) / zone
-    beta = math.ldexp(1.0, math.ceil(math.log2(steepness)))
-    keys = np.array([0.5, -0.5])
-    return Table(keys, -at * keys, np.array([height, 0.0]), beta)

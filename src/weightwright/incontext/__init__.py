@@ -46,7 +46,8 @@ from weightwright.incontext.one_pass import Learner, learner
 from weightwright.incontext.problem.loss import Loss, loss
 from weightwright.incontext.problem.method import Method, chebyshev, gradient_descent, method, nesterov
 from weightwright.incontext.problem.problem import Problem
-from weightwright.incontext.rules import AlgorithmRun, Rule, algorithm
+from weightwright.incontext.rule_runs import AlgorithmRun
+from weightwright.incontext.rules import Rule, algorithm
 from weightwright.incontext.run import Run
 
 if TYPE_CHECKING:

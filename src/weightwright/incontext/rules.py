@@ -2,8 +2,6 @@
 
 The examples are the tokens; every token also holds a copy of the state. One pass of the loop is the rule, proven within
 a bound for all examples and states of two boxes; what many passes add up to is measured, run by run.
-
-What a run of a rule as a network was: every state, beside the plain rule's.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,56 +18,16 @@ import torch
 from weightwright.approximation.several import Proof
 from weightwright.approximation.task import well_formed
 from weightwright.box import Box
-from weightwright.claims.certificate import round_up
 from weightwright.compiler.attempts import Compiled
 from weightwright.compiler.loop.measured_rules import measure_rule
 from weightwright.compiler.loop.proven_rules import compile_rule, is_still
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, width
 from weightwright.errors import DomainError, ToleranceError
+from weightwright.incontext.rule_runs import AlgorithmRun
 from weightwright.numbers import Bools, Floats, counted
 from weightwright.progress import Progress, Tell, show_progress
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import passes
-
-
-@dataclass(frozen=True, eq=False)
-class AlgorithmRun:
-    """How a rule ran as a network, beside the rule as it was written."""
-
-    name: str  # of the rule
-    states: Floats  # (steps + 1, s), the network's
-    plain: Floats  # (steps + 1, s), the rule's in float64, from the same first state
-    stepped: Floats  # (steps, s), what the plain rule makes of each of the network's own states
-    net: AttentionNetwork  # the network that ran
-
-    def __repr__(self) -> str:
-        far = f"{self.deviation[-1]:.3g} from plain PyTorch"
-        said = self.net.certificate
-        one = "" if said is None else f"; one pass: bound {round_up(said.bound)}, {said.status}"
-        return f"AlgorithmRun({self.name[:30]}, {counted(len(self.states) - 1, 'step')}, {far}{one})"
-
-    @property
-    def state(self) -> Floats:
-        """The last state."""
-        return self.states[-1]
-
-    @property
-    def bound(self) -> float:
-        """What one pass is proven to be off by at most, from any state in the box: not what all passes add up to.
-        Infinite where proof="measured": then nothing is proven, and `net.certificate.measured` says what was seen."""
-        assert self.net.certificate is not None
-        return self.net.certificate.bound
-
-    @property
-    def errors(self) -> Floats:
-        """(steps,): each pass against the plain rule from the same state, the largest of any number. At most
-        `bound` (with proof="measured", at most tol), but for what the plain rule itself rounds in float64."""
-        return np.abs(self.states[1:] - self.stepped).max(axis=1)
-
-    @property
-    def deviation(self) -> Floats:
-        """(steps + 1,): how far the states are from the plain rule's own, the largest of any number. Measured."""
-        return np.abs(self.states - self.plain).max(axis=1)
 
 
 def algorithm(*, steps: int) -> Callable[[Callable[..., Any]], Rule]:

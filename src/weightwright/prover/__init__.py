@@ -1,8 +1,10 @@
 """The prover: finds the smallest error terms it can defend, quickly, with numpy."""
 
-from weightwright.prover.heads import Anchors, Proof, Sum, Window, network_terms
+from weightwright.prover.head_sums import Anchors, Proof, Sum, Window
+from weightwright.prover.layer_terms import network_terms
 from weightwright.prover.nearest import prove_nearest
-from weightwright.prover.taylor import Sampled, first_edges, prove
+from weightwright.prover.sampled import Sampled
+from weightwright.prover.taylor import first_edges, prove
 from weightwright.prover.vector import Goal, VectorProof, prove_vector
 from weightwright.prover.vector_rounding import QueryAxis, VectorAnchors, vector_terms
 

@@ -3,142 +3,17 @@
 On a box m + [-r, r] the head is N(t) / D(t) with D(t) = sum w_j e^{d_j t} and N(t) = sum w_j e^{d_j t} v_j(t), w_j the
 weights at m and d_j = k_j - kappa the slopes around their mean. For a polynomial P the quotient is within
 |N - P D| / D of P; D >= e^{-r |D_1|} by Jensen's inequality.
-
-What the prover is given and what it returns.
-
-From the heads' terms to the network's: the query may round once, adding up rounds a few times.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
-from weightwright.claims.certificate import MAX_TOKENS, Terms
+from weightwright.claims.certificate import MAX_TOKENS
 from weightwright.enclosures.intervals.intervals import ONE, ZERO, Interval, exp, line_difference, up
-from weightwright.numbers import SMALLEST, UNIT, Floats
-from weightwright.prover.machine import FLUSHED
+from weightwright.numbers import Floats
+from weightwright.prover.head_sums import Anchors
 from weightwright.prover.rounding import DOT, WINDOW, HeadOnBox, moved_by, score_errors, window_errors
-
-
-@dataclass(frozen=True)
-class Anchors:
-    """A head as stored: scores z_j = slopes_j s + offsets_j (beta included), values values_j + tilts_j s.
-
-    On registers the tilts are 0. The output is multiplied by `weight` and added to the others'.
-    """
-
-    slopes: Floats
-    offsets: Floats
-    values: Floats
-    tilts: Floats
-    copied: bool  # whether values with a tilt are the input itself, times a power of two: they do not round
-    hidden: float  # the score of keys that the head must not see; -inf if there are none
-    weight: float = 1.0
-    window: Window | None = None
-
-
-@dataclass(frozen=True)
-class Window:
-    """Anchors on the whole numbers from `first` on, with scores -c (s - L)^2 up to what they share; only the M on each
-    side of the nearest are seen."""
-
-    M: int
-    first: int
-    c: float
-
-
-@dataclass(frozen=True)
-class Sum:
-    """What a layer adds up: slope * s and its heads."""
-
-    heads: tuple[Anchors, ...]
-    slope: float = 0.0
-
-    def values(self, s: Floats) -> Floats:
-        """The layer's output in plain floats."""
-
-        def head(anchors: Anchors) -> Floats:
-            scores = s[:, None] * anchors.slopes + anchors.offsets
-            if anchors.window is not None:
-                L = anchors.window.first + np.arange(len(anchors.slopes))
-                scores = np.where(np.abs(L - np.rint(s)[:, None]) <= anchors.window.M, scores, -np.inf)
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            values = anchors.values + s[:, None] * anchors.tilts
-            mixed: Floats = (weights * values).sum(axis=1) / weights.sum(axis=1)
-            return mixed
-
-        return self.slope * s + sum(anchors.weight * head(anchors) for anchors in self.heads)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Boxes that cover the domain and terms that hold on each of them; NaN where nothing was proven."""
-
-    boxes: Floats
-    terms: Terms
-    lipschitz: float
-
-
-def roundings(mean: float, slope: float, weights: list[float]) -> tuple[int, list[int]]:
-    """How many roundings the start of the coordinate, slope x + mean, and each weighted head may go through."""
-    additions = len(weights) - 1 + bool(mean or slope)
-    start = additions + (not _scales_exactly(slope)) + bool(mean and slope)
-    return start, [additions + (not _scales_exactly(weight)) for weight in weights]
-
-
-def _scales_exactly(factor: float) -> bool:
-    return factor == 0 or abs(math.frexp(factor)[0]) == 0.5
-
-
-def network_terms(
-    head: Terms,
-    lipschitz: float,
-    layer: Sum,
-    *,
-    centre: float,
-    scale: float,
-    lost: float | None,
-    mean: float,
-    lo: float,
-    hi: float,
-    dtype: str,
-) -> tuple[Terms, float]:
-    """The terms of mean + slope s + heads for queries s in [lo, hi], and their sum, rounded up.
-
-    lipschitz bounds the slope of what the layer computes. lost: what a query can be off by for numbers below the normal
-    range; None where it is exact.
-    """
-    u, tiny = Interval.exact(UNIT[dtype]), Interval.exact(SMALLEST[dtype])
-    s = Interval.exact(max(abs(lo), abs(hi)))
-    # the start of the output and a token's own value take x as it is, while formula and scores take the rounded query
-    moves = Interval.exact(lipschitz) + Interval.exact(abs(layer.slope))
-    for anchors in layer.heads:
-        moves = moves + Interval.exact(abs(anchors.weight)) * Interval.exact(np.abs(anchors.tilts).max())
-    slip = ZERO if lost is None else moves * ((u * s if centre else ZERO) + Interval.exact(lost))
-    start, each = roundings(mean, layer.slope, [anchors.weight for anchors in layer.heads])
-    # the terms that are added up, as computed, each with the number of roundings it may go through
-    total = Interval.exact(float(start)) * (Interval.exact(abs(layer.slope)) * s + Interval.exact(abs(mean)))
-    for anchors, count in zip(layer.heads, each, strict=True):
-        value = Interval.exact(np.abs(anchors.values).max()) + Interval.exact(np.abs(anchors.tilts).max()) * s
-        computed = Interval.exact(abs(anchors.weight)) * value + Interval.exact(head.rounding)
-        total = total + Interval.exact(float(count)) * computed
-    final = u * total * Interval.exact(1.0 + 16.0 * (len(layer.heads) + 2) * UNIT[dtype])
-    below = tiny * Interval.exact(
-        float(2 * len(layer.heads) + 2)
-    )  # also a power of two may lead below the normal range
-    enters = ONE + Interval.exact(abs(layer.slope)) * Interval.exact(
-        scale
-    )  # x, the heads' results and the output enter products
-    for anchors in layer.heads:
-        enters = enters + Interval.exact(abs(anchors.weight))
-    below = below + Interval.exact(FLUSHED[dtype]) * enters
-    rounding = float((Interval.exact(head.rounding) + slip + final + below).hi)
-    terms = Terms(head.approximation, head.leakage, rounding)
-    whole = up(up(np.float64(terms.approximation) + terms.leakage) + terms.rounding)
-    return terms, float(up(whole))
 
 
 class HeadOnBoxes:

@@ -15,7 +15,7 @@ from weightwright.enclosures.intervals.intervals import ONE, Interval, exp
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import Expression
 from weightwright.numbers import SMALLEST, UNIT
-from weightwright.prover.heads import Anchors, Proof
+from weightwright.prover.head_sums import Anchors, Proof
 from weightwright.prover.machine import EXP_UNITS, SLIGHTLY
 from weightwright.prover.rounding import LOST_SCORE, underflow
 from weightwright.prover.taylor import SLACK

@@ -11,13 +11,14 @@ import torch
 
 from weightwright.errors import FormulaError
 from weightwright.expressions import Apply, Expression, Variable, parse
+from weightwright.tracing.advice import COMPARED
 from weightwright.tracing.columns import Unfolded
 from weightwright.tracing.elementary import ELEMENTARY, clamped, end_of_softplus, number
 from weightwright.tracing.operands import as_traced, constant, elementwise, sheet_of, weighted
 from weightwright.tracing.rewriting import as_sum_of_squares, product_with_limit, quotient_with_limit, switch_with_bend
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import OPERATIONS, Traced, Truth, Unusable, operation
-from weightwright.tracing.user_source import COMPARED, line, refuse
+from weightwright.tracing.user_source import line, refuse
 
 _X = Variable("x")
 _POWERS = {-1.0: "1/x", -0.5: "1/sqrt(x)", 0.5: "sqrt(x)", 1.0: "x"}

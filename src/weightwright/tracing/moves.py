@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from weightwright.tracing.advice import advice
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.sheet import Codes, Sheet
 from weightwright.tracing.symbolic import OPERATIONS, Traced, operation
-from weightwright.tracing.user_source import advice, refuse
+from weightwright.tracing.user_source import refuse
 
 #: Of one tensor, as methods. New places are filled with 0.
 _METHODS = """reshape reshape_as view view_as flatten unflatten ravel permute transpose swapaxes swapdims movedim

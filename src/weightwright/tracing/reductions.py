@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from weightwright.tracing.advice import advice
 from weightwright.tracing.arithmetic import add, div, formula, larger, log_of_sum, mul, product, smaller, sub, tree
 from weightwright.tracing.operands import constant
 from weightwright.tracing.sheet import Codes
 from weightwright.tracing.symbolic import Traced, Unusable, called, operation
-from weightwright.tracing.user_source import advice, refuse
+from weightwright.tracing.user_source import refuse
 
 Dims = int | Sequence[int] | None
 

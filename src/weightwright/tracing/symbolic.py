@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from weightwright.errors import FormulaError
+from weightwright.tracing.advice import ATTRIBUTES, COMPARED, EXACT, advice
 from weightwright.tracing.elementary import torch_name
 from weightwright.tracing.sheet import Codes, Sheet
-from weightwright.tracing.user_source import ATTRIBUTES, COMPARED, EXACT, advice, line, refuse
+from weightwright.tracing.user_source import line, refuse
 
 H = TypeVar("H", bound=Callable[..., Any])
 

@@ -17,7 +17,8 @@ from weightwright.claims.files import write
 from weightwright.cli import app
 from weightwright.export.about import about
 from weightwright.report.drawing.draw import _claim
-from weightwright.report.plot import _limit, _title
+from weightwright.report.plot import _title
+from weightwright.report.square_plot import _limit
 
 TOLD = "as the file says; nobody here has measured it"
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from weightwright.adversary.graphs import GraphTarget
-from weightwright.adversary.sequences import first_token_of_one_pass
+from weightwright.adversary.loops import first_token_of_one_pass
 from weightwright.approximation.task import outward
 from weightwright.box import Box
 from weightwright.claims.certificate import MeasuredClaim, measured_certificate

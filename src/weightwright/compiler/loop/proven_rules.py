@@ -32,6 +32,7 @@ from weightwright.network.token_maps import copy
 from weightwright.numbers import Bools
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import OnDomain
+from weightwright.tracing.advice import advice
 from weightwright.tracing.following.torch_gradients import follow_gradients
 from weightwright.tracing.guard.confirm import confirm_rule
 from weightwright.tracing.guard.running_error import known_domain
@@ -39,7 +40,7 @@ from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import advice, boundary, swallow_nothing
+from weightwright.tracing.user_source import boundary, swallow_nothing
 
 
 def trace_rule(rule: Callable[..., Any], samples: int, features: int, states: int, name: str) -> Graph:

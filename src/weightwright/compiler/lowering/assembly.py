@@ -14,7 +14,8 @@ from weightwright.claims.graph import MIX, PRODUCT, AttentionClaim, Fused, Softm
 from weightwright.claims.target import Composite, TableClaim
 from weightwright.compiler.lowering.affine_forms import attentions, softmaxes
 from weightwright.compiler.lowering.cells import Cell, Cells
-from weightwright.compiler.lowering.stream_registers import Mixing, Registers, mixings
+from weightwright.compiler.lowering.stream_registers import Registers
+from weightwright.compiler.lowering.token_matrices import Mixing, mixings
 from weightwright.network import Attention, Head, Linear, Network, Term, selection
 from weightwright.numbers import Floats, rounded
 

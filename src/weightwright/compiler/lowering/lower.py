@@ -16,10 +16,11 @@ from weightwright.claims.graph import ATTENTION, JUMPS, PRODUCT, SOFTMAX, SQUARE
 from weightwright.claims.target import Composite
 from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.assembly import assemble
-from weightwright.compiler.lowering.budget import Errors, Slopes, product_claim, sensitivities, shares
+from weightwright.compiler.lowering.budget import Errors, Slopes, sensitivities, shares
 from weightwright.compiler.lowering.cells import Cells
 from weightwright.compiler.lowering.fusing import FusingPlan, direct, fuse
 from weightwright.compiler.lowering.ranges import Limit
+from weightwright.compiler.lowering.squares import product_claim
 from weightwright.compiler.lowering.undefined import defined_ranges, told_as
 from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Network

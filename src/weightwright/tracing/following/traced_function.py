@@ -18,13 +18,14 @@ import weightwright.tracing.following.losses
 import weightwright.tracing.moves  # noqa: F401  (register their operations)
 from weightwright.claims.graph import Graph
 from weightwright.errors import NotRepeatable, UnsupportedOperation, WeightwrightError
+from weightwright.tracing.advice import advice
 from weightwright.tracing.following.torch_gradients import follow_gradients
 from weightwright.tracing.operands import as_traced
 from weightwright.tracing.repeated import graphs_differ, repeated
 from weightwright.tracing.running import run
 from weightwright.tracing.sheet import Sheet
 from weightwright.tracing.symbolic import Traced
-from weightwright.tracing.user_source import advice, boundary, line_of, refuse, swallow_nothing
+from weightwright.tracing.user_source import boundary, line_of, refuse, swallow_nothing
 
 #: How many tokens a function is traced with that should treat each by itself.
 _EXAMPLES = (2, 3)

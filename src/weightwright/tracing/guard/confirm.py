@@ -18,6 +18,7 @@ from weightwright.claims.graph import Graph
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.errors import NotRepeatable, UnsupportedOperation
 from weightwright.numbers import Floats
+from weightwright.tracing.advice import COMPARED
 from weightwright.tracing.elementary import beyond_softplus
 from weightwright.tracing.following.traced_function import trace_on
 from weightwright.tracing.guard.first_difference import enclose_steps, lies_in, name_first_difference
@@ -26,7 +27,6 @@ from weightwright.tracing.guard.running_error import enclose_columns
 from weightwright.tracing.repeated import THE_SAME, keep_randomness
 from weightwright.tracing.running import record, run
 from weightwright.tracing.sheet import Sheet
-from weightwright.tracing.user_source import COMPARED
 
 Inputs = tuple[torch.Tensor, ...]
 #: What a function returned for so many tokens, as (tokens, outputs); None for another shape.

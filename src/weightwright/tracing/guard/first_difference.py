@@ -11,11 +11,11 @@ import torch
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.errors import UnsupportedOperation
 from weightwright.numbers import Floats
+from weightwright.tracing.advice import advice
 from weightwright.tracing.guard.running_error import enclose_columns
 from weightwright.tracing.repeated import place_of
 from weightwright.tracing.running import Step
 from weightwright.tracing.sheet import Sheet
-from weightwright.tracing.user_source import advice
 
 #: What an operation was traced as: its name, and where the numbers of the tensors that it returned must lie.
 TracedStep = tuple[str, list[Interval]]
