@@ -11,8 +11,8 @@ import numpy as np
 
 from weightwright.checker.composite.loop import agree_loop
 from weightwright.checker.composite.walk import agree_composite
-from weightwright.checker.core.assumed import known_assumptions
 from weightwright.checker.core.complaints import agree_identity, agree_ordinary, require
+from weightwright.checker.core.machine import assumed
 from weightwright.checker.memory.remembered import agree_memory
 from weightwright.checker.one_layer.layer import agree_one_layer, agree_samples
 from weightwright.checker.one_layer.vector import agree_vector
@@ -20,6 +20,7 @@ from weightwright.checker.prompt.interpreting import agree_interpreter
 from weightwright.checker.prompt.prompt_passes import agree_prompt
 from weightwright.claims.certificate import Certificate, agreed
 from weightwright.claims.files import read
+from weightwright.claims.kinds import MASKED
 from weightwright.claims.memory_claim import MemoryClaim
 from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 from weightwright.claims.program_claim import InterpreterClaim
@@ -103,6 +104,12 @@ def agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
     unknown = set(certificate.assumptions) - known_assumptions(certificate)  # what is assumed is printed
     require(not unknown, f"an assumption that no rule knows: {min(unknown, default='')[:60]!r}")
     return zones
+
+
+def known_assumptions(certificate: Certificate) -> set[str]:
+    """All lines that a certificate with its claim may hold; the rule for the claim says which of them it must."""
+    about_claim = certificate.claim.possible_assumptions(certificate.domain)
+    return {*assumed(certificate.dtype, certificate.kernel), MASKED, *about_claim}
 
 
 @cache

@@ -18,8 +18,7 @@ from weightwright.errors import DomainError, ToleranceError
 from weightwright.interpreter.frozen_module import PARTS, Sizes, build_module, domain_ends
 from weightwright.interpreter.module_costs import ModuleCost, PapersCost, module_cost, papers_cost
 from weightwright.interpreter.module_tables import choose_tables
-from weightwright.interpreter.programs import Program
-from weightwright.interpreter.prompt_layout import hidden_tokens, weights_in_prompt
+from weightwright.interpreter.programs import Program, hidden_tokens, weights_in_prompt
 from weightwright.loading import load
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
