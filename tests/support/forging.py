@@ -31,18 +31,22 @@ Path_ = tuple[Any, ...]  # from a value to a part of it: names of fields, places
 # files
 
 
+def save_forged(network: Network, certificate: Certificate, path: Path) -> Path:
+    """A file whose certificate names the network rightly."""
+    write(path, network, replace(certificate, network=network_digest(network)))
+    return path
+
+
 def refused(network: Network, certificate: Certificate, folder: Path, said: str | None = None) -> None:
     """The file is refused though the certificate names the network rightly."""
-    path = folder / "forged.safetensors"
-    write(path, network, replace(certificate, network=network_digest(network)))
+    path = save_forged(network, certificate, folder / "forged.safetensors")
     with pytest.raises(ww.CertificateError, match=said):
         ww.check(path)
 
 
 def proven(network: Network, certificate: Certificate, folder: Path) -> None:
     """The same file without the lie is PROVEN, or CONDITIONAL if it was."""
-    path = folder / "right.safetensors"
-    write(path, network, replace(certificate, network=network_digest(network)))
+    path = save_forged(network, certificate, folder / "right.safetensors")
     assert ww.check(path).status == ("CONDITIONAL" if certificate.status == "CONDITIONAL" else "PROVEN")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import in_context_curve as benchmark
 import numpy as np
@@ -13,7 +12,6 @@ from in_context_transformer import InContextTransformer, Settings, train
 
 from weightwright.incontext import RegressionTask
 
-ROOT = Path(__file__).parents[2]
 PAGE = benchmark.PAGE.read_text()
 FACTS = json.loads((benchmark.RESULTS / "in_context_curve.json").read_text())
 TRAINED = json.loads((benchmark.RESULTS / "in_context_transformer.json").read_text())
