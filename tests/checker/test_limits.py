@@ -22,7 +22,6 @@ from weightwright.claims.files import read
 from weightwright.expressions import parse, to_text
 from weightwright.limits import UNLIMITED, Limits, count_boxes, hold, limited, tick
 from weightwright.network import Linear, Loop, Network, Term
-from weightwright.runtime import AttentionNetwork
 
 Made = tuple[Network, Certificate]
 
@@ -195,7 +194,7 @@ def test_what_nothing_uses_is_refused(name: str, saved: Path) -> None:
             use(saved)
 
 
-MISTYPED: dict[str, tuple[Callable[[AttentionNetwork], Made], str]] = {
+MISTYPED: dict[str, tuple[Callable[[ww.AttentionNetwork], Made], str]] = {
     "a truth for a number": (lambda n: (n.network, with_leaf(n.certificate, layer=False)), "Leaf.layer is False"),
     "a text for a number": (lambda n: (n.network, replace(n.certificate, bound="1")), "Certificate.bound is '1'"),
     "a number for a text": (lambda n: (n.network, replace(n.certificate, formula=1)), "Certificate.formula is 1"),
@@ -206,7 +205,7 @@ MISTYPED: dict[str, tuple[Callable[[AttentionNetwork], Made], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTYPED)
-def test_a_field_of_another_type_is_named(name: str, sine: AttentionNetwork, tmp_path: Path) -> None:
+def test_a_field_of_another_type_is_named(name: str, sine: ww.AttentionNetwork, tmp_path: Path) -> None:
     make, complaint = MISTYPED[name]
     path = save_forged(*make(sine), tmp_path / "net.safetensors")
     for use in (ww.check, lambda path: ww.load(path, verify=False)):

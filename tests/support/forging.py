@@ -20,7 +20,6 @@ from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Linear, Network, Term, selection
-from weightwright.numbers import Floats
 from weightwright.prover.machine import assumptions
 
 Change = Callable[[Certificate], Certificate]
@@ -183,11 +182,11 @@ def with_heads(
     return with_layer(network, at, heads=change(network.layers[at].heads))  # type: ignore[union-attr]
 
 
-def named(names: tuple[str, ...], **values: float) -> Floats:
+def named(names: tuple[str, ...], **values: float) -> np.ndarray:
     return np.array([[float(values.get(name, 0.0))] for name in names])
 
 
-def one_head(names: tuple[str, ...], registers: Floats, layers: tuple[Attention, ...], tokens: int = 1) -> Network:
+def one_head(names: tuple[str, ...], registers: np.ndarray, layers: tuple[Attention, ...], tokens: int = 1) -> Network:
     """x is read, "one" is 1, "k" is -1000 on data tokens where there is such a coordinate."""
     C, A = np.zeros((1, len(names))), np.zeros((1, len(names)))
     A[0, 0], C[0, names.index("one")] = 1.0, 1.0

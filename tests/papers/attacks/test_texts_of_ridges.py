@@ -11,7 +11,6 @@ from support.stored import saved
 
 import weightwright as ww
 from weightwright.claims.files import write
-from weightwright.numbers import Floats
 
 PAPERS = Path(__file__).parents[1] / "claims" / "saved"
 LINES = (
@@ -52,13 +51,13 @@ def test_two_ridges_are_told_apart() -> None:
     assert claim.in_words() != dataclasses.replace(claim, target=other).in_words()  # type: ignore[arg-type,type-var]
 
 
-def _longer(row: Floats) -> Floats:
+def _longer(row: np.ndarray) -> np.ndarray:
     return np.append(row, 0.0)
 
 
-def _with_zero_row(array: Floats) -> Floats:
+def _with_zero_row(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros((1, array.shape[1]))])
 
 
-def _with_zero_column(array: Floats) -> Floats:
+def _with_zero_column(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros((len(array), 1))], axis=1)

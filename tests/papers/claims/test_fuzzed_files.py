@@ -20,12 +20,12 @@ from fuzz_readers import Readers, strange_lines
 from fuzz_truth import value, worst_violation
 from fuzz_zones import most_hits
 
+import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import encode_file, read
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import LoopClaim
-from weightwright.errors import WeightwrightError
 from weightwright.limits import Limits
 from weightwright.network import Network
 
@@ -65,7 +65,7 @@ def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
     assert examine(path, np.random.default_rng(0), summary) is None
     monkeypatch.setattr("weightwright.claims.files._contents", crash)
     assert "a bug" in (examine(path, np.random.default_rng(0), summary) or "")
-    assert not issubclass(KeyError, WeightwrightError)
+    assert not issubclass(KeyError, ww.WeightwrightError)
 
 
 # a checker that lets something misleading pass

@@ -10,7 +10,7 @@ import pytest
 import torch
 from in_context_transformer import InContextTransformer, Settings, train
 
-from weightwright.incontext import RegressionTask
+import weightwright as ww
 
 PAGE = benchmark.PAGE.read_text()
 FACTS = json.loads((benchmark.RESULTS / "in_context_curve.json").read_text())
@@ -42,7 +42,7 @@ def test_the_trained_model_has_the_usual_interface_and_sees_nothing_ahead() -> N
     model, figures = train(settings)
     assert isinstance(model, InContextTransformer)
     assert figures["steps taken"] == 3
-    xs, ys = RegressionTask(2, 4).sample(3, seed=0)
+    xs, ys = ww.incontext.RegressionTask(2, 4).sample(3, seed=0)
     before = model(xs, ys).detach()
     ys[:, 2] += 1.0
     after = model(xs, ys).detach()
