@@ -43,7 +43,7 @@ from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
 
 ROOT = Path(__file__).parents[1]
-SAVED = ROOT / "tests" / "claims" / "saved"
+SAVED = (ROOT / "tests" / "claims" / "saved", ROOT / "tests" / "papers" / "claims" / "saved")
 FOLDER = ROOT / "build" / "fuzz"
 KEY = "weightwright"
 Rng = np.random.Generator
@@ -58,14 +58,15 @@ UNWRITABLE = (
 
 @cache
 def saved_files() -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in sorted(SAVED.glob("*.safetensors"))}
+    paths = [path for folder in SAVED for path in folder.glob("*.safetensors")]
+    return {path.stem: path.read_bytes() for path in sorted(paths, key=lambda path: path.name)}
 
 
 def makers() -> dict[str, Callable[[], Any]]:
     """Kinds that the saved files lack: dtypes, kinks, windows, grids, prompts, graphs of all kinds of column, jumps."""
     sys.path.append(str(ROOT / "tests"))
-    from support.forging import GRIDS, SIDES
-    from support.forging import made as forged
+    from papers.support.grids import GRIDS, SIDES
+    from papers.support.grids import made as forged
     from support.prompts import made as prompted
 
     f32, bf16, unit = torch.float32, torch.bfloat16, (-1, 1)

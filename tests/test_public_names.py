@@ -9,7 +9,6 @@ import pytest
 
 import weightwright as ww
 from weightwright.extensions import public_modules
-from weightwright.interpreter import library
 
 #: Public modules, with what they have besides their `__all__`: modules, and names of a module without one.
 MODULES: dict[str, set[str]] = {
@@ -17,7 +16,7 @@ MODULES: dict[str, set[str]] = {
     "weightwright.errors": set(),
     "weightwright.incontext": set(),
     "weightwright.interpreter": {"library"},
-    "weightwright.interpreter.library": {name for names in library._HOMES.values() for name in names},
+    "weightwright.interpreter.library": {name for names in ww.interpreter.library._HOMES.values() for name in names},
     "weightwright.memory": set(),
     **{f"weightwright.{name}": set() for name in public_modules()},
 }

@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 
+import weightwright as ww
 from weightwright import all_cores
 from weightwright.all_cores import work_on_all_cores
 from weightwright.approximation import shared_tables, table
 from weightwright.approximation.shared_tables import Wish, share_tables
-from weightwright.errors import ToleranceError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes branch off on Linux alone")
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_had_is_said_once(two_cores: None, monkeypatch: pytest.Mo
     found = find(formulas, most=16)
     assert isinstance(found[0], table.ProposedTable)
     monkeypatch.setattr(table, "_find_table_near", lambda *asked: pytest.fail("looked for again"))
-    assert isinstance(found[1], ToleranceError)
+    assert isinstance(found[1], ww.ToleranceError)
     assert str(found[1]) == str(find(formulas, most=16)[1])
 
 

@@ -12,7 +12,7 @@ import weightwright as ww
 from weightwright import kept
 from weightwright.approximation import table
 from weightwright.estimators.solving import kept_networks
-from weightwright.incontext.networks.descent_network import Ranges, descent_claim
+from weightwright.incontext.networks.descent_network import descent_claim
 from weightwright.incontext.networks.passes import gradient_descent
 from weightwright.incontext.networks.slopes import spectral_slope
 from weightwright.kept import keep_value, kept_folder, kept_path, recall_value
@@ -89,7 +89,9 @@ def test_networks_are_proven_again(folder: Path, monkeypatch: pytest.MonkeyPatch
 
     def ask(steps: int) -> ww.AttentionNetwork:
         slope = spectral_slope("x", (1.0, -1.0), 2.0, None, "float64")
-        wanted = descent_claim(slope, gradient_descent(), 2, 1, steps, Ranges(x=1.0, y=1.0, w=1.0, value=1.0))
+        wanted = descent_claim(
+            slope, gradient_descent(), 2, 1, steps, ww.incontext.Ranges(x=1.0, y=1.0, w=1.0, value=1.0)
+        )
         return kept_networks.certify_or_recall(*wanted, "size", steps)
 
     monkeypatch.setattr(kept_networks, "certify", count)

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import weightwright as ww
+from weightwright import incontext
 from weightwright.approximation import table
 from weightwright.estimators.solving import huber_fit, networks
-from weightwright.incontext import HuberRegressor, Lasso, Ridge
 from weightwright.runtime.watch import guards_of
 
 X = np.random.default_rng(0).normal(size=(12, 2))
@@ -44,7 +44,7 @@ def fit(*models: Any) -> list[tuple[list[float], float, str]]:
 
 
 def both() -> tuple[Any, Any]:
-    return Ridge(), Lasso(alpha=0.01)
+    return incontext.Ridge(), incontext.Lasso(alpha=0.01)
 
 
 def test_kept_networks_that_are_exchanged_are_built_anew(folder: Path) -> None:
@@ -60,12 +60,12 @@ def test_kept_networks_that_are_exchanged_are_built_anew(folder: Path) -> None:
 
 @pytest.mark.parametrize("proof", ["proven", "none"])
 def test_any_other_network_is_none_of_ours(folder: Path, proof: str) -> None:
-    before = fit(Ridge())
+    before = fit(incontext.Ridge())
     (file,) = folder.glob("*.safetensors")
     other = ww.approximate("x", (-1, 1), 1e-3, progress=False)
     other.certificate = other.certificate if proof == "proven" else None
     other.save(file)
-    assert fit(Ridge()) == before
+    assert fit(incontext.Ridge()) == before
 
 
 def test_kept_tables_that_are_exchanged_are_found_anew(folder: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_networks_of_hubers_regression_look_at_their_ranges_in_every_process
     found = []
     for _ in range(2):
         forget()
-        net = HuberRegressor().fit(X, Y).network_
+        net = incontext.HuberRegressor().fit(X, Y).network_
         found.append(len(guards_of(net)))
     assert found[0] > 0
     assert found[1] == found[0]
@@ -136,10 +136,10 @@ def test_a_read_only_folder_and_a_full_disk_are_no_errors(folder: Path, monkeypa
 
 
 def test_a_folder_that_cannot_be_looked_at_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fit(Ridge())
+    before = fit(incontext.Ridge())
     monkeypatch.setenv("WEIGHTWRIGHT_CACHE", "/tmp/" + "a" * 5000)
-    assert fit(Ridge()) == before
+    assert fit(incontext.Ridge()) == before
     monkeypatch.delenv("WEIGHTWRIGHT_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", lambda _: (_ for _ in ()).throw(RuntimeError("no home")))
-    assert fit(Ridge()) == before
+    assert fit(incontext.Ridge()) == before

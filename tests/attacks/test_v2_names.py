@@ -13,7 +13,6 @@ import torch
 
 import weightwright as ww
 from weightwright.claims.files import write
-from weightwright.runtime import AttentionNetwork
 
 LIE = "sin(5*x)"
 
@@ -22,11 +21,11 @@ def cube(x: torch.Tensor) -> torch.Tensor:
     return x**3 / 4
 
 
-def compiled() -> AttentionNetwork:
+def compiled() -> ww.AttentionNetwork:
     return ww.compile(cube, (-1, 1), 1e-6, features=1, progress=False)
 
 
-def sampled() -> AttentionNetwork:
+def sampled() -> ww.AttentionNetwork:
     return ww.approximate(
         lambda x: np.array([float(v) ** 3 / 4 for v in np.ravel(x)]).reshape(np.shape(x)), (-1, 1), 1e-3,
         derivative_bound=(2, 2.0), progress=False,
@@ -43,7 +42,7 @@ def renamed_samples(claim: Any) -> Any:
 
 @pytest.mark.parametrize(("make", "rename"), [(compiled, renamed_graph), (sampled, renamed_samples)])
 def test_a_name_never_becomes_the_formula(
-    make: Callable[[], AttentionNetwork], rename: Callable[[Any], Any], tmp_path: Path
+    make: Callable[[], ww.AttentionNetwork], rename: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     net, path = make(), tmp_path / "theirs.safetensors"
     lying = dataclasses.replace(net.certificate, claim=rename(net.certificate.claim))

@@ -13,7 +13,6 @@ import torch
 import weightwright as ww
 from weightwright.claims.files import write
 from weightwright.claims.scope import percent
-from weightwright.runtime import AttentionNetwork
 
 
 def straight_line(told: bool, path: Path) -> None:
@@ -83,7 +82,7 @@ def jump_of_a_square(x: torch.Tensor) -> torch.Tensor:
     return torch.sign(x * x - 0.25)
 
 
-def compiled_jump(zone: float) -> AttentionNetwork:
+def compiled_jump(zone: float) -> ww.AttentionNetwork:
     return ww.compile(jump, (-1, 1), 1e-3, features=2, dead_zone=zone, progress=False)
 
 

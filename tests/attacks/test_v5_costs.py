@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
 from weightwright.claims.files import encode_file, network_digest
 from weightwright.network import Attention, Linear, Network, Term
@@ -79,7 +78,7 @@ def interpreter_of(tokens: int) -> bytes:
         Linear(outputs, (Term(read),), np.zeros((1, claim.features))), tokens=tokens,
     )  # fmt: skip
     ends = np.concatenate([np.full(claim.features, claim.x_max), np.full(layers.weights, claim.w_max)])
-    box = Box(np.concatenate([-ends, [0.0, -claim.hidden]]), np.concatenate([ends, [1.0, 0.0]]))
+    box = ww.Box(np.concatenate([-ends, [0.0, -claim.hidden]]), np.concatenate([ends, [1.0, 0.0]]))
     terms_ = dataclasses.replace(said.terms, rounding=5e-4, leakage=1e-4, approximation=1e-4)
     said = dataclasses.replace(
         said, claim=claim, domain=box, network=network_digest(network), formula=claim.in_words(),

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 import weightwright as ww
-from weightwright.runtime import AttentionNetwork
 
 X = torch.linspace(-1, 1, 301, dtype=torch.float64)[:, None]
 
@@ -41,7 +40,7 @@ def run_between(action: Callable[[], Any], first: int, last: int, write: Callabl
     return calls
 
 
-def attack(net: AttentionNetwork, x: torch.Tensor, wanted: torch.Tensor, weight: torch.Tensor) -> list[str]:
+def attack(net: ww.AttentionNetwork, x: torch.Tensor, wanted: torch.Tensor, weight: torch.Tensor) -> list[str]:
     """Everything that was seen: calls after which the status is PROVEN and the output is not."""
     kept, wrong = weight.clone(), []
     weight.mul_(1.5)

@@ -15,7 +15,6 @@ import pytest
 import weightwright as ww
 from weightwright.claims.files import read
 from weightwright.interpreter.program_files import save_program
-from weightwright.interpreter.programs import Program
 from weightwright.output_files import whole
 
 
@@ -70,7 +69,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def save_a_program(path: Path) -> None:
     W = np.arange(4096.0).reshape(64, 64)
-    save_program(Program(W, W, W, np.zeros((0, 64)), None, "a program"), path)
+    save_program(ww.interpreter.Program(W, W, W, np.zeros((0, 64)), None, "a program"), path)
 
 
 SAVES: dict[str, Callable[[ww.AttentionNetwork, Path], object]] = {

@@ -14,8 +14,8 @@ import pytest
 from flint import arb, arb_mat, ctx
 from support.optima import shortest_least_squares, sparse_optimum
 
+import weightwright as ww
 from weightwright import incontext
-from weightwright.errors import WeightwrightError
 
 RNG = np.random.default_rng(900)
 X = RNG.normal(size=(10, 2))
@@ -147,7 +147,7 @@ def is_fitted(model: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | No
             model.fit(x, y, sample_weight=weights)
         except ValueError as error:
             said = error
-    assert not isinstance(said, WeightwrightError | np.linalg.LinAlgError), said
+    assert not isinstance(said, ww.WeightwrightError | np.linalg.LinAlgError), said
     assert said is None or WORDS.search(str(said)), said
     return said is None
 
@@ -207,4 +207,4 @@ def test_a_refusal_names_the_data_and_the_penalty() -> None:
     words = r"X, y: scale the columns of X \(entries up to 1\.59e-90 in size\) and y \(up to 1\.1e\+61\) .*alpha=0\.0"
     with pytest.raises(ValueError, match=words) as caught:
         incontext.PoissonRegressor(alpha=0.0, fit_intercept=False).fit(1e-90 * X, 1e60 * COUNTS)
-    assert not isinstance(caught.value, WeightwrightError)
+    assert not isinstance(caught.value, ww.WeightwrightError)

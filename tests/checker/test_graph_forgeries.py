@@ -27,7 +27,6 @@ from weightwright.expressions import parse, to_text
 from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
 from weightwright.prover.graph_values import evaluate
 from weightwright.prover.machine import assumptions
-from weightwright.runtime import AttentionNetwork
 
 
 def claimed(certificate: Certificate, composite: Composite, each: float, domain: ww.Box | None = None) -> Certificate:
@@ -37,7 +36,7 @@ def claimed(certificate: Certificate, composite: Composite, each: float, domain:
     return replace(certificate, claim=composite, formula=composite.target.name, terms=terms, bound=4 * each, domain=box)
 
 
-def stated(net: AttentionNetwork) -> tuple[Certificate, Composite]:
+def stated(net: ww.AttentionNetwork) -> tuple[Certificate, Composite]:
     assert net.certificate is not None
     assert isinstance(net.certificate.claim, Composite)
     return net.certificate, net.certificate.claim
@@ -63,14 +62,14 @@ def false_and_refused(
     assert isinstance(certificate.claim, Composite)
     assert isinstance(certificate.claim.target, Graph)
     inputs = np.array(x).reshape(network.tokens or 1, -1)
-    found = AttentionNetwork(network)(torch.tensor(inputs, dtype=getattr(torch, network.dtype)))
+    found = ww.AttentionNetwork(network)(torch.tensor(inputs, dtype=getattr(torch, network.dtype)))
     error = np.abs(found.double().numpy() - evaluate(certificate.claim.target, inputs[None])[0]).max()
     assert error > certificate.bound
     refused(network, certificate, path, said)
 
 
 @cache
-def twice_tanh() -> AttentionNetwork:
+def twice_tanh() -> ww.AttentionNetwork:
     return ww.compile(lambda x: 2 * torch.tanh(x), ww.Box([-1], [1]), 1e-6)
 
 

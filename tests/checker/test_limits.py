@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,36 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.bombs import stopped
 from support.command_line import complaint, weightwright
-from support.forging import with_composite, with_leaf
-from support.stored import forge
+from support.forging import save_forged, with_leaf
+from support.stored import forge, saved
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, local_formula
-from weightwright.claims.files import network_digest, read, write
+from weightwright.claims.files import read
 from weightwright.expressions import parse, to_text
-from weightwright.limits import UNLIMITED, Limits, _allocated, count_boxes, hold, limited, tick
+from weightwright.limits import UNLIMITED, Limits, count_boxes, hold, limited, tick
 from weightwright.network import Linear, Loop, Network, Term
-from weightwright.runtime import AttentionNetwork
-
-SAVED = Path(__file__).parents[1] / "claims" / "saved"
-#: What the files here may take; nobody needs half of it who is not up to something.
-SECONDS, MEGABYTES = 0.5, 128.0
-#: What they take at most, on a slow machine: reading them, and the time between two looks at the clock.
-MOST_SECONDS, MOST_MEGABYTES = 5.0, 256.0
 
 Made = tuple[Network, Certificate]
 
 
-def known(name: str) -> Made:
-    network, certificate = read(SAVED / f"{name}.safetensors")
-    assert certificate is not None
-    return network, certificate
-
-
 def loops_in_loops() -> Made:
     """Each runs twice: a walk that follows them takes 2^60 steps."""
-    network, said = known("graph")
+    network, said = saved("graph")
     names = network.embed.coordinates
     layer: Any = Linear(names, (Term(np.eye(len(names))),), np.zeros((1, len(names))))
     for _ in range(60):
@@ -51,13 +38,13 @@ def loops_in_loops() -> Made:
 
 def boxes_of_zeros() -> Made:
     """2^22 boxes that take no room in the file."""
-    network, said = known("formula")
+    network, said = saved("formula")
     return network, with_leaf(said, boxes=np.zeros((2**22, 2)))
 
 
 def one_box() -> Made:
     """About a formula that is known well on tiny boxes only."""
-    network, said = known("formula")
+    network, said = saved("formula")
     leaf, nothing = said.claim.leaf, "0.001*(sin(1000000*x)**2 + cos(1000000*x)**2 - 1)"  # type: ignore[union-attr]
     wild = f"{said.formula} + {nothing}"
     local = to_text(local_formula(parse(wild), 0.0, float(next(network.heads).W_Q[0, 0]), 0.0))
@@ -65,21 +52,9 @@ def one_box() -> Made:
     return network, replace(with_leaf(said, formula=local, boxes=np.array([[leaf.lo, leaf.hi]])), formula=wild)
 
 
-def kinks_in_kinks() -> Made:
-    """Every |...| may have twice the kinks of what is in it."""
-    network, said = known("formulas")
-    formula = "x0"
-    for k in range(45):
-        formula = f"abs({formula} - {3.0**-k:.17f})"
-    claim = said.claim.formulas  # type: ignore[union-attr]
-    return network, with_composite(
-        said, formulas=replace(claim, rule="exact", formulas=(formula,) * len(claim.formulas))
-    )
-
-
 def one_array_often() -> Made:
     """Three heads more of 100 numbers each in the file, and 10,000 times the same registers in memory."""
-    network, said = known("formula")
+    network, said = saved("formula")
     (layer,) = network.layers
     registers = np.repeat(network.registers, 400, axis=0)
     head = layer.heads[0]  # type: ignore[union-attr]
@@ -91,33 +66,20 @@ BOMBS: dict[str, Callable[[], Made]] = {
     "loops in loops": loops_in_loops,
     "boxes of zeros": boxes_of_zeros,
     "one box": one_box,
-    "kinks in kinks": kinks_in_kinks,
     "one array often": one_array_often,
 }
 
 
-def put(made: Made, path: Path) -> Path:
-    network, said = made
-    write(path, network, replace(said, network=network_digest(network)))
-    return path
-
-
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_that_asks_for_much_is_stopped(name: str, tmp_path: Path) -> None:
-    path = put(BOMBS[name](), tmp_path / "bomb.safetensors")
-    assert path.stat().st_size < 2**20
-    start, before = time.perf_counter(), _allocated()
-    with pytest.raises(ww.BudgetError, match=r"bomb\.safetensors: .*(--seconds|--megabytes|--boxes)"):
-        ww.check(path, seconds=SECONDS, megabytes=MEGABYTES, boxes=2.0**20)
-    assert time.perf_counter() - start < MOST_SECONDS
-    assert _allocated() - before < MOST_MEGABYTES * 2**20
+    stopped(*BOMBS[name](), tmp_path)
 
 
 def test_an_array_that_several_fields_name_is_held_once(tmp_path: Path) -> None:
-    network, _ = known("formula")
+    network, said = saved("formula")
     (layer,) = network.layers
     heads = layer.heads * 50  # type: ignore[union-attr]
-    put((replace(network, layers=(replace(layer, heads=heads),)), known("formula")[1]), tmp_path / "net.safetensors")  # type: ignore[arg-type]
+    save_forged(replace(network, layers=(replace(layer, heads=heads),)), said, tmp_path / "net.safetensors")  # type: ignore[arg-type]
     found = read(tmp_path / "net.safetensors")[0]
     assert len({id(head) for head in found.heads}) == 1
     assert len({id(head.W_K) for head in found.heads}) == 1
@@ -194,8 +156,8 @@ def test_too_little_memory_is_a_budget_error() -> None:
 
 def test_two_to_the_fortieth_layers_are_refused(tmp_path: Path) -> None:
     """Items that hold another twice, forty times: the file says so in a few bytes."""
-    network, said = known("graph")
-    path = put((network, said), tmp_path / "net.safetensors")
+    network, said = saved("graph")
+    path = save_forged(network, said, tmp_path / "net.safetensors")
 
     def double(payload: dict[str, Any], pools: Any) -> None:
         stored = payload["network"]
@@ -232,7 +194,7 @@ def test_what_nothing_uses_is_refused(name: str, saved: Path) -> None:
             use(saved)
 
 
-MISTYPED: dict[str, tuple[Callable[[AttentionNetwork], Made], str]] = {
+MISTYPED: dict[str, tuple[Callable[[ww.AttentionNetwork], Made], str]] = {
     "a truth for a number": (lambda n: (n.network, with_leaf(n.certificate, layer=False)), "Leaf.layer is False"),
     "a text for a number": (lambda n: (n.network, replace(n.certificate, bound="1")), "Certificate.bound is '1'"),
     "a number for a text": (lambda n: (n.network, replace(n.certificate, formula=1)), "Certificate.formula is 1"),
@@ -243,9 +205,9 @@ MISTYPED: dict[str, tuple[Callable[[AttentionNetwork], Made], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTYPED)
-def test_a_field_of_another_type_is_named(name: str, sine: AttentionNetwork, tmp_path: Path) -> None:
+def test_a_field_of_another_type_is_named(name: str, sine: ww.AttentionNetwork, tmp_path: Path) -> None:
     make, complaint = MISTYPED[name]
-    path = put(make(sine), tmp_path / "net.safetensors")
+    path = save_forged(*make(sine), tmp_path / "net.safetensors")
     for use in (ww.check, lambda path: ww.load(path, verify=False)):
         with pytest.raises(ww.FileFormatError, match=complaint):
             use(path)

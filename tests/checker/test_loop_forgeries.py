@@ -20,9 +20,7 @@ from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import UNREAD
 from weightwright.network import Attention, Gather, Head, Linear, Loop, Mixed, Network, Sees, Term
-from weightwright.numbers import Floats
 from weightwright.prover.graph_values import evaluate
-from weightwright.runtime import AttentionNetwork
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])
 E, S = 2, 2
@@ -36,7 +34,7 @@ def heavy(rows: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
 
 
 @cache
-def right() -> AttentionNetwork:
+def right() -> ww.AttentionNetwork:
     return heavy.compile((-np.ones(2), np.ones(2)), (-2 * np.ones(2), 2 * np.ones(2)), samples=3, tol=1e-8)
 
 
@@ -86,7 +84,7 @@ def shifted_embed(name: str) -> Network:
 def written(name: str) -> Network:
     """A head that also writes to a coordinate that should keep an input."""
 
-    def write_there(W_O: Floats) -> Floats:
+    def write_there(W_O: np.ndarray) -> np.ndarray:
         return with_entry(W_O, (slice(None), place(name)), 1.0)
 
     return with_body(lambda layers: altered(layers, (0, "heads", 0, "W_O"), write_there))
@@ -114,13 +112,13 @@ def with_read(*path: Any, change: Callable[[Any], Any]) -> Network:
     return altered(right().network, ("read", *path), change)
 
 
-def reads_the_new_state(A: Floats) -> Floats:
+def reads_the_new_state(A: np.ndarray) -> np.ndarray:
     other = np.zeros_like(A)
     other[[place("new state[0]"), place("new state[1]")], [0, 1]] = 1.0
     return other
 
 
-def mixes_the_states(A: Floats) -> Floats:
+def mixes_the_states(A: np.ndarray) -> np.ndarray:
     """Still a sum of weights of 1, the largest where it belongs."""
     mixed = with_entry(A, (place("kept state[0]"), 0), 0.75)
     return with_entry(mixed, (place("kept state[1]"), 0), 0.25)
@@ -216,7 +214,7 @@ FORGED: dict[str, tuple[Callable[[], Network], str]] = {
 }
 
 
-def expected(prompt: Floats, passes: int) -> Floats:
+def expected(prompt: np.ndarray, passes: int) -> np.ndarray:
     """(3, states): the rule's graph, again and again, with the first token's result."""
     graph = said().claim.composite.target  # type: ignore[union-attr]
     assert isinstance(graph, Graph)
@@ -228,7 +226,7 @@ def expected(prompt: Floats, passes: int) -> Floats:
 
 def off(network: Network) -> float:
     with torch.no_grad():
-        found = AttentionNetwork(network)(torch.tensor(PROMPT)).numpy()
+        found = ww.AttentionNetwork(network)(torch.tensor(PROMPT)).numpy()
     return float(np.abs(found - expected(PROMPT, 2)).max())
 
 
@@ -302,7 +300,7 @@ def test_a_false_claim_about_one_pass_is_refused(name: str, tmp_path: Path) -> N
     refused(right().network, forge(), tmp_path, complaint)
 
 
-def test_a_claim_about_one_pass_goes_with_no_other_kind(tmp_path: Path, sine: AttentionNetwork) -> None:
+def test_a_claim_about_one_pass_goes_with_no_other_kind(tmp_path: Path, sine: ww.AttentionNetwork) -> None:
     """Nothing would look at it there, and every text would speak of passes."""
     assert sine.certificate is not None
     of_one_layer = LoopClaim(1, 1, sine.certificate.claim)  # type: ignore[arg-type]

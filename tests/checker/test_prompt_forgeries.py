@@ -31,7 +31,6 @@ from weightwright.claims.certificate import Certificate
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
-from weightwright.errors import LawError, ToleranceError
 from weightwright.network import Attention, Block, Gather, Linear, Loop, Network, Sees, Term
 from weightwright.prover.machine import assumptions
 
@@ -92,7 +91,7 @@ def test_a_bound_above_the_tolerance_is_no_network() -> None:
     net = made("descent", "float64")
     assert net.certificate is not None
     assert isinstance(net.certificate.claim, PromptClaim)
-    with pytest.raises(ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
+    with pytest.raises(ww.ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
         certify(net.network, net.certificate.claim, net.certificate.domain, tol=1e-12)
 
 
@@ -240,7 +239,7 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
         for index in [int(rng.choice(choice)) for choice in choices if len(choice)]:
             try:
                 forged = altered(net.network, path, lambda old, index=index: nudged(old, index))
-            except LawError:
+            except ww.LawError:
                 continue
             refused(forged, net.certificate, tmp_path)
 
@@ -414,5 +413,5 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
     assert isinstance(attend, Attention)
     head = replace(attend.heads[0], beta=2**53 + 1)
     layers = (spread, replace(attend, heads=(head,)), *rest)
-    with pytest.raises(LawError, match="beta = 9007199254740993 must be a positive finite float64"):
+    with pytest.raises(ww.LawError, match="beta = 9007199254740993 must be a positive finite float64"):
         replace(network, layers=(replace(loop, layers=layers),))

@@ -14,16 +14,15 @@ from support.torch_zoo.moons import trained_moons, two_moons
 from torch import Tensor, nn
 
 import weightwright as ww
-from weightwright.circuit.circuit import Circuit, CircuitEdge, CircuitNode, Slot
+from weightwright.circuit.circuit import CircuitEdge, CircuitNode, Slot
 from weightwright.circuit.effects import predict_effect
 from weightwright.circuit.running_circuit import run_circuit
-from weightwright.runtime import AttentionNetwork
 
 HEADS = list(itertools.product(range(2), range(16)))
 
 
 @functools.cache
-def moons(ablatable: bool = False) -> tuple[nn.Sequential, AttentionNetwork]:
+def moons(ablatable: bool = False) -> tuple[nn.Sequential, ww.AttentionNetwork]:
     module = trained_moons(seed=1)
     return module, ww.compile(module, (-2, 3), 1e-6, ablatable=ablatable)
 
@@ -171,7 +170,7 @@ def test_an_effect_is_of_inputs_that_the_network_takes(shape: tuple[int, ...]) -
 def test_heads_in_a_loop_are_ablated_in_every_pass() -> None:
     from support.zoo import ZOO
 
-    net = AttentionNetwork(ZOO["looped"]())
+    net = ww.AttentionNetwork(ZOO["looped"]())
     x = torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     before = net(x)
     with zeroed(net.layers[0].layers[0].heads[0]):
@@ -255,11 +254,11 @@ def test_a_pass_that_leaves_a_range_is_seen() -> None:
         CircuitNode("s", "input", results=("s",)), head, CircuitNode("t", "output", slots=(Slot("t"),), results=("t",))
     )  # fmt: skip
     edges = tuple(CircuitEdge(a, 0, b, 0, "s", 1.0) for a, b in (("s", "L0H0"), ("s", "t"), ("L0H0", "t")))
-    body = Circuit("a pass", "float64", None, nodes, edges)
+    body = ww.Circuit("a pass", "float64", None, nodes, edges)
     loop = CircuitNode("L0", "loop", slots=(Slot("s"),), results=("t",), times=3, body=body)
     outer = (nodes[0], loop, nodes[2])
     edges = tuple(CircuitEdge(a, 0, b, 0, "s", 1.0) for a, b in (("s", "L0"), ("L0", "t")))
-    circuit = Circuit("three passes", "float64", None, outer, edges)
+    circuit = ww.Circuit("three passes", "float64", None, outer, edges)
     effect = predict_effect(circuit, "L0/L0H0", np.array([[0.25], [0.75]]), ablation=1.0)
     assert np.array_equal(effect.change, np.zeros((2, 1)))
     assert effect.inside.tolist() == [False, True]

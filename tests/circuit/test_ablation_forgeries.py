@@ -11,7 +11,6 @@ from support.forging import proven, refused
 
 import weightwright as ww
 import weightwright.compiler.lowering.lower as lowering
-from weightwright.runtime import AttentionNetwork
 
 
 def off_centre(x: torch.Tensor) -> torch.Tensor:
@@ -31,7 +30,7 @@ BESIDE = {
 }
 
 
-def flagged(net: AttentionNetwork, ablatable: object = True):  # type: ignore[no-untyped-def]
+def flagged(net: ww.AttentionNetwork, ablatable: object = True):  # type: ignore[no-untyped-def]
     said = net.said
     return replace(said, claim=replace(said.claim, ablatable=ablatable))
 

@@ -17,12 +17,11 @@ from support.zoo import ZOO
 from torch import nn
 
 import weightwright as ww
-from weightwright.circuit import Circuit
 from weightwright.circuit.running_circuit import run_circuit
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
 from weightwright.network import selection
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime import interpret
 
 torch.manual_seed(3)
 _W, _B = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
@@ -34,7 +33,7 @@ def _attention(x: torch.Tensor) -> torch.Tensor:
 
 
 #: Networks by how they are made.
-MADE: dict[str, Callable[[], AttentionNetwork]] = {
+MADE: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "sine": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
     "sine, float32": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, dtype="float32"),
     "off centre": lambda: ww.approximate("exp(x)", (1, 2), 1e-8),
@@ -55,7 +54,7 @@ MADE: dict[str, Callable[[], AttentionNetwork]] = {
 }
 
 
-def _edited() -> AttentionNetwork:
+def _edited() -> ww.AttentionNetwork:
     net = ww.approximate("sin(5*x)", (-1, 1), 1e-6)
     net.registers[0, 4] += 1.0
     return net
@@ -66,11 +65,11 @@ ARGUMENTS = {"two variables": ("x[0]", "x[1]")}
 
 
 @functools.cache
-def made(name: str) -> AttentionNetwork:
-    return MADE[name]() if name in MADE else AttentionNetwork(ZOO[name]())
+def made(name: str) -> ww.AttentionNetwork:
+    return MADE[name]() if name in MADE else ww.AttentionNetwork(ZOO[name]())
 
 
-def inputs(net: AttentionNetwork, seed: int = 0) -> np.ndarray:
+def inputs(net: ww.AttentionNetwork, seed: int = 0) -> np.ndarray:
     rng, shape = np.random.default_rng(seed), (4, net.network.tokens or 5, len(net.network.inputs))
     if net.said is None:
         return rng.normal(size=shape)
@@ -93,7 +92,7 @@ def test_json_alone_computes_the_network(name: str) -> None:
 @pytest.mark.parametrize("name", [*MADE, *ZOO])
 def test_json_comes_back_as_the_same_circuit(name: str) -> None:
     circuit = made(name).circuit()
-    back = Circuit.from_json(circuit.to_json())
+    back = ww.Circuit.from_json(circuit.to_json())
     assert back == circuit
     X = inputs(made(name), 1)
     assert np.array_equal(run_circuit(back, X).outputs, run_circuit(circuit, X).outputs)
@@ -119,7 +118,7 @@ def test_tables_add_what_their_function_says(name: str) -> None:
         assert np.where(outside, 0.0, np.abs(found - wanted)).max() <= node.error * (1 + 1e-6) + 1e-12
 
 
-def held(net: AttentionNetwork, layer: int, coordinate: str, X: np.ndarray) -> np.ndarray:
+def held(net: ww.AttentionNetwork, layer: int, coordinate: str, X: np.ndarray) -> np.ndarray:
     """What a coordinate of the stream holds before a layer."""
     network = net.network
     read = selection(network.embed.coordinates, (coordinate,))
@@ -180,4 +179,4 @@ def test_names_that_are_not_there_are_refused() -> None:
     with pytest.raises(KeyError, match="no node is called 'L9H9'"):
         circuit["L9H9"]
     with pytest.raises(ValueError, match="is no circuit"):
-        Circuit.from_json(json.dumps({"nodes": []}))
+        ww.Circuit.from_json(json.dumps({"nodes": []}))

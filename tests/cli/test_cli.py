@@ -22,7 +22,6 @@ from support.command_line import complaint, printed, printed_json, process, weig
 from support.zoo import ZOO
 
 import weightwright as ww
-from weightwright.checker.check import check as checker_check
 from weightwright.claims.files import write
 from weightwright.network import Cost
 
@@ -51,7 +50,7 @@ def test_approximate_saves_draws_and_says_what_was_proven(tmp_path: Path) -> Non
 def test_approximate_json_says_what_the_file_says(tmp_path: Path) -> None:
     out = tmp_path / "net.safetensors"
     facts = printed_json("approximate", "sin(5*x)", *ON_UNIT, "--out", out)
-    certificate = checker_check(out)
+    certificate = ww.check(out)
     assert facts["status"] == "PROVEN"
     assert facts["bound"] == certificate.bound <= facts["tol"] == 1e-6
     assert facts["terms"] == dataclasses.asdict(certificate.terms)

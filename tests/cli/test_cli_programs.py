@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.command_line import complaint, printed_json, weightwright
 
-from weightwright.interpreter import Interpreter, library
+import weightwright as ww
 from weightwright.interpreter.program_files import load_program, save_program
 
 SIZES = ("--tokens", "3", "--features", "5", "--head-dim", "4", "--rows", "8")
@@ -38,10 +38,10 @@ def test_a_program_is_written_and_run(ending: str, module: Path, tmp_path: Path)
     wanted = np.sin(x[..., 0])
     assert np.abs(np.array(found["values"])[..., 0] - wanted).max() <= facts["error"] + found["bound"]
     assert np.load(out).tolist() == found["values"]
-    vm = Interpreter.load(module)
+    vm = ww.Interpreter.load(module)
     assert found["fingerprint"] == vm.fingerprint
     back = load_program(vm, file)
-    made = library.smooth(vm, "sin(x)", rows=8, tokens=3)
+    made = ww.interpreter.library.smooth(vm, "sin(x)", rows=8, tokens=3)
     for part in ("W_Q", "W_K", "W_V", "rows", "sees"):
         assert np.array_equal(getattr(back, part), getattr(made, part)), part
     assert back.name == made.name
@@ -99,13 +99,13 @@ def test_files_that_hold_no_program_are_refused(contents: str, said: str, module
     path = tmp_path / "p.json"
     path.write_text(contents)
     with pytest.raises(Exception, match=said):
-        load_program(Interpreter.load(module), path)
+        load_program(ww.Interpreter.load(module), path)
 
 
 def test_what_is_no_archive_is_refused(module: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
     path.write_bytes(b"not an archive")
     with pytest.raises(Exception, match=r"is no .npz file of arrays"):
-        load_program(Interpreter.load(module), path)
+        load_program(ww.Interpreter.load(module), path)
     with pytest.raises(ValueError, match=r"a program is a .npz or a .json file"):
-        save_program(library.average(Interpreter.load(module)), tmp_path / "p.pt")
+        save_program(ww.interpreter.library.average(ww.Interpreter.load(module)), tmp_path / "p.pt")

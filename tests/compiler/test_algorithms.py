@@ -22,14 +22,11 @@ from support.command_line import weightwright
 from torch import Tensor
 
 import weightwright as ww
+from weightwright import incontext
 from weightwright.adversary.graphs import GraphTarget
-from weightwright.adversary.search import search
 from weightwright.claims.graph import Graph
 from weightwright.compiler.loop.proven_rules import tokens_read, trace_rule
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext import AlgorithmRun, Rule
-from weightwright.incontext.rules import algorithm
-from weightwright.numbers import Floats
 from weightwright.prover.graph_values import evaluate
 from weightwright.report import draw_network
 from weightwright.runtime.watch import passes
@@ -53,18 +50,18 @@ examples = _examples()
 QUICK = ("momentum",)
 
 
-@algorithm(steps=4)
+@incontext.algorithm(steps=4)
 def descent(rows: Tensor, w: Tensor) -> Tensor:
     x, y = rows.unbind(-1)
     return w - 0.5 * (x * (x * w - torch.tanh(y))).mean(dim=0)
 
 
 @cache
-def small() -> AlgorithmRun:
+def small() -> incontext.AlgorithmRun:
     return descent.run(RNG(3).uniform(-1, 1, (5, 2)), [0.25], state_box=([-1.0], [1.0]), tol=1e-8)
 
 
-def exact_errors(run: AlgorithmRun, rows: Floats, every: int = 1) -> list[float]:
+def exact_errors(run: incontext.AlgorithmRun, rows: np.ndarray, every: int = 1) -> list[float]:
     """Every pass, or some, against the rule's graph in 128 bits, from the state that it began with; rounded up."""
     assert run.net.certificate is not None
     composite = run.net.certificate.composite
@@ -97,7 +94,7 @@ def test_the_five_match_pytorch_and_are_proven(name: str, tmp_path: Path) -> Non
     assert torch.equal(again(prompt)[0], torch.tensor(run.state))
 
 
-def hard_kmeans(points: Floats, centres: Floats, steps: int) -> Floats:
+def hard_kmeans(points: np.ndarray, centres: np.ndarray, steps: int) -> np.ndarray:
     for _ in range(steps):
         nearest = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
         centres = np.stack([points[nearest == k].mean(axis=0) for k in range(2)])
@@ -139,14 +136,14 @@ def test_the_other_four_get_where_they_should() -> None:
 def test_a_rule_stays_what_it_was() -> None:
     x, w = torch.tensor([[1.0, 2.0], [0.5, -1.0]]), torch.tensor([0.5])
     assert torch.equal(descent(x, w), descent.rule(x, w))
-    assert isinstance(descent, Rule)
+    assert isinstance(descent, incontext.Rule)
     assert (descent.__name__, descent.steps) == ("descent", 4)
     assert examples.kmeans.__doc__ == examples.kmeans.rule.__doc__
 
 
 @pytest.mark.slow
 def test_no_search_finds_a_pass_above_the_bound() -> None:
-    worst = search(small().net, 2.0, seed=4)
+    worst = ww.search(small().net, 2.0, seed=4)
     assert 0 < worst.error <= worst.bound == small().bound
 
 
@@ -219,7 +216,7 @@ def test_a_loop_exports_to_onnx(tmp_path: Path) -> None:
 
 @cache
 def doubling() -> ww.AttentionNetwork:
-    rule = algorithm(steps=3)(lambda x, w: 2 * w + 0 * x.mean(dim=0))
+    rule = incontext.algorithm(steps=3)(lambda x, w: 2 * w + 0 * x.mean(dim=0))
     return rule.compile(([0.0], [1.0]), ([-1.0], [1.0]), samples=2)
 
 
@@ -251,7 +248,7 @@ def test_a_first_state_outside_is_refused_and_clamping_is_not_offered() -> None:
 
 def test_every_example_may_have_a_box_of_its_own() -> None:
     rows = np.array([[-3.0], [0.0], [5.0]])
-    rule = algorithm(steps=2)(lambda x, w: 0.5 * w + (x * w).mean(dim=0) / 8)
+    rule = incontext.algorithm(steps=2)(lambda x, w: 0.5 * w + (x * w).mean(dim=0) / 8)
     narrow = rule.run(rows, [1.0], examples_box=ww.Box(rows - 0.125, rows + 0.125), tol=1e-6)
     assert narrow.net.certificate.status == "PROVEN"
     assert narrow.net.certificate.domain.lo.shape == (3, 2)
@@ -261,7 +258,7 @@ def test_every_example_may_have_a_box_of_its_own() -> None:
 
 
 def test_boxes_are_compiled_once() -> None:
-    rule = algorithm(steps=2)(lambda x, w: 0.5 * (w + x.mean(dim=0)))
+    rule = incontext.algorithm(steps=2)(lambda x, w: 0.5 * (w + x.mean(dim=0)))
     told = list[str]()
     for _ in range(2):
         run = rule.run([[1.0], [3.0]], [0.0], progress=told.append)
@@ -297,7 +294,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
     wanted = function(torch.tensor(rows), torch.tensor(first)).numpy()
     assert found[:, : e + s].tolist() == prompt.tolist()
     assert np.abs(found[:, e + s :] - wanted).max() <= 1e-14
-    run = algorithm(steps=3)(function).run(rows, first, tol=1e-6)
+    run = incontext.algorithm(steps=3)(function).run(rows, first, tol=1e-6)
     assert run.net.certificate.status == "PROVEN"
     assert name != "no head at all" or not list(run.net.network.heads)  # the state is there on every token
     assert run.errors.max() <= run.bound + 1e-14
@@ -337,7 +334,7 @@ def test_bad_runs_are_refused(arguments: dict[str, Any], complaint: str) -> None
 @pytest.mark.parametrize("steps", [0, -1, 2.0, True, "3", None])
 def test_steps_are_a_whole_number(steps: Any) -> None:
     with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
-        algorithm(steps=steps)
+        incontext.algorithm(steps=steps)
 
 
 def test_bad_compilations_are_refused() -> None:
@@ -351,9 +348,9 @@ def test_bad_compilations_are_refused() -> None:
     with pytest.raises(ww.DomainError, match="one interval for each number"):
         descent.compile(unit, ww.Box([[-1.0]], [[1.0]]), samples=3)
     with pytest.raises(ValueError, match="function of"):
-        algorithm(steps=1)(lambda x: x)
+        incontext.algorithm(steps=1)(lambda x: x)
     with pytest.raises(ValueError, match="function of"):
-        algorithm(steps=1)(3.0)  # type: ignore[arg-type]
+        incontext.algorithm(steps=1)(3.0)  # type: ignore[arg-type]
 
 
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
@@ -370,14 +367,14 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
 def test_rules_that_no_weights_compute_are_refused(name: str) -> None:
     function, complaint = REFUSED[name]
     with pytest.raises(ww.UnsupportedOperation, match=complaint):
-        algorithm(steps=2)(function).compile(([0.0], [1.0]), ([-1.0], [1.0]), samples=2)
+        incontext.algorithm(steps=2)(function).compile(([0.0], [1.0]), ([-1.0], [1.0]), samples=2)
 
 
 def test_a_plain_run_that_breaks_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"must return the new state, of shape \(1,\), not \(2,\)"):
-        algorithm(steps=2)(lambda x, w: torch.cat([w, w])).run([[1.0]], [0.0])
+        incontext.algorithm(steps=2)(lambda x, w: torch.cat([w, w])).run([[1.0]], [0.0])
     with pytest.raises(ValueError, match=r"step 1 makes \[inf\] of the state \[0.0\]"):
-        algorithm(steps=2)(lambda x, w: 1 / w).run([[1.0]], [0.0])
+        incontext.algorithm(steps=2)(lambda x, w: 1 / w).run([[1.0]], [0.0])
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ import weightwright as ww
 from weightwright.claims.graph import ATTENTION, Graph, attended
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Network
-from weightwright.runtime import AttentionNetwork
 
 N, D = 6, 4
 
@@ -75,7 +74,7 @@ SOURCES: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
 
 
 @cache
-def compiled(name: str, dtype: torch.dtype = torch.float64) -> AttentionNetwork:
+def compiled(name: str, dtype: torch.dtype = torch.float64) -> ww.AttentionNetwork:
     tol = 1e-8 if dtype == torch.float64 else 1e-3
     return ww.compile(SOURCES[name][0], ww.Box([-1] * D, [1] * D), tol, tokens=N, dtype=dtype)
 

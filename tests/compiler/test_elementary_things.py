@@ -13,7 +13,6 @@ from support.forging import refused
 from torch import Tensor
 
 import weightwright as ww
-from weightwright.runtime import AttentionNetwork
 
 Function = Callable[[Tensor], Tensor]
 TWO = ww.Box([-1, -1], [1, 1])
@@ -96,7 +95,7 @@ ZONE = 0.01
 SMALL = ("two sides", "two numbers", "sign", "the cut")
 
 
-def jumping(name: str) -> tuple[AttentionNetwork, Tensor, Tensor, Tensor]:
+def jumping(name: str) -> tuple[ww.AttentionNetwork, Tensor, Tensor, Tensor]:
     """The network, inputs, what they should give, and which are outside the dead zone."""
     function, domain, gap = JUMPS[name]
     net = ww.compile(function, domain, 1e-4, dead_zone=ZONE, on_domain="ignore")

@@ -19,16 +19,13 @@ from support.graphs import (
     standardised,
 )
 
-from weightwright.box import Box
+import weightwright as ww
 from weightwright.certify import certify
 from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering import budget
 from weightwright.compiler.lowering.lower import Lowered, lower
-from weightwright.errors import DomainError, ToleranceError
 from weightwright.network import Attention
-from weightwright.numbers import Floats
-from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns
 
 
@@ -43,7 +40,7 @@ def softmax(k: int) -> Graph:
 
 
 #: name -> (graph, domain, tol, heads in each layer, registers at most)
-CASES: dict[str, tuple[Graph, Box, float, list[int], int]] = {
+CASES: dict[str, tuple[Graph, ww.Box, float, list[int], int]] = {
     "tanh 64-48-10": (mlp([64, 48, 10], "tanh(x)"), cube(64, 0, 1), 1e-6, [48], 2),
     "relu 64-32-10": (mlp([64, 32, 10], "relu(x)"), cube(64, 0, 1), 1e-6, [32], 16),
     "gelu 8-32-32-1": (mlp([8, 32, 32, 1], "gelu(x)"), cube(8, -1, 1), 1e-4, [32, 32], 60),
@@ -57,14 +54,14 @@ CASES: dict[str, tuple[Graph, Box, float, list[int], int]] = {
 
 
 @pytest.fixture(scope="module", params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[Lowered, Graph, Box, float, list[int], int]:
+def case(request: pytest.FixtureRequest) -> tuple[Lowered, Graph, ww.Box, float, list[int], int]:
     graph, domain, tol, count, registers = CASES[request.param]
     return lower(graph, domain, tol), graph, domain, tol, count, registers
 
 
 @pytest.mark.few(6)
 def test_networks_are_native_and_as_large_as_the_graph(
-    case: tuple[Lowered, Graph, Box, float, list[int], int],
+    case: tuple[Lowered, Graph, ww.Box, float, list[int], int],
 ) -> None:
     lowered, graph, _, _, count, registers = case
     network = lowered.network
@@ -77,7 +74,7 @@ def test_networks_are_native_and_as_large_as_the_graph(
 
 @pytest.mark.few(6)
 def test_networks_compute_their_graphs_and_the_checker_agrees(
-    case: tuple[Lowered, Graph, Box, float, list[int], int],
+    case: tuple[Lowered, Graph, ww.Box, float, list[int], int],
 ) -> None:
     lowered, graph, domain, tol, *_ = case
     certificate = certify(lowered.network, lowered.composite, domain).certificate
@@ -116,7 +113,7 @@ def test_wide_networks_are_quickly_built() -> None:
     assert time.perf_counter() - start < 8
 
 
-MATRICES: dict[str, tuple[Floats, int]] = {
+MATRICES: dict[str, tuple[np.ndarray, int]] = {
     "pick": (np.eye(4)[[2, 0, 3, 3]] * -1.5, 1),
     "mean": (np.full((4, 4), 0.25), 1),
     "causal sum": (np.tril(np.ones((4, 4))), 1),
@@ -207,10 +204,10 @@ def test_a_column_that_is_read_in_several_places_has_one_head() -> None:
 
 
 def test_the_domain_must_fit() -> None:
-    with pytest.raises(DomainError, match="a box of 1 features does not fit a function of 5"):
+    with pytest.raises(ww.DomainError, match="a box of 1 features does not fit a function of 5"):
         lower(softmax(5), cube(1, -1, 1), 1e-6)
-    with pytest.raises(DomainError, match="any number of tokens"):
-        lower(softmax(2), Box([[0, 0]], [[1, 1]]), 1e-6)
+    with pytest.raises(ww.DomainError, match="any number of tokens"):
+        lower(softmax(2), ww.Box([[0, 0]], [[1, 1]]), 1e-6)
     with pytest.raises(ValueError, match="tol must be a positive finite number, not 0"):
         lower(softmax(2), cube(2, -1, 1), 0)
     with pytest.raises(ValueError, match="dtype must be one of float64"):
@@ -221,7 +218,7 @@ def test_the_checker_refuses_products_that_are_scaled_otherwise() -> None:
     graph, domain = lotka_volterra(), cube(2, 0.5, 2)
     lowered = lower(graph, domain, 1e-6)
     wrong = tuple(dataclasses.replace(claim, x=claim.x + 0.5) for claim in lowered.composite.products)
-    with pytest.raises(ToleranceError):
+    with pytest.raises(ww.ToleranceError):
         certify(lowered.network, dataclasses.replace(lowered.composite, products=wrong), domain, 1e-6)
 
 
@@ -232,7 +229,7 @@ def test_exports_agree(tmp_path: Path) -> None:
     p = columns.softmax([*x, columns.apply("sin(x)", columns.mix(np.full((3, 3), 1 / 3), x[0]))])
     q = columns.mix(np.eye(3)[[1, 1, 1]], columns.product(p[0], x[1]))
     graph, domain = columns.graph("mixed", [q, p[2]]), cube(2, -1, 1)
-    net = AttentionNetwork(lower(graph, domain, 1e-6).network)
+    net = ww.AttentionNetwork(lower(graph, domain, 1e-6).network)
     assert net.network.native
     net.to_onnx(tmp_path / "net.onnx")
     assert net.to_transformer_lens().difference < 1e-12

@@ -11,7 +11,6 @@ from support.graphs import cube, inputs, largest_error, layer_norm, mlp, newton_
 
 import weightwright as ww
 from weightwright.approximation.shared_tables import cover
-from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.graph import PRODUCT, Graph
 from weightwright.compiler.lowering import lower as lowering
@@ -21,12 +20,11 @@ from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.lower import lower
 from weightwright.compiler.lowering.ranges import ColumnRanges, Evaluator
 from weightwright.compiler.lowering.token_matrices import mixings
-from weightwright.errors import FormulaError, ToleranceError
 from weightwright.prover.graph_values import column_values
 from weightwright.tracing.columns import Columns
 
 
-def ranges(graph: Graph, domain: Box) -> ColumnRanges:
+def ranges(graph: Graph, domain: ww.Box) -> ColumnRanges:
     n, d = graph.tokens or 1, domain.lo.shape[-1]
     forms = Forms(graph, fuse(graph), d)
     return Evaluator(forms).on(np.broadcast_to(domain.lo, (n, d)), np.broadcast_to(domain.hi, (n, d)))
@@ -161,14 +159,14 @@ def test_logarithms_of_negative_numbers_are_refused_with_the_place() -> None:
     columns = Columns(None)
     x = columns.affine([columns.input(0)], [1.0], -0.5)
     graph = columns.graph("log", [columns.apply("log(x)", x, "log, price.py:3")])
-    with pytest.raises(FormulaError, match=re.escape("log, price.py:3: log(x) is undefined")) as refused:
+    with pytest.raises(ww.FormulaError, match=re.escape("log, price.py:3: log(x) is undefined")) as refused:
         lower(graph, cube(1, 0, 1), 1e-6)
     lo, hi = map(float, re.search(r"x\[0\] in \[(\S+), (\S+)\] of", str(refused.value)).groups())  # type: ignore[union-attr]
     assert 0 <= lo < hi <= 0.5
 
 
 def test_standardising_without_eps_is_refused() -> None:
-    with pytest.raises(FormulaError, match="add an eps") as refused:
+    with pytest.raises(ww.FormulaError, match="add an eps") as refused:
         lower(standardised(3, 0.0), cube(1, -2, 2), 1e-6)
     assert "on token 0" in str(refused.value)
     sides = re.findall(r"x\[\d, 0\] in \[(\S+), (\S+)\]", str(refused.value))
@@ -180,9 +178,9 @@ def test_division_by_what_passes_zero_is_refused() -> None:
     columns = Columns(None)
     gap = columns.affine([columns.input(0), columns.input(1)], [1.0, -1.0])
     graph = columns.graph("1/(x - y)", [columns.apply("1/x", gap)])
-    with pytest.raises(FormulaError, match=r"1/x is undefined or unbounded"):
-        lower(graph, Box([0, 0.5], [1, 2]), 1e-6)
-    assert lower(graph, Box([0, 1.5], [1, 2]), 1e-3).network.native
+    with pytest.raises(ww.FormulaError, match=r"1/x is undefined or unbounded"):
+        lower(graph, ww.Box([0, 0.5], [1, 2]), 1e-6)
+    assert lower(graph, ww.Box([0, 1.5], [1, 2]), 1e-3).network.native
 
 
 def test_ranges_are_found_part_by_part_where_that_helps() -> None:
@@ -208,7 +206,7 @@ def test_intervals_of_tables_stay_away_from_singularities() -> None:
 def test_a_table_that_cannot_be_proven_names_the_column() -> None:
     columns = Columns(None)
     wild = columns.apply("sin(x)", columns.affine([columns.input(0)], [1e5]), "sin, wild.py:1")
-    with pytest.raises(ToleranceError, match=re.escape("sin, wild.py:1: for tol=1e-06")):
+    with pytest.raises(ww.ToleranceError, match=re.escape("sin, wild.py:1: for tol=1e-06")):
         lower(columns.graph("wild", [wild]), cube(1, -1, 1), 1e-6)
 
 

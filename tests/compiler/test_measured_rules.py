@@ -15,6 +15,7 @@ from support.command_line import weightwright
 from torch import Tensor
 
 import weightwright as ww
+from weightwright import incontext
 from weightwright.adversary.loops import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
 from weightwright.claims.prompt import LoopClaim
@@ -26,22 +27,19 @@ from weightwright.compiler.lowering.affine_forms import Forms
 from weightwright.compiler.lowering.fusing import fuse
 from weightwright.compiler.lowering.ranges import Evaluator
 from weightwright.enclosures.intervals.formulas import enclose
-from weightwright.incontext import AlgorithmRun, Rule
 from weightwright.incontext import rules as algorithms
-from weightwright.incontext.rules import algorithm
-from weightwright.numbers import Floats
 from weightwright.prover.graph_values import column_values
 
 RNG = np.random.default_rng
 
 
-@algorithm(steps=20)
+@incontext.algorithm(steps=20)
 def power(x: Tensor, v: Tensor) -> Tensor:
     u = x.T @ (x @ v) / len(x)
     return u / u.norm()
 
 
-@algorithm(steps=6)
+@incontext.algorithm(steps=6)
 def newton(rows: Tensor, w: Tensor) -> Tensor:
     x, y = rows[:, :2], rows[:, 2]
     p = torch.sigmoid(x @ w)
@@ -51,20 +49,20 @@ def newton(rows: Tensor, w: Tensor) -> Tensor:
     return w - torch.stack([H[1, 1] * g[0] - H[0, 1] * g[1], H[0, 0] * g[1] - H[1, 0] * g[0]]) / det
 
 
-@algorithm(steps=10)
+@incontext.algorithm(steps=10)
 def kmeans(points: Tensor, c: Tensor) -> Tensor:
     a, b = c[:2], c[2:]
     w = torch.sigmoid(50 * (((points - b) ** 2).sum(1) - ((points - a) ** 2).sum(1)))[:, None]
     return torch.cat([(w * points).sum(0) / w.sum(0), ((1 - w) * points).sum(0) / (1 - w).sum(0)])
 
 
-def _labelled(rng: np.random.Generator) -> Floats:
+def _labelled(rng: np.random.Generator) -> np.ndarray:
     x = rng.normal(size=(12, 2))
     return np.column_stack([x, x @ [1.0, -1.0] + rng.normal(size=12) > 0])
 
 
 #: Rules as people write them: the rule, the examples, the first state.
-NATURAL: dict[str, tuple[Rule, Floats, list[float]]] = {
+NATURAL: dict[str, tuple[incontext.Rule, np.ndarray, list[float]]] = {
     "power": (power, RNG(5).normal(size=(8, 3)), [0.5, 0.5, 0.5]),
     "newton": (newton, _labelled(RNG(6)), [0.0, 0.0]),
     "kmeans": (kmeans, 0.3 * RNG(7).normal(size=(12, 2)) + np.repeat([-1.0, 1.0], 6)[:, None], [-0.5, 0.0, 0.5, 0.0]),
@@ -72,7 +70,7 @@ NATURAL: dict[str, tuple[Rule, Floats, list[float]]] = {
 
 
 @cache
-def measured(name: str) -> AlgorithmRun:
+def measured(name: str) -> incontext.AlgorithmRun:
     rule, rows, first = NATURAL[name]
     return rule.run(rows, first, proof="measured")
 
@@ -144,7 +142,7 @@ def test_a_saved_network_stays_measured_and_is_never_proven(tmp_path: Path) -> N
 
 
 def test_what_could_be_proven_is_measured_where_that_was_asked_for() -> None:
-    rule = algorithm(steps=3)(lambda x, w: 0.5 * w + torch.tanh(x).mean(dim=0))
+    rule = incontext.algorithm(steps=3)(lambda x, w: 0.5 * w + torch.tanh(x).mean(dim=0))
     rows = RNG(1).normal(size=(2, 1))
     told = list[str]()
     for _ in range(2):
@@ -164,7 +162,7 @@ def test_an_error_above_tol_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return measure_rule(*others, dataclasses.replace(rehearsal, examples=0.25 * rehearsal.examples))
 
     monkeypatch.setattr(algorithms, "measure_rule", elsewhere)
-    rule = algorithm(steps=1)(lambda x, w: w / (x**2).mean(dim=0))
+    rule = incontext.algorithm(steps=1)(lambda x, w: w / (x**2).mean(dim=0))
     with pytest.raises(
         ww.ToleranceError, match=r"pass 1 is off by .*, above tol=1e-09: the run left what was rehearsed"
     ):
@@ -173,13 +171,13 @@ def test_an_error_above_tol_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tolerance_that_no_network_keeps_is_refused() -> None:
     with pytest.raises(ww.ToleranceError, match=r"no network within tol=1e-17 .* smallest error of one pass is"):
-        algorithm(steps=2)(lambda x, w: torch.sin(w + x).mean(dim=0)).run(
+        incontext.algorithm(steps=2)(lambda x, w: torch.sin(w + x).mean(dim=0)).run(
             [[1.0], [2.0]], [1.0], tol=1e-17, proof="measured"
         )
 
 
 def test_a_state_that_leaves_its_box_is_an_error() -> None:
-    rule = algorithm(steps=3)(lambda x, w: 2 * w * x.mean(dim=0))
+    rule = incontext.algorithm(steps=3)(lambda x, w: 2 * w * x.mean(dim=0))
     with pytest.raises(
         ww.DomainError, match=r"pass 2 of 3 would begin with state\[0\] = 2, outside.*one pass is made for"
     ):
@@ -195,7 +193,7 @@ def test_a_state_that_leaves_its_box_is_an_error() -> None:
 def test_a_run_that_begins_where_it_ends_has_room() -> None:
     rows = NATURAL["power"][1]
     best = np.linalg.eigh(rows.T @ rows)[1][:, -1]
-    run = algorithm(steps=3)(power.rule).run(rows, best, proof="measured")
+    run = incontext.algorithm(steps=3)(power.rule).run(rows, best, proof="measured")
     assert run.deviation.max() <= 1e-8
     assert width(np.array([[1.0, 0.0], [1.0 + 2.0**-52, 0.0]])) == pytest.approx([2.0**-10, 1.0])
 
@@ -267,8 +265,8 @@ def test_columns_of_a_run_lie_in_the_rehearsed_ranges() -> None:
 @pytest.mark.slow
 def test_refusals_say_what_to_do() -> None:
     with pytest.raises(ww.FormulaError, match=r"1/x is undefined.*clamp it; or run\(\.\.\., proof='measured'\)"):
-        algorithm(steps=2)(lambda x, w: x.mean(dim=0) / w).compile(([1.0], [2.0]), ([-1.0], [1.0]), samples=2)
-    rule = algorithm(steps=2)(lambda x, w: torch.sin(w + x).mean(dim=0))
+        incontext.algorithm(steps=2)(lambda x, w: x.mean(dim=0) / w).compile(([1.0], [2.0]), ([-1.0], [1.0]), samples=2)
+    rule = incontext.algorithm(steps=2)(lambda x, w: torch.sin(w + x).mean(dim=0))
     with pytest.raises(
         ww.ToleranceError, match=r"clamp.*smaller boxes.*a larger tol; or run\(\.\.\., proof='measured'\)"
     ):
@@ -280,7 +278,7 @@ def test_a_rule_of_many_inputs_is_refused_after_few_looks(monkeypatch: pytest.Mo
     looks = 0
 
     class Counting(ranges.Evaluator):
-        def on(self, lo: Floats, hi: Floats) -> ranges.Ranges:
+        def on(self, lo: np.ndarray, hi: np.ndarray) -> ranges.Ranges:
             nonlocal looks
             looks += 1
             return super().on(lo, hi)

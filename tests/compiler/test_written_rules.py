@@ -12,10 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.claims.graph import Graph
 from weightwright.compiler.loop.proven_rules import advise_on, trace_and_confirm
-from weightwright.incontext.rules import algorithm
 from weightwright.prover.graph_values import evaluate
 
 ROWS = np.random.default_rng(0).uniform(-1, 1, (5, 3))
@@ -44,7 +42,7 @@ def angles(rows: Tensor, w: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("rule", "states", "tol"), [(logistic, 2, 1e-7), (newton, 2, 1e-6), (angles, 1, 1e-7)])
 def test_they_run_as_proven_networks(rule: Callable[..., Tensor], states: int, tol: float) -> None:
-    made = algorithm(steps=3)(rule)
+    made = ww.incontext.algorithm(steps=3)(rule)
     run = made.run(ROWS, [0.125] * states, tol=tol)
     assert run.net.certificate is not None
     assert run.net.certificate.status == "PROVEN"
@@ -65,7 +63,9 @@ def solutions(rows: Tensor, w: Tensor) -> Tensor:
 
 
 def test_small_systems_are_solved() -> None:
-    graph, _ = trace_and_confirm(solutions, 5, Box([-0.5] * 3, [0.5] * 3), Box([-0.5] * 3, [0.5] * 3), "solutions")
+    graph, _ = trace_and_confirm(
+        solutions, 5, ww.Box([-0.5] * 3, [0.5] * 3), ww.Box([-0.5] * 3, [0.5] * 3), "solutions"
+    )
     rng = np.random.default_rng(2)
     rows, w = rng.uniform(-0.5, 0.5, (5, 3)), rng.uniform(-0.5, 0.5, 3)
     found = evaluate(graph, np.column_stack([rows, np.tile(w, (5, 1))])[None])[0, :, -3:]
@@ -77,7 +77,7 @@ def test_larger_systems_are_refused() -> None:
         return torch.linalg.solve(torch.eye(4, dtype=w.dtype) + w.outer(w), w)
 
     with pytest.raises(ww.UnsupportedOperation, match=r"linalg\.solve of a matrix of 4 rows.*w \+ step"):
-        algorithm(steps=1)(rule).run(ROWS, [0.5] * 4)
+        ww.incontext.algorithm(steps=1)(rule).run(ROWS, [0.5] * 4)
 
 
 def em(x: Tensor, s: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def test_errors_of_em_come_with_advice(error: str, said: str) -> None:
 )
 def test_refusals_say_what_to_do(rule: Callable[..., Tensor], rows: object, first: list[float], said: str) -> None:
     with pytest.raises(ww.WeightwrightError, match=said):
-        algorithm(steps=4)(rule).run(rows, first, tol=1e-2)
+        ww.incontext.algorithm(steps=4)(rule).run(rows, first, tol=1e-2)
 
 
 @pytest.mark.slow
@@ -136,13 +136,13 @@ def test_the_advice_on_em_helps() -> None:
         new = (r * x).mean(dim=0) / counts
         return torch.cat([new, (r * (x - new) ** 2).mean(dim=0) / counts + 0.01])
 
-    run = algorithm(steps=4)(clamping).run(POINTS, [-0.5, 0.5, 1.0, 1.0], tol=1e-2)
+    run = ww.incontext.algorithm(steps=4)(clamping).run(POINTS, [-0.5, 0.5, 1.0, 1.0], tol=1e-2)
     assert run.net.certificate is not None
     assert run.net.certificate.status == "PROVEN"
 
 
 def test_a_rule_may_take_gradients_where_they_are_switched_off() -> None:
-    rule = algorithm(steps=2)(newton)
+    rule = ww.incontext.algorithm(steps=2)(newton)
     with torch.no_grad():
         states = rule.plain(ROWS, [0.5, 0.5])
     x, y = ROWS[:, :2], ROWS[:, 2]

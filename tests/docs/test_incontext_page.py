@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pages import written_into
 
-from weightwright.incontext import fitting, loss
+import weightwright as ww
 from weightwright.incontext.run import StudyPoint
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_the_large_run_kept_its_limits() -> None:
 
 def test_a_step_that_is_off_is_seen() -> None:
     X, y, _ = benchmark.examples(6, 2)
-    descent = fitting(X, y, steps=3)
+    descent = ww.incontext.fitting(X, y, steps=3)
     run = descent.run(X, y)
     assert run.net.certificate is not None
     assert benchmark.within(run) == "yes"
@@ -104,7 +104,9 @@ def test_the_large_run_is_told_in_one_row() -> None:
 
 
 def test_studies_are_told_point_by_point() -> None:
-    (coarse, fine) = benchmark.anchors_study({"squared": loss("squared")}, (1e-2, 1e-9), 5, 2, 2)["squared"]
+    (coarse, fine) = benchmark.anchors_study({"squared": ww.incontext.loss("squared")}, (1e-2, 1e-9), 5, 2, 2)[
+        "squared"
+    ]
     assert coarse.at < fine.at
     assert 0 < fine.error < coarse.error <= coarse.bound
     assert fine.error <= fine.bound < coarse.bound

@@ -8,28 +8,20 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator
 
-from weightwright.incontext import (
-    ElasticNet,
-    HuberRegressor,
-    Lasso,
-    LinearRegression,
-    LogisticRegression,
-    PoissonRegressor,
-    Ridge,
-)
+from weightwright import incontext
 
 #: Skipped unless SCIPY_ARRAY_API is set before SciPy is imported.
 SKIPPED = {"check_array_api_input"}
-QUICK = [Ridge(), Lasso()]
+QUICK = [incontext.Ridge(), incontext.Lasso()]
 OTHERS = [  # `make test-all` runs these
-    LinearRegression(),
-    ElasticNet(),
-    HuberRegressor(),
-    PoissonRegressor(),
-    LogisticRegression(),
-    LinearRegression(method="newton-schulz"),
-    Ridge(method="newton-schulz"),
-    LogisticRegression(multi_class="ovr"),
+    incontext.LinearRegression(),
+    incontext.ElasticNet(),
+    incontext.HuberRegressor(),
+    incontext.PoissonRegressor(),
+    incontext.LogisticRegression(),
+    incontext.LinearRegression(method="newton-schulz"),
+    incontext.Ridge(method="newton-schulz"),
+    incontext.LogisticRegression(multi_class="ovr"),
 ]
 
 

@@ -13,10 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from weightwright import incontext
 from weightwright.estimators.solving import networks
-from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
-SQUARED = [LinearRegression(), Ridge(), Lasso(alpha=0.05), ElasticNet(alpha=0.05)]
-ALL = [*SQUARED, PoissonRegressor(), LogisticRegression()]
+SQUARED = [
+    incontext.LinearRegression(),
+    incontext.Ridge(),
+    incontext.Lasso(alpha=0.05),
+    incontext.ElasticNet(alpha=0.05),
+]
+ALL = [*SQUARED, incontext.PoissonRegressor(), incontext.LogisticRegression()]
 QUICK = [*SQUARED, *(pytest.param(model, marks=pytest.mark.slow) for model in ALL[len(SQUARED) :])]
 
 
@@ -28,9 +32,9 @@ def example(seed: int, n: int = 30, d: int = 3) -> tuple[np.ndarray, np.ndarray]
 
 def targets(model: object, y: np.ndarray) -> np.ndarray:
     """y as this model takes it."""
-    if isinstance(model, PoissonRegressor):
+    if isinstance(model, incontext.PoissonRegressor):
         return np.floor(4 * np.abs(y) / np.std(y))
-    if isinstance(model, LogisticRegression):
+    if isinstance(model, incontext.LogisticRegression):
         return (y + np.std(y) * np.random.default_rng(0).normal(size=len(y)) > np.median(y)).astype(int)
     return y
 
@@ -75,10 +79,10 @@ def test_predictions_are_within_their_bound_of_exact_arithmetic(model: object) -
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("model", [*SQUARED, PoissonRegressor()], ids=repr)
+@pytest.mark.parametrize("model", [*SQUARED, incontext.PoissonRegressor()], ids=repr)
 @pytest.mark.parametrize("value", [0.0, 3.0, 1e6])
 def test_constant_targets(model: object, value: float) -> None:
-    if isinstance(model, PoissonRegressor) and value == 0:
+    if isinstance(model, incontext.PoissonRegressor) and value == 0:
         pytest.skip("counts that are all 0 have no optimum: the intercept goes to minus infinity")
     X, _ = example(5)
     model = type(model)(**model.get_params()).fit(X, np.full(len(X), value))
@@ -91,7 +95,7 @@ def test_counts_that_are_all_zero_are_no_silent_fit() -> None:
     X, _ = example(5)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = PoissonRegressor(max_steps=50).fit(X, np.zeros(len(X)))
+        model = incontext.PoissonRegressor(max_steps=50).fit(X, np.zeros(len(X)))
     assert model.bound_ == np.inf
     assert "within inf of the optimum" in str(said[-1].message)
     assert said[-1].category is ConvergenceWarning
@@ -105,7 +109,7 @@ def test_one_sample(model: object) -> None:
 
 
 def test_one_sample_without_an_intercept_has_the_shortest_coefficients() -> None:
-    model = LinearRegression(fit_intercept=False).fit([[3.0, 4.0]], [50.0])
+    model = incontext.LinearRegression(fit_intercept=False).fit([[3.0, 4.0]], [50.0])
     np.testing.assert_allclose(model.coef_, [6.0, 8.0], atol=1e-9)
     assert model.intercept_ == 0.0
 
@@ -115,7 +119,7 @@ def test_fewer_samples_than_features_give_the_minimum_norm_in_the_original_coord
     rng = np.random.default_rng(6)
     X = rng.normal(size=(4, 9)) * np.geomspace(0.1, 10.0, 9) + rng.normal(size=9)
     y = rng.normal(size=4) * 3
-    model = LinearRegression(fit_intercept=intercept).fit(X, y)
+    model = incontext.LinearRegression(fit_intercept=intercept).fit(X, y)
     moved = X - X.mean(axis=0) * intercept
     expected = np.linalg.pinv(moved) @ (y - y.mean() * intercept)
     assert np.linalg.norm(model.coef_ - expected) <= 1e-7 * np.linalg.norm(expected)
@@ -140,8 +144,12 @@ def test_sample_weights_are_scikit_learns(model: object) -> None:
     y, weights = targets(model, y), np.random.default_rng(9).integers(0, 4, 30) / 2
     ours = type(model)(**model.get_params()).fit(X, y, sample_weight=weights)
     shared = {k: v for k, v in model.get_params().items() if k in ("alpha", "l1_ratio", "C")}
-    newton = isinstance(model, PoissonRegressor | LogisticRegression)
-    exact = {"tol": 1e-10} if isinstance(model, LinearRegression | Ridge) else {"tol": 1e-10, "max_iter": 10**6}
+    newton = isinstance(model, incontext.PoissonRegressor | incontext.LogisticRegression)
+    exact = (
+        {"tol": 1e-10}
+        if isinstance(model, incontext.LinearRegression | incontext.Ridge)
+        else {"tol": 1e-10, "max_iter": 10**6}
+    )
     solver = {"solver": "newton-cholesky"} if newton else {}
     theirs = getattr(linear_model, type(model).__name__)(**shared, **exact, **solver).fit(X, y, sample_weight=weights)
     assert np.linalg.norm(all_of(ours) - all_of(theirs)) <= 1e-6 * np.linalg.norm(all_of(theirs))
@@ -166,7 +174,7 @@ def test_many_contexts_in_one_call(model: object) -> None:
 
 def test_float32_networks() -> None:
     X, y = example(11)
-    single, double = Ridge(dtype=torch.float32).fit(X, y), Ridge().fit(X, y)
+    single, double = incontext.Ridge(dtype=torch.float32).fit(X, y), incontext.Ridge().fit(X, y)
     assert single.network_.dtype == torch.float32
     assert np.linalg.norm(all_of(single) - all_of(double)) <= single.bound_ + double.bound_
     assert double.bound_ < single.bound_ <= 1e-3 * np.linalg.norm(all_of(double))
@@ -175,11 +183,11 @@ def test_float32_networks() -> None:
 def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else finds them; and if a network were wrong, the bound would say so."""
     X, y = example(12)
-    true = Ridge().fit(X, y)
+    true = incontext.Ridge().fit(X, y)
     run = networks.last_states
     monkeypatch.setattr(networks, "last_states", lambda net, prompt: 0.5 * run(net, prompt))
     with pytest.warns(ConvergenceWarning, match="of the optimum"):
-        broken = Ridge().fit(X, y)
+        broken = incontext.Ridge().fit(X, y)
     np.testing.assert_allclose(broken.coef_, true.coef_ / 2)
     assert broken.bound_ >= np.linalg.norm(all_of(broken) - all_of(true)) - true.bound_ > 0.01
 
@@ -187,8 +195,8 @@ def test_the_coefficients_are_what_the_network_says(monkeypatch: pytest.MonkeyPa
 def test_a_coarse_head_is_said_and_bounded() -> None:
     X, y = example(13)
     with pytest.warns(ConvergenceWarning, match="smaller head_tol"):
-        coarse = Ridge(head_tol=1e-3).fit(X, y)
-    fine = Ridge().fit(X, y)
+        coarse = incontext.Ridge(head_tol=1e-3).fit(X, y)
+    fine = incontext.Ridge().fit(X, y)
     assert coarse.network_.network.tokens == fine.network_.network.tokens
     assert len(coarse.network_.network.registers) <= len(fine.network_.network.registers)
     assert 1e-8 < np.linalg.norm(all_of(coarse) - all_of(fine)) <= coarse.bound_ + fine.bound_
@@ -199,7 +207,7 @@ def test_it_is_said_before_running_how_many_steps_are_needed(monkeypatch: pytest
     common = rng.normal(size=(40, 1))
     X = common + 1e-4 * rng.normal(size=(40, 5))
     y = X @ np.arange(5) + rng.normal(size=40)
-    model = LinearRegression(max_steps=30)
+    model = incontext.LinearRegression(max_steps=30)
     needed = model.steps_needed(X, y)
     assert needed > 30
     assert not hasattr(model, "coef_")

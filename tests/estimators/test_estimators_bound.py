@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.optima import gradient, length, refined, shortest_least_squares, sparse_optimum
 
-from weightwright.incontext import ElasticNet, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from weightwright import incontext
 
 #: Settings, and about how near the coefficients are then.
 RUNS: dict[str, dict[str, Any]] = {
@@ -54,35 +54,39 @@ def holds(model: Any, optimum: list, run: str) -> None:
 class TestBound:
     def test_least_squares(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
-        holds(fitted(LinearRegression(**RUNS[run]), X, y, s), shortest_least_squares(X, y, s), run)
+        holds(fitted(incontext.LinearRegression(**RUNS[run]), X, y, s), shortest_least_squares(X, y, s), run)
 
     def test_ridge(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
-        holds(fitted(Ridge(alpha=0.3, **RUNS[run]), X, y, s), shortest_least_squares(X, y, s, Fraction(0.3)), run)
+        holds(
+            fitted(incontext.Ridge(alpha=0.3, **RUNS[run]), X, y, s),
+            shortest_least_squares(X, y, s, Fraction(0.3)),
+            run,
+        )
 
     def test_lasso(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
         total = sum(map(Fraction, s))
         optimum = sparse_optimum(X, y, s, Fraction(0.2) * total, Fraction(0))
-        holds(fitted(Lasso(alpha=0.2, **RUNS[run]), X, y, s), optimum, run)
+        holds(fitted(incontext.Lasso(alpha=0.2, **RUNS[run]), X, y, s), optimum, run)
 
     def test_elastic_net(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
         total = sum(map(Fraction, s)) * Fraction(0.2)
         optimum = sparse_optimum(X, y, s, total / 4, total * 3 / 4)
-        holds(fitted(ElasticNet(alpha=0.2, l1_ratio=0.25, **RUNS[run]), X, y, s), optimum, run)
+        holds(fitted(incontext.ElasticNet(alpha=0.2, l1_ratio=0.25, **RUNS[run]), X, y, s), optimum, run)
 
     def test_logistic_regression(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
         labels = np.where(y + np.random.default_rng(seed).normal(size=len(y)) * np.std(y) > np.median(y), 1, -1)
-        model = fitted(LogisticRegression(C=0.5, **RUNS[run]), X, labels, s)
+        model = fitted(incontext.LogisticRegression(C=0.5, **RUNS[run]), X, labels, s)
         slopes = gradient(X, s, Fraction(2), lambda z, i: -int(labels[i]) / (1 + mpmath.exp(int(labels[i]) * z)))
         holds(model, refined(slopes, np.append(model.coef_, model.intercept_)), run)
 
     def test_poisson_regression(self, seed: int, run: str) -> None:
         X, y, s = problem(seed)
         counts = np.floor(3 * np.abs(y) / np.std(y))
-        model = fitted(PoissonRegressor(alpha=0.5, **RUNS[run]), X, counts, s)
+        model = fitted(incontext.PoissonRegressor(alpha=0.5, **RUNS[run]), X, counts, s)
         ridge = sum(map(Fraction, s)) / 2
         slopes = gradient(X, s, ridge, lambda z, i: mpmath.exp(z) - int(counts[i]))
         holds(model, refined(slopes, np.append(model.coef_, model.intercept_)), run)
@@ -91,4 +95,4 @@ class TestBound:
 def test_the_shortest_of_many_optima() -> None:
     rng = np.random.default_rng(103)
     X, y, s = rng.normal(size=(3, 6)), rng.normal(size=3), np.ones(3)
-    holds(fitted(LinearRegression(), X, y, s), shortest_least_squares(X, y, s), "as it comes")
+    holds(fitted(incontext.LinearRegression(), X, y, s), shortest_least_squares(X, y, s), "as it comes")

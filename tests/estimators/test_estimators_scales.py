@@ -11,15 +11,8 @@ import pytest
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
+from weightwright import incontext
 from weightwright.estimators.solving import networks
-from weightwright.incontext import (
-    ElasticNet,
-    HuberRegressor,
-    LinearRegression,
-    LogisticRegression,
-    PoissonRegressor,
-    Ridge,
-)
 from weightwright.incontext.problem.contexts import relative_size
 
 RNG = np.random.default_rng(300)
@@ -37,11 +30,11 @@ EXACT = {"tol": 1e-10}
 @pytest.mark.parametrize(
     ("ours", "theirs", "target"),
     [
-        (Ridge(), linear_model.Ridge(), Y),
-        (Ridge(method="newton-schulz"), linear_model.Ridge(), Y),
-        (ElasticNet(alpha=0.1), linear_model.ElasticNet(alpha=0.1, **EXACT), Y),
-        (LogisticRegression(), linear_model.LogisticRegression(**EXACT), LABELS),
-        (PoissonRegressor(), linear_model.PoissonRegressor(**EXACT), COUNTS),
+        (incontext.Ridge(), linear_model.Ridge(), Y),
+        (incontext.Ridge(method="newton-schulz"), linear_model.Ridge(), Y),
+        (incontext.ElasticNet(alpha=0.1), linear_model.ElasticNet(alpha=0.1, **EXACT), Y),
+        (incontext.LogisticRegression(), linear_model.LogisticRegression(**EXACT), LABELS),
+        (incontext.PoissonRegressor(), linear_model.PoissonRegressor(**EXACT), COUNTS),
     ],
     ids=["ridge", "newton-schulz", "elastic net", "logistic", "poisson"],
 )
@@ -57,7 +50,7 @@ def test_a_penalised_feature_of_small_spread_leaves_the_others(
 
 @pytest.mark.slow
 def test_huber_beside_a_feature_that_is_constant_but_for_rounding() -> None:
-    beside, alone = (HuberRegressor().fit(X, Y) for X in (np.column_stack([MAIN, NOISE]), MAIN[:, None]))
+    beside, alone = (incontext.HuberRegressor().fit(X, Y) for X in (np.column_stack([MAIN, NOISE]), MAIN[:, None]))
     assert abs(beside.coef_[0] - alone.coef_[0]) <= 1e-7
     assert beside.bound_ <= 1e-8
 
@@ -76,7 +69,7 @@ def test_a_wrong_feature_is_told_though_another_has_a_huge_coefficient(monkeypat
     monkeypatch.setattr(networks, "last_states", lambda net, prompt: run(net, prompt) * [0.5, 1.0, 1.0])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = LinearRegression().fit(X, X @ [3.0, 1e12] + 0.01 * RNG.normal(size=N))
+        model = incontext.LinearRegression().fit(X, X @ [3.0, 1e12] + 0.01 * RNG.normal(size=N))
     assert 1 < model.bound_ < 1e-9 * np.linalg.norm(model.coef_)
     assert "in scaled units about" in str(said[-1].message)
     assert said[-1].category is ConvergenceWarning
@@ -89,7 +82,7 @@ def test_counts_without_an_intercept_that_run_off_are_planned_again() -> None:
     counts = np.floor(1e5 * np.exp(X[:, 0] - 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PoissonRegressor(fit_intercept=False, max_steps=300).fit(X, counts)
+        model = incontext.PoissonRegressor(fit_intercept=False, max_steps=300).fit(X, counts)
     assert np.isfinite(model.coef_).all()
 
 
@@ -97,22 +90,22 @@ def test_data_sets_of_very_different_size_in_one_call_are_told() -> None:
     X = np.column_stack([MAIN, RNG.normal(size=N)])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        models = Ridge(max_steps=100, method="gradient").fit_many([X, 1e8 * X], [Y, Y])
+        models = incontext.Ridge(max_steps=100, method="gradient").fit_many([X, 1e8 * X], [Y, Y])
     apart = linear_model.Ridge().fit(X, Y).coef_ - models[0].coef_
     assert np.linalg.norm(apart) <= models[0].bound_ + 1e-9
     assert any(one.category is ConvergenceWarning for one in said)
-    by_itself = Ridge(max_steps=100).fit_many([X, 1e8 * X], [Y, Y])  # by Newton-Schulz, and nothing is said
+    by_itself = incontext.Ridge(max_steps=100).fit_many([X, 1e8 * X], [Y, Y])  # by Newton-Schulz, and nothing is said
     assert by_itself[0].bound_ < 1e-9 < models[0].bound_
 
 
 def test_a_tiny_constant_target() -> None:
-    model = ElasticNet(alpha=0.1).fit(MAIN[:, None], np.full(N, 1e-30))
+    model = incontext.ElasticNet(alpha=0.1).fit(MAIN[:, None], np.full(N, 1e-30))
     assert model.intercept_ == pytest.approx(1e-30, rel=1e-9)
 
 
 @pytest.mark.parametrize("coef", [[1.0, 1.0], [1e10, 1.0], [1e-300, 2.0], [3.0, 0.0]])
 def test_rows_of_any_size_are_predicted_side_by_side(coef: list[float]) -> None:
-    model = LinearRegression().fit(np.column_stack([MAIN, SMALL]), Y)
+    model = incontext.LinearRegression().fit(np.column_stack([MAIN, SMALL]), Y)
     model.coef_, model.intercept_ = np.array(coef), 0.5
     rows = np.array([[9e307, 0], [1e300, 1.0], [1, 2.0], [0, 0], [5e-324, 1e-310], [1e300, -1e300], [1e-200, 1e200]])
     for row, answer, bound in zip(rows, model.predict(rows), model.prediction_bound(rows), strict=True):
@@ -125,5 +118,5 @@ def test_rows_of_any_size_are_predicted_side_by_side(coef: list[float]) -> None:
 
 
 def test_bounds_of_two_classes_have_the_shape_of_what_they_are_about() -> None:
-    model = LogisticRegression().fit(MAIN[:, None], LABELS)
+    model = incontext.LogisticRegression().fit(MAIN[:, None], LABELS)
     assert model.prediction_bound(MAIN[:, None]).shape == model.decision_function(MAIN[:, None]).shape == (N,)

@@ -14,25 +14,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor as TheirHuberRegressor
 from support.optima import huber_at, huber_problem
 
+from weightwright import incontext
 from weightwright.estimators.solving import huber_fit
 from weightwright.estimators.solving.huber_fit import huber_contexts
 from weightwright.estimators.solving.huber_plan import plan_stages, rehearse_stage
-from weightwright.incontext import HuberRegressor
 from weightwright.incontext.networks.huber_network import plain_huber
 from weightwright.incontext.problem.contexts import HuberContexts
-from weightwright.numbers import Floats
 
 EPSILON, ALPHA = 1.35, 0.0001
 
 
-def data(seed: int = 0, n: int = 30) -> tuple[Floats, Floats]:
+def data(seed: int = 0, n: int = 30) -> tuple[np.ndarray, np.ndarray]:
     """Two features of unequal size, noise with heavy tails."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)) * [30.0, 0.01] + [100.0, 0.0]
     return X, X @ [0.1, -200.0] + 5.0 + rng.standard_t(1.5, size=n)
 
 
-def objective(model: Any, X: Floats, y: Floats, s: Floats | None = None) -> float:
+def objective(model: Any, X: np.ndarray, y: np.ndarray, s: np.ndarray | None = None) -> float:
     """As scikit-learn's documentation has it."""
     z = (X @ model.coef_ + model.intercept_ - y) / model.scale_
     h = np.where(np.abs(z) <= model.epsilon, z**2, 2 * model.epsilon * np.abs(z) - model.epsilon**2)
@@ -64,7 +63,7 @@ def contexts(alpha: float = ALPHA, intercept: bool = True) -> HuberContexts:
 def test_it_is_scikit_learns_objective(alpha: float, intercept: bool) -> None:
     X, y = data()
     given: dict[str, Any] = {"alpha": alpha, "fit_intercept": intercept, "epsilon": 1.5}
-    ours = HuberRegressor(**given).fit(X, y)
+    ours = incontext.HuberRegressor(**given).fit(X, y)
     theirs = TheirHuberRegressor(**given, tol=1e-10, max_iter=10**5).fit(X, y)
     assert objective(ours, X, y) <= objective(theirs, X, y)  # theirs stops early
     assert abs(ours.scale_ - theirs.scale_) < 1e-2 * ours.scale_
@@ -79,18 +78,18 @@ def test_it_is_scikit_learns_objective(alpha: float, intercept: bool) -> None:
 def test_the_bound_is_that_of_the_distance_to_the_optimum() -> None:
     X, y = data()
     s = np.random.default_rng(3).uniform(0.5, 3.0, size=len(y))
-    model = HuberRegressor().fit(X, y, s)
+    model = incontext.HuberRegressor().fit(X, y, s)
     found = huber_at(X, y, s, EPSILON, ALPHA, True, model.coef_, model.intercept_, model.scale_)
     assert (model.bound_, model.scale_bound_) == (found.bound, found.scale)
     assert model.bound_ > 0
-    assert HuberRegressor(alpha=0.01).fit(X, y, s).bound_ != model.bound_
+    assert incontext.HuberRegressor(alpha=0.01).fit(X, y, s).bound_ != model.bound_
 
 
 def test_weights_count_samples() -> None:
     X, y = data(n=20)
     s = np.arange(20) % 3
-    weighted = HuberRegressor().fit(X, y, s)
-    repeated = HuberRegressor().fit(np.repeat(X, s, axis=0), np.repeat(y, s))
+    weighted = incontext.HuberRegressor().fit(X, y, s)
+    repeated = incontext.HuberRegressor().fit(np.repeat(X, s, axis=0), np.repeat(y, s))
     assert within(weighted, repeated, weighted.bound_, repeated.bound_)
     assert weighted.bound_ + repeated.bound_ < 1e-6
     assert len(weighted.outliers_) == 20
@@ -99,7 +98,10 @@ def test_weights_count_samples() -> None:
 def test_scaling_targets_by_a_power_of_two_changes_nothing_else() -> None:
     """F(t w, t c, t sigma) with t y and alpha/t is t F: networks and prompts are the same to the last bit."""
     X, y = data(n=20)
-    one, other = HuberRegressor().fit(X, y), HuberRegressor(alpha=ALPHA / 1024).fit(X, 1024 * y)
+    one, other = (
+        incontext.HuberRegressor().fit(X, y),
+        incontext.HuberRegressor(alpha=ALPHA / 1024).fit(X, 1024 * y),
+    )
     assert (other.coef_ == 1024 * one.coef_).all()
     assert other.scale_ == 1024 * one.scale_
     assert other.n_iter_ == one.n_iter_
@@ -109,13 +111,13 @@ def test_scaling_targets_by_a_power_of_two_changes_nothing_else() -> None:
 def test_many_at_once(alpha: float) -> None:
     sets = [data(1, 30), data(2, 25), (np.arange(6.0).reshape(3, 2) ** 2, np.full(3, 7.0))]
     weights = [np.linspace(1, 2, 30), None, None]
-    together = HuberRegressor(alpha=alpha)
+    together = incontext.HuberRegressor(alpha=alpha)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # without a penalty the third has many optima
         models = together.fit_many([X for X, _ in sets], [y for _, y in sets], weights)
     assert not hasattr(together, "coef_")
     for model, (X, y), s in zip(models[:2], sets, weights, strict=False):
-        alone = HuberRegressor(alpha=alpha).fit(X, y, s)
+        alone = incontext.HuberRegressor(alpha=alpha).fit(X, y, s)
         assert within(model, alone, model.bound_, alone.bound_)
         assert model.bound_ + alone.bound_ < 1e-6
         assert abs(model.scale_ - alone.scale_) <= model.scale_bound_ + alone.scale_bound_
@@ -126,15 +128,15 @@ def test_many_at_once(alpha: float) -> None:
 
 def test_too_few_steps_are_said_before_and_after() -> None:
     X, y = data()
-    needed = HuberRegressor().steps_needed(X, y)
+    needed = incontext.HuberRegressor().steps_needed(X, y)
     with pytest.warns(ConvergenceWarning) as told:
-        model = HuberRegressor(max_steps=4).fit(X, y)
+        model = incontext.HuberRegressor(max_steps=4).fit(X, y)
     assert f"need about {needed} steps" in str(told[0].message)
     assert "max_steps=4" in str(told[0].message)
     assert "after 4 steps" in str(told[1].message)
     assert f"within {model.bound_:.3g} of the optimum" in str(told[1].message)
     assert (model.n_iter_, model.steps_needed_) == (4, needed)
-    full = HuberRegressor().fit(X, y)
+    full = incontext.HuberRegressor().fit(X, y)
     assert within(model, full, model.bound_, full.bound_)
     assert not within(model, full, 1e-3)
     assert (full.n_iter_, full.steps_needed_) == (needed, needed)
@@ -151,7 +153,7 @@ def test_too_few_steps_are_said_before_and_after() -> None:
     ],
 )
 def test_where_all_samples_can_be_fitted_the_scale_is_nearly_0(X: Any, y: Any, coef: Any, intercept: float) -> None:
-    model = HuberRegressor().fit(X, y)
+    model = incontext.HuberRegressor().fit(X, y)
     assert within(model, Known(coef, intercept), model.bound_)
     assert model.bound_ < 1e-7
     assert 0 < model.scale_ <= model.scale_bound_ < 1e-7
@@ -159,7 +161,7 @@ def test_where_all_samples_can_be_fitted_the_scale_is_nearly_0(X: Any, y: Any, c
 
 
 def test_without_an_intercept_one_sample_gives_the_shortest_coefficients() -> None:
-    model = HuberRegressor(fit_intercept=False).fit([[3.0, 4.0]], [50.0])
+    model = incontext.HuberRegressor(fit_intercept=False).fit([[3.0, 4.0]], [50.0])
     assert within(model, Known([6.0, 8.0], 0.0), model.bound_)
     assert model.bound_ < 1e-7
     assert model.intercept_ == 0.0
@@ -170,7 +172,7 @@ def test_targets_without_noise_have_a_scale_of_rounding_errors(outliers: int) ->
     X = np.random.default_rng(0).normal(size=(20, 2))
     y = X @ [0.1, 0.7] + 0.3
     y[:outliers] += 5.0
-    model = HuberRegressor().fit(X, y)
+    model = incontext.HuberRegressor().fit(X, y)
     assert model.bound_ < 1e-8
     assert model.scale_bound_ < 1e-8
     assert np.abs(model.coef_ - [0.1, 0.7]).max() < model.bound_ + 1e-15
@@ -182,7 +184,7 @@ def test_an_optimum_that_is_not_found_is_said_to_be_unknown() -> None:
     y = X @ [1.0, 2.0] + 3.0
     y[4] += 50.0
     with pytest.warns(ConvergenceWarning, match=r"within inf of the optimum .*scale") as said:
-        model = HuberRegressor().fit(X, y)
+        model = incontext.HuberRegressor().fit(X, y)
     assert "labels" not in str(said[-1].message)
     assert model.bound_ == model.scale_bound_ == math.inf
     assert np.abs(model.coef_ - [1.0, 2.0]).max() < 1e-8
@@ -190,7 +192,7 @@ def test_an_optimum_that_is_not_found_is_said_to_be_unknown() -> None:
 
 def test_predictions_and_their_bounds() -> None:
     X, y = data()
-    model = HuberRegressor().fit(X, y)
+    model = incontext.HuberRegressor().fit(X, y)
     exact = [
         sum((Fraction(a) * Fraction(b) for a, b in zip(row, model.coef_.tolist(), strict=True)), Fraction(0))
         + Fraction(model.intercept_)
@@ -202,7 +204,10 @@ def test_predictions_and_their_bounds() -> None:
 
 def test_float32() -> None:
     X, y = data()
-    model, finer = HuberRegressor(dtype="float32", head_tol=1e-4).fit(X, y), HuberRegressor().fit(X, y)
+    model, finer = (
+        incontext.HuberRegressor(dtype="float32", head_tol=1e-4).fit(X, y),
+        incontext.HuberRegressor().fit(X, y),
+    )
     assert model.network_.network.dtype == "float32"
     assert within(model, finer, model.bound_, finer.bound_)
     assert finer.bound_ < model.bound_ < 1e-2 * np.linalg.norm(np.append(model.coef_, model.intercept_))
@@ -210,9 +215,9 @@ def test_float32() -> None:
 
 def test_networks_are_built_for_larger_numbers_where_they_turn_out_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data()
-    model = HuberRegressor().fit(X, y)
+    model = incontext.HuberRegressor().fit(X, y)
     monkeypatch.setattr(huber_fit, "ROOM", 0.25)
-    tight = HuberRegressor().fit(X, y)
+    tight = incontext.HuberRegressor().fit(X, y)
     assert tight.network_ is not model.network_
     assert within(tight, model, tight.bound_, model.bound_)
     assert tight.bound_ < 1e-6
@@ -222,11 +227,11 @@ def test_what_cannot_be_is_refused() -> None:
     X, y = data()
     for wrong, name in (({"epsilon": 0.5}, "epsilon"), ({"alpha": -1.0}, "alpha"), ({"max_steps": 0}, "max_steps")):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of HuberRegressor"):
-            HuberRegressor(**wrong).fit(X, y)
+            incontext.HuberRegressor(**wrong).fit(X, y)
     with pytest.raises(ValueError, match="y should be a 1d array"):
-        HuberRegressor().fit(X, np.stack([y, y], axis=1))
+        incontext.HuberRegressor().fit(X, np.stack([y, y], axis=1))
     with pytest.raises(ValueError, match=r"X: the largest entry of column 0 is .*e\+20\d in size"):
-        HuberRegressor().fit(X * 1e200, y)
+        incontext.HuberRegressor().fit(X * 1e200, y)
 
 
 def test_the_rehearsal_is_the_plain_algorithm() -> None:

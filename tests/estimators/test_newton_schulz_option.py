@@ -9,23 +9,22 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from support.optima import data, length, shortest_least_squares
 
+from weightwright import incontext
 from weightwright.estimators.solving import newton_schulz
-from weightwright.incontext import LinearRegression, Ridge
-from weightwright.numbers import Floats
 
-Model = LinearRegression | Ridge
+Model = incontext.LinearRegression | incontext.Ridge
 
 
 def by_products(alpha: float | None = None, **more: object) -> Model:
     more = {"method": "newton-schulz"} | more
-    return LinearRegression(**more) if alpha is None else Ridge(alpha, **more)  # type: ignore[arg-type]
+    return incontext.LinearRegression(**more) if alpha is None else incontext.Ridge(alpha, **more)  # type: ignore[arg-type]
 
 
-def numbers(model: Model) -> Floats:
+def numbers(model: Model) -> np.ndarray:
     return np.append(model.coef_, model.intercept_) if model.fit_intercept else model.coef_
 
 
-def nearly_dependent(size: float, n: int = 40) -> tuple[Floats, Floats]:
+def nearly_dependent(size: float, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
     """The last column is the one before but for something of this size."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(n, 4))
@@ -60,12 +59,12 @@ def test_passes_grow_with_the_logarithm_of_the_condition(size: float, passes: in
 
 def test_the_default_is_gradients_where_they_arrive() -> None:
     X, y = nearly_dependent(1e-1)
-    model = LinearRegression().fit(X, y)
-    assert model.method == Ridge().method == "auto"
+    model = incontext.LinearRegression().fit(X, y)
+    assert model.method == incontext.Ridge().method == "auto"
     assert model.n_iter_ > 100
     assert model.network_.certificate is not None
     X, y = nearly_dependent(1e-4)  # more than max_steps of gradients
-    for model in (LinearRegression(), Ridge(1e-9)):
+    for model in (incontext.LinearRegression(), incontext.Ridge(1e-9)):
         model.fit(X, y)
         assert model.network_.certificate is None
         assert model.n_iter_ <= model.steps_needed_ == model.steps_needed(X, y) < 200
@@ -73,7 +72,7 @@ def test_the_default_is_gradients_where_they_arrive() -> None:
         assert length(numbers(model), optimum) <= model.bound_ < 1e-8 * np.linalg.norm(numbers(model))
     X, y = nearly_dependent(1e-6)  # where neither arrives, gradients go on to the end
     with pytest.warns(ConvergenceWarning) as said:
-        assert LinearRegression(max_steps=100).fit(X, y).n_iter_ == 100
+        assert incontext.LinearRegression(max_steps=100).fit(X, y).n_iter_ == 100
     assert "Chebyshev" in str(said[0].message)
 
 

@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from weightwright.incontext import LogisticRegression, PoissonRegressor
-from weightwright.numbers import Floats
+from weightwright import incontext
 
-Model = LogisticRegression | PoissonRegressor
+Model = incontext.LogisticRegression | incontext.PoissonRegressor
 KINDS = ("logistic", "poisson")
 
 
 def make(kind: str, strength: float, **more: Any) -> Model:
     return (
-        LogisticRegression(C=1 / strength, **more) if kind == "logistic" else PoissonRegressor(alpha=strength, **more)
+        incontext.LogisticRegression(C=1 / strength, **more)
+        if kind == "logistic"
+        else incontext.PoissonRegressor(alpha=strength, **more)
     )
 
 
-def data(kind: str, seed: int, apart: float = 1.0, n: int = 60) -> tuple[Floats, Floats]:
+def data(kind: str, seed: int, apart: float = 1.0, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     """apart: by how much two of three columns differ."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
@@ -32,7 +33,7 @@ def data(kind: str, seed: int, apart: float = 1.0, n: int = 60) -> tuple[Floats,
     return X, (s + rng.logistic(size=n) > 0).astype(int) if kind == "logistic" else rng.poisson(np.exp(s))
 
 
-def optimum(kind: str, X: Floats, y: Floats, s: Floats, strength: float) -> list[mpmath.mpf]:
+def optimum(kind: str, X: np.ndarray, y: np.ndarray, s: np.ndarray, strength: float) -> list[mpmath.mpf]:
     """Coefficients and intercept in 50 digits, by Newton's method on the objective as scikit-learn has it."""
     with mpmath.workdps(50):
         rows, D = [[mpmath.mpf(x) for x in [*row, 1.0]] for row in X.tolist()], X.shape[1] + 1
@@ -57,7 +58,7 @@ def optimum(kind: str, X: Floats, y: Floats, s: Floats, strength: float) -> list
     raise AssertionError("the reference did not arrive")
 
 
-def numbers(model: Model) -> Floats:
+def numbers(model: Model) -> np.ndarray:
     return np.append(np.ravel(model.coef_), model.intercept_)
 
 
@@ -97,31 +98,31 @@ def test_the_default_is_gradients_where_they_arrive(kind: str) -> None:
 def test_several_classes_are_one_against_others_or_refused() -> None:
     X, _ = data("logistic", 5)
     y = np.arange(len(X)) % 3
-    apart = LogisticRegression(method="newton-schulz", multi_class="ovr").fit(X, y)
-    assert np.abs(apart.coef_ - LogisticRegression(multi_class="ovr").fit(X, y).coef_).max() < 1e-8
+    apart = incontext.LogisticRegression(method="newton-schulz", multi_class="ovr").fit(X, y)
+    assert np.abs(apart.coef_ - incontext.LogisticRegression(multi_class="ovr").fit(X, y).coef_).max() < 1e-8
     with pytest.raises(ValueError, match="y has 3 classes in one model; take multi_class='ovr'"):
-        LogisticRegression(method="newton-schulz").fit(X, y)
+        incontext.LogisticRegression(method="newton-schulz").fit(X, y)
 
 
 def test_data_without_an_optimum_are_refused_and_the_default_warns() -> None:
     X = np.linspace(-1, 1, 20)[:, None]
     y = (X[:, 0] > 0).astype(int)
     with pytest.raises(ValueError, match="does not arrive at an optimum"):
-        LogisticRegression(C=np.inf, method="newton-schulz").fit(X, y)
+        incontext.LogisticRegression(C=np.inf, method="newton-schulz").fit(X, y)
     with pytest.warns(ConvergenceWarning):
-        LogisticRegression(C=np.inf, max_steps=50).fit(X, y)
+        incontext.LogisticRegression(C=np.inf, max_steps=50).fit(X, y)
     with pytest.raises(ValueError, match="does not arrive at an optimum"):
-        PoissonRegressor(alpha=0.0, method="newton-schulz").fit(X, np.zeros(20))
+        incontext.PoissonRegressor(alpha=0.0, method="newton-schulz").fit(X, np.zeros(20))
 
 
 def test_many_data_sets_and_float32() -> None:
     sets = [data("poisson", seed) for seed in range(4)]
     Xs, ys = zip(*sets, strict=True)
-    many = PoissonRegressor(alpha=0.1, method="newton-schulz").fit_many(Xs, ys)
+    many = incontext.PoissonRegressor(alpha=0.1, method="newton-schulz").fit_many(Xs, ys)
     for model, X, y in zip(many, Xs, ys, strict=True):
-        assert np.abs(model.coef_ - PoissonRegressor(alpha=0.1).fit(X, y).coef_).max() < 1e-8
+        assert np.abs(model.coef_ - incontext.PoissonRegressor(alpha=0.1).fit(X, y).coef_).max() < 1e-8
     X, y = sets[0]
-    coarse = PoissonRegressor(alpha=0.1, method="newton-schulz", dtype="float32", tol=1e-4).fit(X, y)
+    coarse = incontext.PoissonRegressor(alpha=0.1, method="newton-schulz", dtype="float32", tol=1e-4).fit(X, y)
     assert np.linalg.norm(coarse.coef_ - many[0].coef_) <= coarse.bound_ + many[0].bound_ < 1e-3
 
 
@@ -129,21 +130,21 @@ def test_more_features_than_it_is_for() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 130)), np.arange(300) % 2
     with pytest.raises(ValueError, match="at most 128 coefficients"):
-        LogisticRegression(method="newton-schulz").fit(X, y)
+        incontext.LogisticRegression(method="newton-schulz").fit(X, y)
 
 
 def test_more_samples_than_a_prompt_holds() -> None:
     X, y = data("logistic", 9, n=9000)
-    model = LogisticRegression().fit(X, y)
+    model = incontext.LogisticRegression().fit(X, y)
     assert model.network_.certificate is None
     assert model.bound_ < 1e-8
     with pytest.raises(ValueError, match="X has 9000 samples"):
-        LogisticRegression(method="gradient").fit(X, y)
+        incontext.LogisticRegression(method="gradient").fit(X, y)
 
 
 def test_what_rounding_leaves_is_no_reason_to_refuse() -> None:
     X, y = data("logistic", 11)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(method="newton-schulz", tol=1e-17).fit(X, y)
+        model = incontext.LogisticRegression(method="newton-schulz", tol=1e-17).fit(X, y)
     assert model.bound_ < 1e-13 * np.linalg.norm(numbers(model))

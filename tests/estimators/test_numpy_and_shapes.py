@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV
 from support.optima import length, shortest_least_squares, sparse_optimum
 
 from weightwright import incontext
-from weightwright.incontext import ElasticNet, HuberRegressor, Lasso, LogisticRegression, PoissonRegressor, Ridge
 
 RNG = np.random.default_rng(220)
 X = RNG.normal(size=(15, 2))
@@ -25,14 +24,26 @@ COUNTS, LABELS = np.round(np.exp(Y - Y.min()) / 4), (Y > 0).astype(int)
 @pytest.mark.parametrize(
     ("typed", "plain", "targets"),
     [
-        (Ridge(np.int64(1)), Ridge(1.0), Y),
-        (Ridge(np.float32(0.5), tol=np.float32(1e-9), max_steps=np.int32(5000)), Ridge(0.5), Y),
-        (Ridge(1, fit_intercept=np.bool_(False), head_tol=np.float32(2.0**-40)), Ridge(1, fit_intercept=False), Y),
-        (Lasso(np.float32(0.125)), Lasso(0.125), Y),
-        (ElasticNet(np.int64(1), l1_ratio=np.float32(0.25)), ElasticNet(1, l1_ratio=0.25), Y),
-        (LogisticRegression(C=np.int64(2)), LogisticRegression(C=2.0), LABELS),
-        (PoissonRegressor(alpha=np.uint8(1)), PoissonRegressor(), COUNTS),
-        (HuberRegressor(alpha=np.float32(0.5), epsilon=np.float32(1.5)), HuberRegressor(alpha=0.5, epsilon=1.5), Y),
+        (incontext.Ridge(np.int64(1)), incontext.Ridge(1.0), Y),
+        (
+            incontext.Ridge(np.float32(0.5), tol=np.float32(1e-9), max_steps=np.int32(5000)),
+            incontext.Ridge(0.5),
+            Y,
+        ),
+        (
+            incontext.Ridge(1, fit_intercept=np.bool_(False), head_tol=np.float32(2.0**-40)),
+            incontext.Ridge(1, fit_intercept=False),
+            Y,
+        ),
+        (incontext.Lasso(np.float32(0.125)), incontext.Lasso(0.125), Y),
+        (incontext.ElasticNet(np.int64(1), l1_ratio=np.float32(0.25)), incontext.ElasticNet(1, l1_ratio=0.25), Y),
+        (incontext.LogisticRegression(C=np.int64(2)), incontext.LogisticRegression(C=2.0), LABELS),
+        (incontext.PoissonRegressor(alpha=np.uint8(1)), incontext.PoissonRegressor(), COUNTS),
+        (
+            incontext.HuberRegressor(alpha=np.float32(0.5), epsilon=np.float32(1.5)),
+            incontext.HuberRegressor(alpha=0.5, epsilon=1.5),
+            Y,
+        ),
     ],
     ids=repr,
 )
@@ -43,7 +54,7 @@ def test_numbers_of_numpys_types(typed: Any, plain: Any, targets: Any) -> None:
 
 
 def test_a_grid_search_over_numpys_numbers() -> None:
-    search = GridSearchCV(Ridge(proof=False), {"alpha": np.arange(1, 3)}, cv=2).fit(X, Y)
+    search = GridSearchCV(incontext.Ridge(proof=False), {"alpha": np.arange(1, 3)}, cv=2).fit(X, Y)
     known = GridSearchCV(linear_model.Ridge(), {"alpha": np.arange(1, 3)}, cv=2).fit(X, Y)
     assert search.best_params_ == known.best_params_
 
@@ -80,7 +91,7 @@ def test_shapes_and_types_of_what_is_fitted(name: str, shape: tuple[int, ...], i
 @pytest.mark.parametrize("classes", [2, 3])
 def test_intercepts_of_classes(classes: int, intercept: bool) -> None:
     labels = np.arange(15) % classes
-    ours = LogisticRegression(fit_intercept=intercept).fit(X, labels)
+    ours = incontext.LogisticRegression(fit_intercept=intercept).fit(X, labels)
     theirs = linear_model.LogisticRegression(fit_intercept=intercept).fit(X, labels)
     assert ours.intercept_.shape == theirs.intercept_.shape
     assert (ours.intercept_ == 0).all() == (theirs.intercept_ == 0).all() == (not intercept)
@@ -88,28 +99,28 @@ def test_intercepts_of_classes(classes: int, intercept: bool) -> None:
 
 def test_a_penalty_for_each_target() -> None:
     targets, alphas = np.stack([Y, -Y, Y**2], axis=1), np.array([0.5, 20.0, 0.5])
-    model = Ridge(alphas).fit(X, targets)
+    model = incontext.Ridge(alphas).fit(X, targets)
     for k, alpha in enumerate(alphas):
         optimum = shortest_least_squares(X, targets[:, k], np.ones(15), Fraction(alpha))
         assert length(np.append(model.coef_[k], model.intercept_[k]), optimum) <= model.bound_ < 1e-9
     assert model.steps_needed(X, targets) == model.steps_needed_
     assert np.abs(model._read_off(model.network_(model.prompt_)[0].numpy())[:2] - model.coef_[0]).max() < 1e-6
-    two = Ridge(np.array([0.5, 20.0, 0.5])).fit_many([X, X[:9]], [targets, targets[:9]])
+    two = incontext.Ridge(np.array([0.5, 20.0, 0.5])).fit_many([X, X[:9]], [targets, targets[:9]])
     assert np.linalg.norm(two[0].coef_ - model.coef_) <= two[0].bound_ + model.bound_
-    for alone, number in ((Ridge(np.array([0.5])), 3), (Ridge(np.array(0.5)), 3)):
+    for alone, number in ((incontext.Ridge(np.array([0.5])), 3), (incontext.Ridge(np.array(0.5)), 3)):
         assert alone.fit(X, targets).coef_.shape == (number, 2)
     with pytest.raises(ValueError, match="Number of targets and number of penalties do not correspond: 2 != 3"):
-        Ridge(np.array([1.0, 2.0])).fit(X, targets)
+        incontext.Ridge(np.array([1.0, 2.0])).fit(X, targets)
     with pytest.raises(
         ValueError, match=r"alpha=array\(\[ 1., -2.,  3.\]\): penalties are finite numbers that are not"
     ):
-        Ridge(np.array([1.0, -2.0, 3.0])).fit(X, targets)
+        incontext.Ridge(np.array([1.0, -2.0, 3.0])).fit(X, targets)
 
 
 def test_gaps_are_above_what_is_left() -> None:
     """Stopped early: F(w) - min F is not 0, and not above the gap."""
     with pytest.warns(Warning, match="max_steps|proven"):
-        model = Lasso(0.125, max_steps=2).fit(X, Y)
+        model = incontext.Lasso(0.125, max_steps=2).fit(X, Y)
     optimum = sparse_optimum(X, Y, np.ones(15), Fraction(15, 8), Fraction(0))
 
     def value(v: Any) -> Fraction:
@@ -122,4 +133,4 @@ def test_gaps_are_above_what_is_left() -> None:
 
     left = value([*model.coef_.tolist(), float(model.intercept_)]) - value(optimum)
     assert 0 < left <= Fraction(model.dual_gap_) < 1
-    assert Lasso(0.125).fit(X, np.stack([Y, Y], axis=1)).dual_gap_.max() < 1e-9
+    assert incontext.Lasso(0.125).fit(X, np.stack([Y, Y], axis=1)).dual_gap_.max() < 1e-9

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from weightwright import incontext
 from weightwright.estimators.heads_picture.table_points import head_weights
 from weightwright.estimators.heads_picture.watching import WatchedRun, watch_run
-from weightwright.incontext import Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
 from weightwright.incontext.networks.multinomial_network import (
     multinomial_network,
@@ -29,12 +29,12 @@ RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 3))
 Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.standard_normal(30) + 4.0
 FITS: dict[str, Any] = {
-    "ridge": lambda: Ridge(tol=1e-6).fit(X, Y),
-    "float32": lambda: Ridge(dtype="float32", tol=1e-4, fit_intercept=False).fit(X, Y - 4),
-    "lasso": lambda: Lasso(0.1, tol=1e-6).fit(X, Y),
-    "logistic": lambda: LogisticRegression(multi_class="ovr", tol=1e-5).fit(X, np.arange(30) % 3),
-    "poisson": lambda: PoissonRegressor(tol=1e-6).fit(X, np.arange(30) % 5),
-    "two outputs": lambda: LinearRegression(tol=1e-6).fit(X, np.stack([Y, -Y], axis=1)),
+    "ridge": lambda: incontext.Ridge(tol=1e-6).fit(X, Y),
+    "float32": lambda: incontext.Ridge(dtype="float32", tol=1e-4, fit_intercept=False).fit(X, Y - 4),
+    "lasso": lambda: incontext.Lasso(0.1, tol=1e-6).fit(X, Y),
+    "logistic": lambda: incontext.LogisticRegression(multi_class="ovr", tol=1e-5).fit(X, np.arange(30) % 3),
+    "poisson": lambda: incontext.PoissonRegressor(tol=1e-6).fit(X, np.arange(30) % 5),
+    "two outputs": lambda: incontext.LinearRegression(tol=1e-6).fit(X, np.stack([Y, -Y], axis=1)),
 }
 
 
@@ -150,7 +150,7 @@ def test_it_is_written_as_a_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"heads\.txt.*must end in one of \.png"):
         fitted("ridge").plot_heads(tmp_path / "heads.txt")
     with pytest.raises(NotFittedError):
-        Ridge().plot_heads()
+        incontext.Ridge().plot_heads()
 
 
 def test_a_fit_without_a_prompt_is_refused() -> None:
@@ -162,15 +162,15 @@ def test_a_fit_without_a_prompt_is_refused() -> None:
 
 @pytest.mark.slow
 def test_one_example_and_many_features() -> None:
-    Ridge().fit([[1.0, 2.0]], [3.0]).plot_heads()
-    wide = Lasso(0.5, tol=1e-3).fit(RNG.standard_normal((20, 100)), RNG.standard_normal(20))
+    incontext.Ridge().fit([[1.0, 2.0]], [3.0]).plot_heads()
+    wide = incontext.Lasso(0.5, tol=1e-3).fit(RNG.standard_normal((20, 100)), RNG.standard_normal(20))
     titles = [axes.get_title() for axes in axes_of(wide.plot_heads())]
     assert "x, 101 columns" in titles
 
 
 def test_names_of_features_are_theirs() -> None:
     pandas = pytest.importorskip("pandas")
-    model = Ridge(tol=1e-4).fit(pandas.DataFrame(X, columns=["a", "b", "a very long name"]), Y)
+    model = incontext.Ridge(tol=1e-4).fit(pandas.DataFrame(X, columns=["a", "b", "a very long name"]), Y)
     first = axes_of(model.plot_heads())[0]
     assert [label.get_text() for label in first.get_xticklabels()] == ["a", "b", "a very lo…", "1"]
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+import weightwright as ww
 from weightwright.estimators.heads_picture.watching import watch_run
-from weightwright.incontext import HuberRegressor, LogisticRegression, Ridge
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((30, 3))
 Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.standard_normal(30) + 4.0
 CASES: dict[str, tuple[Any, Any, int]] = {
-    "huber": (HuberRegressor(tol=1e-6), Y, 4),
-    "newton-schulz": (Ridge(method="newton-schulz"), np.stack([Y, -Y], axis=1), 4),
-    "multinomial": (LogisticRegression(tol=1e-6), np.arange(30) % 3, 0),
+    "huber": (ww.incontext.HuberRegressor(tol=1e-6), Y, 4),
+    "newton-schulz": (ww.incontext.Ridge(method="newton-schulz"), np.stack([Y, -Y], axis=1), 4),
+    "multinomial": (ww.incontext.LogisticRegression(tol=1e-6), np.arange(30) % 3, 0),
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import weightwright as ww
 from weightwright.claims.chain import compose_chain
 from weightwright.enclosures.intervals.jets import values
-from weightwright.errors import FormulaError
 from weightwright.expressions import parse, to_text
 from weightwright.tracing.columns import Columns
 
@@ -41,7 +41,7 @@ def test_what_depends_on_more_is_refused() -> None:
     chosen = columns.apply("exp(x)", columns.softmax([a, b])[0])
     graph = columns.graph("", [both, coded, mixed, chosen])
     for column, words in zip(graph.outputs, ("alone", "every token", "alone", "alone"), strict=True):
-        with pytest.raises(FormulaError, match=words):
+        with pytest.raises(ww.FormulaError, match=words):
             compose_chain(graph, column, 0)
     assert to_text(compose_chain(graph, graph.outputs[0], graph.nodes[graph.outputs[0]].of[0])) == "exp(x)"
 

@@ -11,12 +11,12 @@ from flint import arb, ctx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import weightwright as ww
 from weightwright.heads.copy import copy
 from weightwright.heads.lookup import beta_for, lookup, margin, softmax_error
 from weightwright.heads.mix import mix
 from weightwright.network import Network
-from weightwright.numbers import Floats
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime import interpret
 
 many = settings(deadline=None, max_examples=50)
 cases, norms = st.sampled_from(["unique", "two"]), st.sampled_from(["inf", "1"])
@@ -30,11 +30,11 @@ def _high_precision():
         yield
 
 
-def run(network: Network, X: Floats) -> Floats:
-    return AttentionNetwork(network)(torch.from_numpy(np.asarray(X, dtype=np.float64))).numpy()
+def run(network: Network, X: np.ndarray) -> np.ndarray:
+    return ww.AttentionNetwork(network)(torch.from_numpy(np.asarray(X, dtype=np.float64))).numpy()
 
 
-def plain_transformer(network: Network, X: Floats) -> Floats:
+def plain_transformer(network: Network, X: np.ndarray) -> np.ndarray:
     """Residual attention where every token sees every token: registers first, then data."""
     Z = np.concatenate([network.registers, X @ network.embed.terms[0].A + network.embed.C])
     for layer in network.layers:
@@ -137,12 +137,12 @@ def test_no_error_without_other_keys():
 # --- lookup -------------------------------------------------------------------------------------------------------
 
 
-def unit_keys(rng: np.random.Generator, p: int, h: int) -> Floats:
+def unit_keys(rng: np.random.Generator, p: int, h: int) -> np.ndarray:
     keys = rng.normal(size=(p, h))
     return keys / np.linalg.norm(keys, axis=1, keepdims=True)
 
 
-def exact_lookup(network: Network, queries: Floats) -> list[list[arb]]:
+def exact_lookup(network: Network, queries: np.ndarray) -> list[list[arb]]:
     """The head's output for every query, its stored weights taken as they are, in 400-bit arithmetic."""
 
     def product(row, W):
@@ -253,7 +253,7 @@ def test_lookup_hides_data_tokens_below_very_low_scores():
 # --- mix ----------------------------------------------------------------------------------------------------------
 
 
-def assert_mixes(R: Floats, A: Floats, X: Floats) -> None:
+def assert_mixes(R: np.ndarray, A: np.ndarray, X: np.ndarray) -> None:
     network = mix(R, A)
     assert network.native
     assert network.tokens == len(R)

@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from weightwright.errors import DomainError
+import weightwright as ww
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
-from weightwright.numbers import Floats
-from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states
 
 EPSILON, MOMENTUM, STEPS = 1.35, 0.7, 60
 SIGMAS, REACH = (0.25, 2.25), 32.0
 
 
-def data(seed: int = 0, n: int = 30, d: int = 3) -> tuple[Floats, Floats]:
+def data(seed: int = 0, n: int = 30, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """A line with noise and a tenth of outliers."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * [2.0, 1.0, 0.5]
@@ -39,7 +37,7 @@ def given(intercept: bool, weighted: bool = False) -> dict[str, Any]:
     return {"step": step, "start": start, "sample_weight": weight, "intercept": intercept}
 
 
-def built(intercept: bool = True, n: int = 30, **more: Any) -> AttentionNetwork:
+def built(intercept: bool = True, n: int = 30, **more: Any) -> ww.AttentionNetwork:
     """For three features, and as far as the data above lead."""
     usual = {"epsilon": EPSILON, "momentum": MOMENTUM, "steps": STEPS, "sigma_range": SIGMAS, "reach": REACH}
     return huber_network(n, 3, intercept=intercept, **(usual | more))
@@ -61,7 +59,7 @@ def test_every_state_is_the_plain_algorithms(intercept: bool, weighted: bool) ->
     assert net.certificate is None  # nothing is claimed
 
 
-def objective(state: torch.Tensor, X: Floats, y: Floats, s: Floats, penalty: float) -> torch.Tensor:
+def objective(state: torch.Tensor, X: np.ndarray, y: np.ndarray, s: np.ndarray, penalty: float) -> torch.Tensor:
     """scikit-learn's, over the sum of the weights; penalty: the factor of |w|^2."""
     w, c, sigma = state[:3], state[3], state[4]
     z = (torch.tensor(X) @ w + c - torch.tensor(y)) / sigma
@@ -107,19 +105,19 @@ def test_arguments_that_leave_their_tables_are_errors() -> None:
     (lo, hi), reach = huber_ranges(path, X, y)
     prompt = huber_prompt(X, y, **settings)
     built(sigma_range=(lo, hi), reach=reach)(prompt)  # they are what is needed
-    with pytest.raises(DomainError, match=r"sigma of token 0 became .* a sigma_range that holds it"):
+    with pytest.raises(ww.DomainError, match=r"sigma of token 0 became .* a sigma_range that holds it"):
         built(sigma_range=(1.01 * lo, 1.01 * hi))(prompt)
-    with pytest.raises(DomainError, match=r"sigma of token 0 became 2, outside \[.*, 1.99\]"):
+    with pytest.raises(ww.DomainError, match=r"sigma of token 0 became 2, outside \[.*, 1.99\]"):
         built(sigma_range=(0.25, 1.99))(prompt)
     short = built(reach=0.99 * reach)
-    with pytest.raises(DomainError, match=r"the residual w.x \+ c - y of token .* larger reach"):
+    with pytest.raises(ww.DomainError, match=r"the residual w.x \+ c - y of token .* larger reach"):
         short(prompt)
     for same in (copy.deepcopy(short), pickle.loads(pickle.dumps(short))):
-        with pytest.raises(DomainError, match="larger reach"):
+        with pytest.raises(ww.DomainError, match="larger reach"):
             same(prompt)
         same.on_domain = "ignore"
         same(prompt)
-    with pytest.raises(DomainError, match="became nan"):
+    with pytest.raises(ww.DomainError, match="became nan"):
         built()(prompt * torch.nan)
 
 

@@ -10,12 +10,11 @@ from flint import fmpq
 from support.optima import huber_at, huber_problem
 
 from weightwright.incontext.optimum.huber_optimum import exact_fit
-from weightwright.numbers import Floats
 
 EPSILON, ALPHA = Fraction(27, 20), Fraction(1, 10**4)
 
 
-def value(X: Floats, y: Floats, s: Floats, v: Floats, sigma: float, alpha: Fraction) -> Fraction:
+def value(X: np.ndarray, y: np.ndarray, s: np.ndarray, v: np.ndarray, sigma: float, alpha: Fraction) -> Fraction:
     """scikit-learn's objective at (w, c) = v, in fractions."""
     total = alpha * sum((Fraction(w) ** 2 for w in v[:-1].tolist()), Fraction(0))
     for row, target, weight in zip(X.tolist(), y.tolist(), s.tolist(), strict=True):
@@ -26,7 +25,7 @@ def value(X: Floats, y: Floats, s: Floats, v: Floats, sigma: float, alpha: Fract
     return total
 
 
-def integers(seed: int, n: int, d: int) -> tuple[Floats, Floats, Floats]:
+def integers(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A plane with coefficients in integers, and weights."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-9, 10, size=(n, d)).astype(float)

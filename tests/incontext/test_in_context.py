@@ -11,12 +11,11 @@ import torch
 from incontext import single_steps
 
 import weightwright as ww
-from weightwright import report
-from weightwright.incontext import Descent, Loss, Ranges, Run, fitting, loss
+from weightwright import incontext, report
 from weightwright.runtime import interpret
 
 N, D, STEPS = 50, 8, 100
-OWN = loss(formula="log(1 + x**2)")
+OWN = incontext.loss(formula="log(1 + x**2)")
 #: Loss, dtype, anchors a sample at most, error to the exact iterate at most at any step.
 TARGETS = [
     ("squared", torch.float64, 32, 1e-9),
@@ -32,8 +31,8 @@ TARGETS = [
 ]
 
 
-def named(name: str) -> Loss:
-    return OWN if name == "own" else loss(name)
+def named(name: str) -> incontext.Loss:
+    return OWN if name == "own" else incontext.loss(name)
 
 
 def data(seed: int, name: str = "squared", n: int = N, d: int = D) -> tuple[np.ndarray, np.ndarray]:
@@ -44,11 +43,11 @@ def data(seed: int, name: str = "squared", n: int = N, d: int = D) -> tuple[np.n
 
 
 @functools.cache
-def built(name: str, dtype: torch.dtype) -> Descent:
-    return fitting(*data(0, name), named(name), steps=STEPS, dtype=dtype)
+def built(name: str, dtype: torch.dtype) -> incontext.Descent:
+    return incontext.fitting(*data(0, name), named(name), steps=STEPS, dtype=dtype)
 
 
-def exact_descent(run: Run) -> np.ndarray:
+def exact_descent(run: incontext.Run) -> np.ndarray:
     """Gradient descent in long doubles, from the definition."""
     problem, path = run.problem, [np.zeros(run.problem.d, dtype=np.longdouble)]
     X, y = problem.rows.astype(np.longdouble), problem.y.astype(np.longdouble)
@@ -112,13 +111,16 @@ def test_the_states_on_the_way_are_those_of_shorter_networks() -> None:
     X, y = data(2)
     run = built("squared", torch.float64).run(X, y)
     for steps in (1, 10):
-        shorter = Descent("squared", samples=N, features=D, steps=steps, step=run.step, reach=32.0)
+        shorter = incontext.Descent("squared", samples=N, features=D, steps=steps, step=run.step, reach=32.0)
         assert np.abs(shorter.run(X, y).w - run.path[steps]).max() <= 1e-9
 
 
 def test_looped_and_stacked_are_the_same_network() -> None:
     X, y = data(4)
-    kinds = [Descent("squared", samples=N, features=D, steps=5, step=0.3, looped=looped) for looped in (True, False)]
+    kinds = [
+        incontext.Descent("squared", samples=N, features=D, steps=5, step=0.3, looped=looped)
+        for looped in (True, False)
+    ]
     assert [len(kind.net.network.layers) for kind in kinds] == [1, 25]
     looped, stacked = (kind.run(X, y) for kind in kinds)
     assert np.array_equal(looped.states, stacked.states)
@@ -126,7 +128,7 @@ def test_looped_and_stacked_are_the_same_network() -> None:
 
 def test_the_interpreter_agrees() -> None:
     X, y = data(5, n=6, d=3)
-    net = Descent("squared", samples=6, features=3, steps=4, step=0.2)
+    net = incontext.Descent("squared", samples=6, features=3, steps=4, step=0.2)
     prompt = net.prompt(X, y)
     assert np.abs(interpret(net.net.network, prompt.numpy()) - net.net(prompt).numpy()).max() <= 1e-13
 
@@ -147,7 +149,7 @@ def test_every_algorithm_follows_its_exact_iterates(
     algorithm: str, penalties: dict[str, float], dtype: torch.dtype, target: float
 ) -> None:
     X, y = data(6)
-    run = fitting(X, y, steps=60, algorithm=algorithm, dtype=dtype, **penalties).run(X, y)  # type: ignore[arg-type]
+    run = incontext.fitting(X, y, steps=60, algorithm=algorithm, dtype=dtype, **penalties).run(X, y)  # type: ignore[arg-type]
     assert (run.errors <= target).all()
     assert run.to_optimum.bound < 1e-3
 
@@ -158,7 +160,7 @@ def test_acceleration_is_quicker_than_plain_descent() -> None:
     X = rng.standard_normal((60, 6)) * np.geomspace(1.0, 0.1, 6)
     y = X @ rng.standard_normal(6)
     far = {
-        name: fitting(X, y, steps=80, algorithm=name).run(X, y).to_optimum.bound  # type: ignore[arg-type]
+        name: incontext.fitting(X, y, steps=80, algorithm=name).run(X, y).to_optimum.bound  # type: ignore[arg-type]
         for name in ("gradient descent", "nesterov", "chebyshev")
     }
     assert far["chebyshev"] < far["nesterov"] < far["gradient descent"] / 10
@@ -166,11 +168,11 @@ def test_acceleration_is_quicker_than_plain_descent() -> None:
 
 def test_ridge_and_lasso_reach_their_optima() -> None:
     X, y = data(9)
-    ridge = fitting(X, y, steps=150, ridge=0.3, algorithm="chebyshev").run(X, y)
+    ridge = incontext.fitting(X, y, steps=150, ridge=0.3, algorithm="chebyshev").run(X, y)
     closed = np.linalg.solve(X.T @ X / N + 0.3 * np.eye(D), X.T @ y / N)
     assert np.linalg.norm(ridge.w - closed) <= ridge.to_optimum.bound + 1e-14  # the closed form rounds, too
     assert ridge.to_optimum.bound < 1e-8
-    lasso = fitting(X, y, steps=200, l1=0.5, algorithm="fista").run(X, y)
+    lasso = incontext.fitting(X, y, steps=200, l1=0.5, algorithm="fista").run(X, y)
     assert lasso.to_optimum.bound < 1e-6
     assert (np.abs(lasso.w) < 1e-6).any()  # a coefficient is out
 
@@ -179,14 +181,14 @@ def test_poisson_takes_prediction_and_count_apart() -> None:
     rng = np.random.default_rng(10)
     X = rng.uniform(-1, 1, (40, 3))
     y = rng.poisson(np.exp(X @ [0.5, -0.3, 0.2])).astype(float)
-    run = fitting(X, y, "poisson", steps=60, step=0.5).run(X, y)
+    run = incontext.fitting(X, y, "poisson", steps=60, step=0.5).run(X, y)
     assert (run.errors <= 1e-8).all()
     assert run.to_optimum.bound < 1e-3
 
 
 def test_a_step_is_found_for_a_loss_whose_curvature_has_no_bound() -> None:
     X, y = data(17)
-    net = fitting(X, y, loss(formula="exp(x/4) - x/4"), steps=20)
+    net = incontext.fitting(X, y, incontext.loss(formula="exp(x/4) - x/4"), steps=20)
     assert net.step > 0.05
     run = net.run(X, y)
     assert (run.errors <= 1e-8).all()
@@ -196,19 +198,19 @@ def test_a_step_is_found_for_a_loss_whose_curvature_has_no_bound() -> None:
 
 def test_large_residuals_in_float32() -> None:
     X, y = data(18)
-    run = fitting(X, 6 * y, steps=100, dtype=torch.float32).run(X, 6 * y)
+    run = incontext.fitting(X, 6 * y, steps=100, dtype=torch.float32).run(X, 6 * y)
     assert (run.errors <= 1e-5).all()
 
 
 @pytest.mark.slow
 def test_a_loss_that_is_no_function_of_the_residual() -> None:
     """UA-12: anchors of two dimensions."""
-    pair = loss(formula="softplus(x) - x*tanh(y)/(1 + exp(-x/4))")
+    pair = incontext.loss(formula="softplus(x) - x*tanh(y)/(1 + exp(-x/4))")
     assert pair.form == "pair"
     rng = np.random.default_rng(11)
     X = rng.uniform(-1, 1, (20, 2))
     y = np.clip(X @ [1.0, -1.0] + 0.2 * rng.standard_normal(20), -2, 2)
-    net = fitting(X, y, pair, steps=10, step=0.5, tol=1e-4)
+    net = incontext.fitting(X, y, pair, steps=10, step=0.5, tol=1e-4)
     assert net.net.certificate is not None
     assert net.net.certificate.status == "PROVEN"
     run = net.run(X, y)
@@ -219,7 +221,7 @@ def test_a_loss_that_is_no_function_of_the_residual() -> None:
 def test_fewer_samples_than_built_for() -> None:
     """Missing samples are zeros in the prompt and add nothing."""
     X, y = data(12)
-    net = Descent("squared", samples=100, features=D, steps=20, step=0.3)
+    net = incontext.Descent("squared", samples=100, features=D, steps=20, step=0.3)
     run = net.run(X, y)
     assert np.abs(run.w - exact_descent(run)[-1]).max() <= 1e-9
 
@@ -238,7 +240,7 @@ def test_a_frozen_network_serves_another_data_set_and_survives_a_file(tmp_path: 
 
 def test_exports_run_the_loop(tmp_path: Path) -> None:
     X, y = data(15, n=5, d=2)
-    net = Descent("squared", samples=5, features=2, steps=3, step=0.2)
+    net = incontext.Descent("squared", samples=5, features=2, steps=3, step=0.2)
     bare = ww.AttentionNetwork(net.net.network)
     assert bare.to_onnx(tmp_path / "descent.onnx") < 1e-10
     assert bare.to_torch(tmp_path / "descent.py") < 1e-10
@@ -247,7 +249,7 @@ def test_exports_run_the_loop(tmp_path: Path) -> None:
 
 def test_too_few_samples_name_the_range_of_their_values() -> None:
     X, y = data(16, n=10)
-    net = Descent("squared", samples=64, features=D, steps=2, step=0.3)
+    net = incontext.Descent("squared", samples=64, features=D, steps=2, step=0.3)
     with pytest.raises(
         ValueError, match=r"the 10 examples times step/n is 0\.0\d+, but .* at most 0\.0375.*samples=10"
     ):
@@ -272,19 +274,28 @@ X, Y = data(0)
         (lambda net: net.run(X[:, :5], Y), "X has 5 features, but the network was built for features=8"),
         (lambda net: net.run(np.tile(X, (2, 1)), np.tile(Y, 2)), "X has 100 samples, but .* samples=50"),
         (lambda net: net.run(X, Y, start=[1.0]), "start must be 8 finite numbers"),
-        (lambda net: fitting(X, Y, "logistic", steps=3), "needs labels 1 or -1"),
-        (lambda net: fitting(X, -np.abs(Y), "poisson", steps=3), "targets that are not negative"),
-        (lambda net: fitting(X, Y, steps=5, step=9.0), r"step=9.0: .* stable for steps in \(0, 1\.\d+\] only"),
-        (lambda net: fitting(X, Y, steps=0), "steps must be a whole number of at least 1, not 0"),
-        (lambda net: fitting(X, Y, steps=3, algorithm="newton"), "algorithm='newton' is none of"),
-        (lambda net: fitting(X, Y, steps=3, algorithm="fista"), "algorithm='fista' with l1=0.0"),
-        (lambda net: fitting(X, Y, steps=3, dtype=torch.bfloat16), "dtype must be torch.float64 or torch.float32"),
+        (lambda net: incontext.fitting(X, Y, "logistic", steps=3), "needs labels 1 or -1"),
+        (lambda net: incontext.fitting(X, -np.abs(Y), "poisson", steps=3), "targets that are not negative"),
         (
-            lambda net: Descent("squared", samples=5, features=2, steps=3, step=0.1, reach=-1.0),
+            lambda net: incontext.fitting(X, Y, steps=5, step=9.0),
+            r"step=9.0: .* stable for steps in \(0, 1\.\d+\] only",
+        ),
+        (lambda net: incontext.fitting(X, Y, steps=0), "steps must be a whole number of at least 1, not 0"),
+        (lambda net: incontext.fitting(X, Y, steps=3, algorithm="newton"), "algorithm='newton' is none of"),
+        (lambda net: incontext.fitting(X, Y, steps=3, algorithm="fista"), "algorithm='fista' with l1=0.0"),
+        (
+            lambda net: incontext.fitting(X, Y, steps=3, dtype=torch.bfloat16),
+            "dtype must be torch.float64 or torch.float32",
+        ),
+        (
+            lambda net: incontext.Descent("squared", samples=5, features=2, steps=3, step=0.1, reach=-1.0),
             "reach must be positive",
         ),
-        (lambda net: Descent("squared", samples=5, features=2, steps=3, step=-0.1), "step must be a finite number"),
-        (lambda net: fitting(X, Y, steps=3, ridge=-1.0), "ridge=-1.0"),
+        (
+            lambda net: incontext.Descent("squared", samples=5, features=2, steps=3, step=-0.1),
+            "step must be a finite number",
+        ),
+        (lambda net: incontext.fitting(X, Y, steps=3, ridge=-1.0), "ridge=-1.0"),
     ],
 )
 def test_bad_input_is_named(give: object, message: str) -> None:
@@ -294,11 +305,11 @@ def test_bad_input_is_named(give: object, message: str) -> None:
 
 def test_a_loss_undefined_on_the_data() -> None:
     with pytest.raises(ww.FormulaError, match="undefined"):
-        fitting(X, Y, loss(formula="x*log(x)"), steps=3, step=0.1)
+        incontext.fitting(X, Y, incontext.loss(formula="x*log(x)"), steps=3, step=0.1)
 
 
 def test_residuals_outside_the_built_range_name_the_range_needed() -> None:
-    net = Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
+    net = incontext.Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
     with pytest.raises(ww.DomainError, match=r"residual w.x - y of sample \d+ is .* outside \[-4, 4\].*reach=\d"):
         net.run(X, Y)
 
@@ -306,8 +317,8 @@ def test_residuals_outside_the_built_range_name_the_range_needed() -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["squared", "huber"])
 def test_a_step_that_diverges_names_the_largest_stable_one(name: str) -> None:
-    wide = Ranges(x=4.0, y=64.0, w=16.0, value=4.0)
-    diverging = Descent(
+    wide = incontext.Ranges(x=4.0, y=64.0, w=16.0, value=4.0)
+    diverging = incontext.Descent(
         name, samples=N, features=D, steps=30, step=40.0 if name == "huber" else 1.5, ranges=wide, reach=16.0
     )
     with pytest.raises(ValueError, match=r"step=\d+.\d+: .* stable for steps in \(0, 1\.\d+\] only"):
@@ -315,7 +326,7 @@ def test_a_step_that_diverges_names_the_largest_stable_one(name: str) -> None:
 
 
 def test_a_watched_network_may_be_told_to_ignore_the_range() -> None:
-    net = Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
+    net = incontext.Descent("squared", samples=N, features=D, steps=5, step=0.3, reach=4.0)
     prompt = net.prompt(X, Y)
     free = ww.AttentionNetwork(net.net.network, net.net.certificate, on_domain="ignore")
     assert torch.isfinite(free(prompt)).all()

@@ -12,28 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import linear_model
 
+from weightwright import incontext
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.balls.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
-from weightwright.incontext import (
-    Problem,
-    composed_error,
-    exact_iterates,
-    gradient_descent,
-    largest_stable_step,
-    loss,
-    nesterov,
-    plain_iterates,
-    require_stable,
-    to_iterates,
-    to_optimum,
-)
 from weightwright.incontext.errors.convexity import curvatures
 from weightwright.incontext.errors.distance import duality_gap
-from weightwright.incontext.problem.loss import Loss
 
 N, D = 40, 4
-OWN = loss(formula="log(cosh(x))")
+OWN = incontext.loss(formula="log(cosh(x))")
 
 
 def data(seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -48,20 +35,20 @@ def data(seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 PROBLEMS = {
-    "squared": Problem(*data(0, "real"), loss("squared")),
-    "ridge": Problem(*data(1, "real"), loss("squared"), ridge=0.3),
-    "huber": Problem(*data(2, "real"), loss("huber", delta=0.5)),
-    "pseudo_huber": Problem(*data(3, "real"), loss("pseudo_huber")),
-    "own": Problem(*data(4, "real"), OWN),
-    "logistic": Problem(*data(5, "signs"), loss("logistic"), ridge=0.05),
-    "hinge": Problem(*data(6, "signs"), loss("hinge", width=1.0), ridge=0.1),
-    "quantile": Problem(*data(7, "real"), loss("quantile", q=0.7, width=0.5)),
-    "poisson": Problem(*data(8, "counts"), loss("poisson")),
+    "squared": incontext.Problem(*data(0, "real"), incontext.loss("squared")),
+    "ridge": incontext.Problem(*data(1, "real"), incontext.loss("squared"), ridge=0.3),
+    "huber": incontext.Problem(*data(2, "real"), incontext.loss("huber", delta=0.5)),
+    "pseudo_huber": incontext.Problem(*data(3, "real"), incontext.loss("pseudo_huber")),
+    "own": incontext.Problem(*data(4, "real"), OWN),
+    "logistic": incontext.Problem(*data(5, "signs"), incontext.loss("logistic"), ridge=0.05),
+    "hinge": incontext.Problem(*data(6, "signs"), incontext.loss("hinge", width=1.0), ridge=0.1),
+    "quantile": incontext.Problem(*data(7, "real"), incontext.loss("quantile", q=0.7, width=0.5)),
+    "poisson": incontext.Problem(*data(8, "counts"), incontext.loss("poisson")),
 }
 PENALISED = {
-    "lasso": Problem(*data(9, "real"), loss("squared"), l1=0.1),
-    "elastic net": Problem(*data(10, "real"), loss("squared"), l1=0.1, ridge=0.2),
-    "logistic with l1": Problem(*data(11, "signs"), loss("logistic"), l1=0.02, ridge=0.05),
+    "lasso": incontext.Problem(*data(9, "real"), incontext.loss("squared"), l1=0.1),
+    "elastic net": incontext.Problem(*data(10, "real"), incontext.loss("squared"), l1=0.1, ridge=0.2),
+    "logistic with l1": incontext.Problem(*data(11, "signs"), incontext.loss("logistic"), l1=0.02, ridge=0.05),
 }
 
 
@@ -72,8 +59,8 @@ def optimum(name: str) -> Balls:
     The Hessian is taken from differences of the gradient; that only makes it slower.
     """
     problem = {**PROBLEMS, **PENALISED}[name]
-    step = 0.9 * largest_stable_step(problem, 4.0)
-    start = plain_iterates(problem, gradient_descent(problem, step), 3000)[-1, 0]
+    step = 0.9 * incontext.largest_stable_step(problem, 4.0)
+    start = incontext.plain_iterates(problem, incontext.gradient_descent(problem, step), 3000)[-1, 0]
     used = [r for r in range(problem.d) if start[r] != 0]
     with working_precision(400):
         w, tiny = balls(start), arb(2) ** -150
@@ -111,14 +98,14 @@ def nearby(name: str, size: float, seed: int) -> np.ndarray:
 def test_the_bound_is_never_below_the_distance(name: str, size: float) -> None:
     for seed in range(3):
         w = nearby(name, size, seed)
-        assert true_distance(w, name) <= to_optimum({**PROBLEMS, **PENALISED}[name], w).bound
+        assert true_distance(w, name) <= incontext.to_optimum({**PROBLEMS, **PENALISED}[name], w).bound
 
 
 @pytest.mark.parametrize("name", [*PROBLEMS, *PENALISED])
 def test_the_bound_is_near_the_distance(name: str) -> None:
     for seed in range(3):
         w = nearby(name, 1e-7, seed)
-        found = to_optimum({**PROBLEMS, **PENALISED}[name], w)
+        found = incontext.to_optimum({**PROBLEMS, **PENALISED}[name], w)
         assert found.bound <= 50 * true_distance(w, name)
         assert found.mu > 0
         assert found.radius > found.bound * 0.9 or name in PENALISED
@@ -128,7 +115,7 @@ def test_the_bound_is_near_the_distance(name: str) -> None:
 @given(st.sampled_from([*PROBLEMS, *PENALISED]), st.floats(1e-9, 3.0), st.integers(0, 1000))
 def test_no_point_beats_the_bound(name: str, size: float, seed: int) -> None:
     w = nearby(name, size, seed)
-    assert true_distance(w, name) <= to_optimum({**PROBLEMS, **PENALISED}[name], w).bound
+    assert true_distance(w, name) <= incontext.to_optimum({**PROBLEMS, **PENALISED}[name], w).bound
 
 
 def test_sparse_features_do_not_spoil_the_bound() -> None:
@@ -136,7 +123,7 @@ def test_sparse_features_do_not_spoil_the_bound() -> None:
     zeros = [r for r, x in enumerate(optimum("lasso")) if x == 0]
     w = np.array([float(x) for x in optimum("lasso")])
     w[zeros] = 1e-10
-    assert true_distance(w, "lasso") <= to_optimum(PENALISED["lasso"], w).bound <= 1e-8
+    assert true_distance(w, "lasso") <= incontext.to_optimum(PENALISED["lasso"], w).bound <= 1e-8
 
 
 @pytest.mark.parametrize("name", PENALISED)
@@ -158,7 +145,7 @@ def test_the_gap_is_never_below_the_excess(name: str) -> None:
             gap, excess = duality_gap(problem, balls(w)), objective(balls(w)) - objective(optimum(name))
             assert 0 < excess <= gap
             assert gap <= 100 * max(float(excess), size * problem.l1)
-        assert to_optimum(problem, w).gap >= float_below(gap)
+        assert incontext.to_optimum(problem, w).gap >= float_below(gap)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +158,9 @@ def test_the_gap_is_never_below_the_excess(name: str) -> None:
     ],
     ids=["squared", "lasso", "elastic net", "poisson"],
 )
-def test_other_solvers_end_where_the_bound_says(problem: Problem, model: object) -> None:
+def test_other_solvers_end_where_the_bound_says(problem: incontext.Problem, model: object) -> None:
     model.fit(problem.X, problem.y)  # type: ignore[attr-defined]
-    assert to_optimum(problem, model.coef_).bound < 1e-5  # type: ignore[attr-defined]
+    assert incontext.to_optimum(problem, model.coef_).bound < 1e-5  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["huber", "pseudo_huber", "own", "logistic", "hinge", "poisson"])
@@ -193,50 +180,54 @@ def test_no_curvature_within_the_radius_leaves_the_bounds(name: str, radius: flo
                 assert not second.is_finite() or second.lower() <= most[i]
 
 
-def flat(kind: Loss, rows: int = 3) -> Problem:
+def flat(kind: incontext.Loss, rows: int = 3) -> incontext.Problem:
     X, y = data(0, "real")
-    return Problem(X[:rows], y[:rows], kind)
+    return incontext.Problem(X[:rows], y[:rows], kind)
 
 
 @pytest.mark.parametrize(
     ("problem", "w", "why"),
     [
-        (flat(loss("squared")), np.zeros(D), "3 x 4 matrix X is rank-deficient"),
-        (Problem(np.ones((9, 2)), np.ones(9), loss("squared")), np.zeros(2), "rank-deficient"),
+        (flat(incontext.loss("squared")), np.zeros(D), "3 x 4 matrix X is rank-deficient"),
         (
-            flat(loss("huber", delta=0.01), 20),
+            incontext.Problem(np.ones((9, 2)), np.ones(9), incontext.loss("squared")),
+            np.zeros(2),
+            "rank-deficient",
+        ),
+        (
+            flat(incontext.loss("huber", delta=0.01), 20),
             np.full(D, 50.0),
             "curve upwards at 0 of 20 samples only, for 4 features",
         ),
-        (Problem(*data(5, "signs"), loss("logistic")), np.full(D, 4.0), "Take more steps"),
+        (incontext.Problem(*data(5, "signs"), incontext.loss("logistic")), np.full(D, 4.0), "Take more steps"),
         (PROBLEMS["squared"], np.full(D, np.nan), "not finite"),
     ],
 )
-def test_no_bound_without_strong_convexity(problem: Problem, w: np.ndarray, why: str) -> None:
-    found = to_optimum(problem, w)
+def test_no_bound_without_strong_convexity(problem: incontext.Problem, w: np.ndarray, why: str) -> None:
+    found = incontext.to_optimum(problem, w)
     assert (found.bound, found.mu) == (math.inf, 0.0)
     assert why in found.why
 
 
 def test_bad_shapes() -> None:
     with pytest.raises(ValueError, match=r"w has shape \(3,\); the problem has 4 features"):
-        to_optimum(PROBLEMS["squared"], np.zeros(3))
+        incontext.to_optimum(PROBLEMS["squared"], np.zeros(3))
     with pytest.raises(ValueError, match=r"states has shape \(2, 4\)"):
-        to_iterates(np.zeros((2, 4)), [[arb(0)] * 4])
+        incontext.to_iterates(np.zeros((2, 4)), [[arb(0)] * 4])
 
 
 def test_distances_to_the_iterates_are_rounded_up() -> None:
-    third = Problem([[1.0]], [1.0], loss("squared"))
-    exact = exact_iterates(third, gradient_descent(third, 0.3), 20)
+    third = incontext.Problem([[1.0]], [1.0], incontext.loss("squared"))
+    exact = incontext.exact_iterates(third, incontext.gradient_descent(third, 0.3), 20)
     states = np.array([[float(x) for x in w] for w in exact.w])
-    largest, euclidean = to_iterates(states, exact.w)
+    largest, euclidean = incontext.to_iterates(states, exact.w)
     with working_precision(400):
         for state, w, a, b in zip(states[:, 0], exact.w, largest, euclidean, strict=True):
             assert abs(arb(state) - w[0]) <= min(a, b)
             assert max(a, b) <= 2.0**-53
-    path = plain_iterates(PROBLEMS["huber"], gradient_descent(PROBLEMS["huber"], 0.2), 5)[:, 0]
-    exact_path = exact_iterates(PROBLEMS["huber"], gradient_descent(PROBLEMS["huber"], 0.2), 5).w
-    off = to_iterates(path + np.array([3.0, 4.0, 0.0, 0.0]), exact_path)
+    path = incontext.plain_iterates(PROBLEMS["huber"], incontext.gradient_descent(PROBLEMS["huber"], 0.2), 5)[:, 0]
+    exact_path = incontext.exact_iterates(PROBLEMS["huber"], incontext.gradient_descent(PROBLEMS["huber"], 0.2), 5).w
+    off = incontext.to_iterates(path + np.array([3.0, 4.0, 0.0, 0.0]), exact_path)
     assert np.allclose(off, [[4.0] * 6, [5.0] * 6], atol=1e-12)
 
 
@@ -262,63 +253,68 @@ def test_steps_with_errors_stay_within_the_lemma(name: str) -> None:
     """Every step is pushed by the whole error that is allowed, in one direction or at random."""
     problem, steps = {**PROBLEMS, **PENALISED}[name], 30
     near = np.array([float(x) for x in optimum(name)])
-    step = 0.5 * largest_stable_step(problem, 10.0)
-    method = gradient_descent(problem, step)
-    found = composed_error(problem, method, step, STEP_ERROR, steps, near)
+    step = 0.5 * incontext.largest_stable_step(problem, 10.0)
+    method = incontext.gradient_descent(problem, step)
+    found = incontext.composed_error(problem, method, step, STEP_ERROR, steps, near)
     assert found.failed is None
     assert found.bounds is not None
     assert found.step_error <= 1.001 * math.sqrt(D) * STEP_ERROR
-    exact = exact_iterates(problem, method, steps).w
+    exact = incontext.exact_iterates(problem, method, steps).w
     for push in (np.ones(D), -np.ones(D), *np.random.default_rng(3).choice([-1.0, 1.0], size=(3, D))):
         path = [np.zeros(D)]
         for _ in range(steps):
-            path.append(plain_iterates(problem, method, 1, path[-1])[-1, 0] + 0.999 * STEP_ERROR * push)
-        _, off = to_iterates(np.array(path), exact)
+            path.append(incontext.plain_iterates(problem, method, 1, path[-1])[-1, 0] + 0.999 * STEP_ERROR * push)
+        _, off = incontext.to_iterates(np.array(path), exact)
         assert (off <= np.array(found.bounds)).all()
         assert off[1] > 0.9 * found.bounds[1]
 
 
 def test_the_lemma_names_the_condition_that_fails() -> None:
     problem, near = PROBLEMS["squared"], np.array([float(x) for x in optimum("squared")])
-    good = 0.5 * largest_stable_step(problem)
-    large = composed_error(problem, gradient_descent(problem, 3 * good), 3 * good, 1e-9, 10, near)
+    good = 0.5 * incontext.largest_stable_step(problem)
+    large = incontext.composed_error(problem, incontext.gradient_descent(problem, 3 * good), 3 * good, 1e-9, 10, near)
     assert large.bounds is None
     assert large.failed is not None
     assert large.failed.startswith("step size: eta =")
-    momentum = composed_error(problem, nesterov(problem, good, 0.5), good, 1e-9, 10, near)
+    momentum = incontext.composed_error(problem, incontext.nesterov(problem, good, 0.5), good, 1e-9, 10, near)
     assert "momentum" in str(momentum.failed)
-    deficient = flat(loss("squared"))
+    deficient = flat(incontext.loss("squared"))
     assert "|w*| has no bound" in str(
-        composed_error(deficient, gradient_descent(deficient, 0.1), 0.1, 1e-9, 10, near).failed
+        incontext.composed_error(deficient, incontext.gradient_descent(deficient, 0.1), 0.1, 1e-9, 10, near).failed
     )
-    wavy = Problem(problem.X, problem.y, loss(formula="x**2/2 + 0.9*cos(2*x)/4"))
-    assert composed_error(wavy, gradient_descent(wavy, 0.1), 0.1, 1e-9, 10, _solved(wavy)).failed is None
-    bent = Problem(problem.X, problem.y, loss(formula="x**2/2 + 1.2*cos(2*x)/4"))
-    assert "convexity" in str(composed_error(bent, gradient_descent(bent, 0.1), 0.1, 1e-9, 10, _solved(bent)).failed)
+    wavy = incontext.Problem(problem.X, problem.y, incontext.loss(formula="x**2/2 + 0.9*cos(2*x)/4"))
+    assert (
+        incontext.composed_error(wavy, incontext.gradient_descent(wavy, 0.1), 0.1, 1e-9, 10, _solved(wavy)).failed
+        is None
+    )
+    bent = incontext.Problem(problem.X, problem.y, incontext.loss(formula="x**2/2 + 1.2*cos(2*x)/4"))
+    assert "convexity" in str(
+        incontext.composed_error(bent, incontext.gradient_descent(bent, 0.1), 0.1, 1e-9, 10, _solved(bent)).failed
+    )
     with pytest.raises(ValueError, match="step_bound=-1"):
-        composed_error(problem, gradient_descent(problem, good), good, -1, 10, near)
+        incontext.composed_error(problem, incontext.gradient_descent(problem, good), good, -1, 10, near)
 
 
-def _solved(problem: Problem) -> np.ndarray:
-    return plain_iterates(problem, gradient_descent(problem, 0.3), 500)[-1, 0]
+def _solved(problem: incontext.Problem) -> np.ndarray:
+    return incontext.plain_iterates(problem, incontext.gradient_descent(problem, 0.3), 500)[-1, 0]
 
 
 def test_a_method_with_other_numbers_is_not_taken_for_descent() -> None:
     """The method's floats count: with values for twice the step, the step's error is what that makes."""
     problem, near = PROBLEMS["squared"], np.array([float(x) for x in optimum("squared")])
-    found = composed_error(problem, gradient_descent(problem, 0.2), 0.1, 1e-9, 10, near)
+    found = incontext.composed_error(problem, incontext.gradient_descent(problem, 0.2), 0.1, 1e-9, 10, near)
     assert found.step_error > 0.1 * np.linalg.norm(problem.X.T @ problem.y) / N
 
 
 def test_the_largest_stable_step() -> None:
     problem = PROBLEMS["squared"]
     known = 2 / np.linalg.eigvalsh(problem.X.T @ problem.X / N)[-1]
-    assert known * (1 - 1e-5) <= largest_stable_step(problem) <= known
-    require_stable(problem, 0.99 * known)
+    assert known * (1 - 1e-5) <= incontext.largest_stable_step(problem) <= known
+    incontext.require_stable(problem, 0.99 * known)
     with pytest.raises(ValueError, match=rf"step={float(1.01 * known)!r}.*\(0, {known:.4}"):
-        require_stable(problem, 1.01 * known)
+        incontext.require_stable(problem, 1.01 * known)
     with pytest.raises(ValueError, match=r"radius=1024.0: the curvature of poisson has no bound"):
-        largest_stable_step(PROBLEMS["poisson"])
-    assert largest_stable_step(PROBLEMS["poisson"], 1.0) > 0
-    path = plain_iterates(problem, gradient_descent(problem, 1.05 * known), 400)[:, 0]
+        incontext.largest_stable_step(PROBLEMS["poisson"])
+    assert incontext.largest_stable_step(PROBLEMS["poisson"], 1.0) > 0
+    path = incontext.plain_iterates(problem, incontext.gradient_descent(problem, 1.05 * known), 400)[:, 0]
     assert np.abs(path[-1]).max() > 1e6  # beyond it, descent really diverges

@@ -12,42 +12,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+import weightwright as ww
+from weightwright import incontext
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.intervals.jets import values
-from weightwright.errors import FormulaError, UnsupportedOperation
 from weightwright.expressions import parse
-from weightwright.incontext import Loss, loss
 from weightwright.incontext.problem.convex import is_convex
 from weightwright.incontext.problem.loss_kinks import kinks
 
 CATALOGUE = [
-    loss("squared"),
-    loss("logistic"),
-    loss("huber", delta=1.35),
-    loss("pseudo_huber", delta=0.5),
-    loss("quantile", q=0.9, width=0.25),
-    loss("hinge", width=0.5),
-    loss("poisson"),
+    incontext.loss("squared"),
+    incontext.loss("logistic"),
+    incontext.loss("huber", delta=1.35),
+    incontext.loss("pseudo_huber", delta=0.5),
+    incontext.loss("quantile", q=0.9, width=0.25),
+    incontext.loss("hinge", width=0.5),
+    incontext.loss("poisson"),
 ]
 OWN = [
-    loss(formula="log(cosh(x))"),
-    loss(formula="(x - y)**4 + (x - y)**2"),
-    loss(formula="(tanh(x) - y)**2"),
-    loss(formula="min(abs(x), 1.5)*(abs(x) - min(abs(x), 1.5)/2)"),
-    loss(formula="relu(x)**2 + 3*relu(-x)**2"),
-    loss(formula="abs(x)**3"),
-    loss(formula="clip(x, -1, 2)*(x - clip(x, -1, 2)/2)"),
-    loss(formula="exp(min(x, 0)) - 1 + relu(x)"),
+    incontext.loss(formula="log(cosh(x))"),
+    incontext.loss(formula="(x - y)**4 + (x - y)**2"),
+    incontext.loss(formula="(tanh(x) - y)**2"),
+    incontext.loss(formula="min(abs(x), 1.5)*(abs(x) - min(abs(x), 1.5)/2)"),
+    incontext.loss(formula="relu(x)**2 + 3*relu(-x)**2"),
+    incontext.loss(formula="abs(x)**3"),
+    incontext.loss(formula="clip(x, -1, 2)*(x - clip(x, -1, 2)/2)"),
+    incontext.loss(formula="exp(min(x, 0)) - 1 + relu(x)"),
 ]
 POINTS = np.random.default_rng(1).uniform(-3, 3, 60)
 
 
-def names(losses: list[Loss]) -> list[str]:
+def names(losses: list[incontext.Loss]) -> list[str]:
     return [one.name for one in losses]
 
 
 @pytest.mark.parametrize("one", [*CATALOGUE, *OWN], ids=names([*CATALOGUE, *OWN]))
-def test_the_slope_is_the_derivative(one: Loss) -> None:
+def test_the_slope_is_the_derivative(one: incontext.Loss) -> None:
     with working_precision():
         for point in POINTS:
             lines = {"x": (arb(point), arb(1)), "y": (arb(0.75), arb(0))}
@@ -60,7 +60,7 @@ def test_the_slope_is_the_derivative(one: Loss) -> None:
 
 
 @pytest.mark.parametrize("one", [*CATALOGUE, *OWN], ids=names([*CATALOGUE, *OWN]))
-def test_no_second_derivative_leaves_the_bounds(one: Loss) -> None:
+def test_no_second_derivative_leaves_the_bounds(one: incontext.Loss) -> None:
     for lo, hi in ((-3.0, 3.0), (-0.2, 0.1), (1.0, 1.75), (-1.5, -1.5)):
         least, most = one.curvature_bounds(lo, hi, y=0.75)
         with working_precision():
@@ -83,13 +83,13 @@ def test_no_second_derivative_leaves_the_bounds(one: Loss) -> None:
         (OWN[3], 1.0),
     ],
 )
-def test_the_bounds_are_sharp(one: Loss, most: float) -> None:
+def test_the_bounds_are_sharp(one: incontext.Loss, most: float) -> None:
     assert most <= one.curvature(-50.0, 50.0) <= 1.01 * most
 
 
 def test_curvature_without_a_bound() -> None:
-    assert loss("poisson").curvature(-1.0, 2.0, y=1.0) >= np.exp(2.0)
-    assert loss("poisson").curvature(-1.0, 1000.0, y=1.0) == np.inf
+    assert incontext.loss("poisson").curvature(-1.0, 2.0, y=1.0) >= np.exp(2.0)
+    assert incontext.loss("poisson").curvature(-1.0, 1000.0, y=1.0) == np.inf
 
 
 def check(q: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -97,7 +97,7 @@ def check(q: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def test_the_catalogue_against_other_libraries() -> None:
-    def at(one: Loss) -> np.ndarray:
+    def at(one: incontext.Loss) -> np.ndarray:
         return values(one.value_expression, POINTS)
 
     assert np.allclose(at(CATALOGUE[1]), np.logaddexp(0, -POINTS), rtol=1e-13)
@@ -125,22 +125,22 @@ def test_the_catalogue_against_other_libraries() -> None:
     ],
 )
 def test_the_form_is_recognised(formula: str, form: str, slope: str | None) -> None:
-    found = loss(formula=formula)
+    found = incontext.loss(formula=formula)
     assert found.form == form
     assert slope is None or found.slope == slope
-    assert loss(formula=formula, form=form).form == form  # type: ignore[arg-type]
+    assert incontext.loss(formula=formula, form=form).form == form  # type: ignore[arg-type]
 
 
 def test_torch_functions_of_one_and_of_two_numbers() -> None:
-    one = loss(fn=lambda s: torch.log(torch.cosh(s)))
-    two = loss(fn=lambda wx, y: torch.nn.functional.softplus(wx) - y * wx)
+    one = incontext.loss(fn=lambda s: torch.log(torch.cosh(s)))
+    two = incontext.loss(fn=lambda wx, y: torch.nn.functional.softplus(wx) - y * wx)
     assert one.form == "residual"
     assert np.allclose(values(one.slope_expression, POINTS), np.tanh(POINTS), rtol=1e-12)
     assert (two.form, two.slope) == ("separable", "sigmoid(x) - y")
-    with pytest.raises(UnsupportedOperation):
-        loss(fn=lambda s: s if s > 0 else -s)
+    with pytest.raises(ww.UnsupportedOperation):
+        incontext.loss(fn=lambda s: s if s > 0 else -s)
     with pytest.raises(ValueError, match="fn takes 3 arguments"):
-        loss(fn=lambda a, b, c: a)
+        incontext.loss(fn=lambda a, b, c: a)
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_torch_functions_of_one_and_of_two_numbers() -> None:
     [("abs(x)", "x = 0"), ("max(0, 1 - x)", "x = 1"), ("relu(x - 0.1) + x**2", "x = 0.1"), ("step(x - 2)", "x = 2")],
 )
 def test_a_loss_without_a_slope_is_refused_with_its_kink(formula: str, place: str) -> None:
-    with pytest.raises(FormulaError, match=f"has a kink at {place}"):
-        loss(formula=formula)
+    with pytest.raises(ww.FormulaError, match=f"has a kink at {place}"):
+        incontext.loss(formula=formula)
 
 
 def test_kinks_that_depend_on_both_numbers_are_refused() -> None:
-    with pytest.raises(FormulaError, match=r"kinks that depend on w\.x and y apart"):
-        loss(formula="abs(x - 2*y)*x")
+    with pytest.raises(ww.FormulaError, match=r"kinks that depend on w\.x and y apart"):
+        incontext.loss(formula="abs(x - 2*y)*x")
 
 
 @settings(max_examples=10)
@@ -167,17 +167,17 @@ def test_kinks_are_found_where_they_are(places: list[int]) -> None:
 @settings(max_examples=10)
 @given(st.floats(0.01, 100.0))
 def test_a_written_out_huber_loss_gets_the_slope_of_huber(delta: float) -> None:
-    written = loss(formula=f"min(abs(x), {delta!r})*(abs(x) - min(abs(x), {delta!r})/2)")
-    assert parse(written.slope) == loss("huber", delta=delta).slope_expression
+    written = incontext.loss(formula=f"min(abs(x), {delta!r})*(abs(x) - min(abs(x), {delta!r})/2)")
+    assert parse(written.slope) == incontext.loss("huber", delta=delta).slope_expression
 
 
 @pytest.mark.parametrize("formula", ["log(x)", "sqrt(x + 1)", "1/(x - 0.3)**2"])
 def test_undefined_on_the_range(formula: str) -> None:
-    with pytest.raises(FormulaError, match=r"undefined or unbounded somewhere on x in \[-2, 3\]"):
-        loss(formula=formula).curvature(-2, 3)
-    with pytest.raises(FormulaError, match=r"\[-2, 3\]"):
-        loss(formula=formula).require_defined(-2, 3)
-    loss(formula=formula).require_defined(1, 3)
+    with pytest.raises(ww.FormulaError, match=r"undefined or unbounded somewhere on x in \[-2, 3\]"):
+        incontext.loss(formula=formula).curvature(-2, 3)
+    with pytest.raises(ww.FormulaError, match=r"\[-2, 3\]"):
+        incontext.loss(formula=formula).require_defined(-2, 3)
+    incontext.loss(formula=formula).require_defined(1, 3)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_undefined_on_the_range(formula: str) -> None:
 )
 def test_bad_arguments(arguments: dict, message: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        loss(**arguments)
+        incontext.loss(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,6 @@ def test_convexity_is_not_claimed(formula: str) -> None:
 
 def test_bad_ranges() -> None:
     with pytest.raises(ValueError, match="lo, hi"):
-        loss("squared").curvature(1, -1)
+        incontext.loss("squared").curvature(1, -1)
     with pytest.raises(ValueError, match="needs y"):
-        loss("poisson").curvature(-1, 1)
+        incontext.loss("poisson").curvature(-1, 1)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from support import optima
 from support.optima import AWAY, at, data, huber_at, multinomial_at, perturbed, require_sharp
 
+from weightwright import incontext
 from weightwright.enclosures.balls.linear_algebra import balls
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext import Problem, loss
 from weightwright.incontext.optimum import least_squares
 from weightwright.incontext.optimum.lasso import Quadratic, box_from_subgradient, enclose_sparse
 from weightwright.incontext.optimum.least_squares import normal_equations
 from weightwright.incontext.optimum.sharp_distance import distance, huber_distance, multinomial_distance
 
-SQUARED = loss("squared")
+SQUARED = incontext.loss("squared")
 
 
 def badly_scaled(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ SQUARES = {
 def test_least_squares_to_exact_fractions(name: str) -> None:
     X, y, s, ridge, intercept = SQUARES[name]
     optimum = optima.shortest_least_squares(X, y, s, ridge, intercept)
-    objective = Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept)
+    objective = incontext.Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept)
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
         require_sharp(at(objective, v), v, optimum)
@@ -61,7 +61,7 @@ def test_with_few_independent_samples_no_rank_is_looked_for(monkeypatch: pytest.
     """It would take seconds for some hundred features."""
     X, y, s, ridge, intercept = SQUARES["fewer samples than features"]
     monkeypatch.delattr(least_squares, "_column_relations")
-    assert at(Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept), np.zeros(7)).bound < 10
+    assert at(incontext.Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept), np.zeros(7)).bound < 10
 
 
 def test_dependent_columns_have_the_shortest_optimum() -> None:
@@ -72,7 +72,7 @@ def test_dependent_columns_have_the_shortest_optimum() -> None:
     for intercept, rank in ((True, 3), (False, 4)):
         optimum = optima.shortest_least_squares(X, y, s, intercept=intercept)
         v = perturbed(optimum, 0, 1e-9)
-        found = at(Problem(X, y, SQUARED, s, intercept=intercept), v)
+        found = at(incontext.Problem(X, y, SQUARED, s, intercept=intercept), v)
         require_sharp(found, v, optimum)
         assert f"smallest |w| ({rank} of 7 columns are independent)" in found.why
         assert "rounding" not in found.why
@@ -84,15 +84,15 @@ def test_columns_that_are_dependent_up_to_rounding_are_not() -> None:
     optimum = optima.shortest_least_squares(X, y, s)
     assert max(abs(x) for x in optimum) > 1e12
     v = np.array([1.0, -0.25, 0.5, 0.0, 2.0])
-    found = at(Problem(X, y, SQUARED, s, intercept=True), v)
+    found = at(incontext.Problem(X, y, SQUARED, s, intercept=True), v)
     require_sharp(found, v, optimum)
     assert "but for rounding" in found.why
 
 
 def test_nothing_but_constants() -> None:
     X, y = np.full((3, 2), 5.0), np.array([1.0, 2.0, 4.5])
-    assert at(Problem(X, y, SQUARED, np.ones(3), intercept=True), np.array([0.0, 0.0, 2.5])).bound < 1e-60
-    assert at(Problem(0 * X, y, SQUARED, np.ones(3), intercept=False), np.array([3.0, 4.0])).bound >= 5.0
+    assert at(incontext.Problem(X, y, SQUARED, np.ones(3), intercept=True), np.array([0.0, 0.0, 2.5])).bound < 1e-60
+    assert at(incontext.Problem(0 * X, y, SQUARED, np.ones(3), intercept=False), np.array([3.0, 4.0])).bound >= 5.0
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,7 +107,7 @@ def test_small_whole_numbers_of_any_rank(rows: list, v: list, ridge: Fraction, i
     X, y, s = table[:, :3] / 4, table[:, 3], np.arange(1.0, len(rows) + 1)
     optimum = optima.shortest_least_squares(X, y, s, ridge, intercept)
     given = np.array(v[: 3 + intercept])
-    found = at(Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept), given)
+    found = at(incontext.Problem(X, y, SQUARED, s, ridge=ridge, intercept=intercept), given)
     require_sharp(found, given, optimum)
 
 
@@ -123,7 +123,7 @@ def test_sparse_small_whole_numbers(rows: list, v: list, l1: int, ridge: Fractio
     table = np.array(rows, dtype=float)
     X, y, s = table[:, :3], table[:, 3], np.ones(len(rows))
     optimum = optima.sparse_optimum(X, y, s, Fraction(l1), ridge)
-    found = at(Problem(X, y, SQUARED, s, l1=l1, ridge=ridge, intercept=True), np.array(v))
+    found = at(incontext.Problem(X, y, SQUARED, s, l1=l1, ridge=ridge, intercept=True), np.array(v))
     assert optima.length(v, optimum) <= found.bound
     if np.linalg.matrix_rank(np.column_stack([X, s])) == 4 or ridge:
         require_sharp(found, np.array(v), optimum)
@@ -142,7 +142,7 @@ LASSOS = {
 def test_sparse_to_exact_fractions(name: str) -> None:
     X, y, s, l1, ridge = LASSOS[name]
     optimum = optima.sparse_optimum(X, y, s, l1, ridge)
-    objective = Problem(X, y, SQUARED, s, l1=l1, ridge=ridge, intercept=True)
+    objective = incontext.Problem(X, y, SQUARED, s, l1=l1, ridge=ridge, intercept=True)
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
         require_sharp(at(objective, v), v, optimum)
@@ -157,7 +157,7 @@ def test_a_feature_that_just_joins_the_support(nudge: Fraction) -> None:
     optimum = optima.sparse_optimum(X, y, s, l1, Fraction(0))
     assert any(optimum[:3]) == (nudge < 0)
     v = perturbed(optimum, 0, 1e-9)
-    require_sharp(at(Problem(X, y, SQUARED, s, l1=l1, intercept=True), v), v, optimum)
+    require_sharp(at(incontext.Problem(X, y, SQUARED, s, l1=l1, intercept=True), v), v, optimum)
 
 
 @pytest.mark.parametrize("ridge", [0, 1])
@@ -165,8 +165,8 @@ def test_an_l1_penalty_for_each_feature(ridge: int) -> None:
     """A feature whose penalty is 0 is always in the support; one with twice the penalty is as one of half the size."""
     X, y, s = data(24)
     l1, half = np.array([3.0, 6.0, 0.0]), np.array([1.0, 0.5, 1.0])
-    each = Problem(X, y, SQUARED, s, ridge=ridge * np.array([1.0, 4.0, 1.0]), l1=l1, intercept=True)
-    same = Problem(X * half, y, SQUARED, s, ridge=ridge, l1=[3.0, 3.0, 0.0], intercept=True)
+    each = incontext.Problem(X, y, SQUARED, s, ridge=ridge * np.array([1.0, 4.0, 1.0]), l1=l1, intercept=True)
+    same = incontext.Problem(X * half, y, SQUARED, s, ridge=ridge, l1=[3.0, 3.0, 0.0], intercept=True)
     apart, scaled = np.array([0.5, 0.25, 1.0, 2.0]), np.array([0.5, 0.5, 1.0, 2.0])
     found = enclose_sparse(each, balls(apart)), enclose_sparse(same, balls(scaled))
     assert all(box is not None for box in found)
@@ -177,7 +177,10 @@ def test_an_l1_penalty_for_each_feature(ridge: int) -> None:
 
 def test_other_problems_than_squares_with_a_ridge_stand_for_nothing_else() -> None:
     X, y, s = data(28)
-    for wrong in (Problem(X, y, SQUARED, s, l1=1.0), Problem(X, y, loss("huber"), s)):
+    for wrong in (
+        incontext.Problem(X, y, SQUARED, s, l1=1.0),
+        incontext.Problem(X, y, incontext.loss("huber"), s),
+    ):
         with pytest.raises(ValueError, match="give the squared loss without l1"):
             huber_distance(wrong, 1.35, np.zeros(3), 0.0, 1.0)
         with pytest.raises(ValueError, match="give the squared loss without l1"):
@@ -189,7 +192,7 @@ def test_a_subgradient_says_where_the_optimum_is() -> None:
     X, y, s = data(27)
     optimum = optima.sparse_optimum(X, y, s, Fraction(3), Fraction(1))
     with working_precision(256):
-        equations = normal_equations(Problem(X, y, SQUARED, s, ridge=1, intercept=True))
+        equations = normal_equations(incontext.Problem(X, y, SQUARED, s, ridge=1, intercept=True))
         quadratic = Quadratic(*equations, [arb(3)] * 3 + [arb(0)])
         for seed, away in enumerate(AWAY):
             box = box_from_subgradient(quadratic, balls(perturbed(optimum, seed, away)))
@@ -200,7 +203,7 @@ def test_a_subgradient_says_where_the_optimum_is() -> None:
 
 def test_a_sparse_optimum_that_is_not_unique() -> None:
     X, y, s = data(25)
-    found = at(Problem(X[:, [0, 0, 1]], y, SQUARED, s, l1=1, intercept=True), np.array([0.5, 0.5, 0.25, 2.0]))
+    found = at(incontext.Problem(X[:, [0, 0, 1]], y, SQUARED, s, l1=1, intercept=True), np.array([0.5, 0.5, 0.25, 2.0]))
     assert found.bound == math.inf
     assert "not be unique" in found.why
 
@@ -209,15 +212,23 @@ def test_what_cannot_be_said() -> None:
     X, y, s = data(50)
     zero, labels = np.zeros(4), np.where(y > 2, 1.0, -1.0)
     for objective, why in (
-        (Problem(X, y, SQUARED, 0 * s, intercept=True), "all weights are zero"),
-        (Problem(X, y, loss(formula="1 - exp(-x**2)"), s, intercept=True), "not known to be convex"),
-        (Problem(X, labels, loss("logistic"), s, l1=1, intercept=True), "only the squared loss"),
-        (Problem(X[:3], labels[:3], loss("logistic"), np.ones(3), intercept=True), "optimum"),
+        (incontext.Problem(X, y, SQUARED, 0 * s, intercept=True), "all weights are zero"),
+        (
+            incontext.Problem(X, y, incontext.loss(formula="1 - exp(-x**2)"), s, intercept=True),
+            "not known to be convex",
+        ),
+        (
+            incontext.Problem(X, labels, incontext.loss("logistic"), s, l1=1, intercept=True),
+            "only the squared loss",
+        ),
+        (incontext.Problem(X[:3], labels[:3], incontext.loss("logistic"), np.ones(3), intercept=True), "optimum"),
     ):
         found = at(objective, zero)
         assert found.bound == math.inf
         assert why in found.why
-    assert at(Problem(X, y, SQUARED, s, intercept=True), zero + np.nan).why == "the coefficients are not finite"
+    assert (
+        at(incontext.Problem(X, y, SQUARED, s, intercept=True), zero + np.nan).why == "the coefficients are not finite"
+    )
     assert huber_at(X, y, s, 1.35, 0.0, True, zero[:3], 0.0, math.inf).bound == math.inf
     assert huber_at(X, y, 0 * s, 1.35, 0.0, True, zero[:3], 0.0, 1.0).scale == math.inf
 
@@ -225,13 +236,22 @@ def test_what_cannot_be_said() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda X, y, s: Problem(X, y, SQUARED, s, ridge=-1, intercept=True), "ridge=-1: a penalty is a finite number"),
-        (lambda X, y, s: Problem(X, y, SQUARED, s, l1="much", intercept=True), "l1='much': a penalty is a number"),
-        (lambda X, y, s: Problem(X, y, SQUARED, s, intercept=1), "intercept=1: write True or False"),
-        (lambda X, y, s: Problem(X, y, SQUARED, -s - 1, intercept=True), "weights cannot be negative"),
-        (lambda X, y, s: Problem(X, y, loss("logistic"), s, intercept=True), "needs labels 1 or -1"),
         (
-            lambda X, y, s: distance(Problem(X, y, SQUARED, s), [1.0]),
+            lambda X, y, s: incontext.Problem(X, y, SQUARED, s, ridge=-1, intercept=True),
+            "ridge=-1: a penalty is a finite number",
+        ),
+        (
+            lambda X, y, s: incontext.Problem(X, y, SQUARED, s, l1="much", intercept=True),
+            "l1='much': a penalty is a number",
+        ),
+        (lambda X, y, s: incontext.Problem(X, y, SQUARED, s, intercept=1), "intercept=1: write True or False"),
+        (lambda X, y, s: incontext.Problem(X, y, SQUARED, -s - 1, intercept=True), "weights cannot be negative"),
+        (
+            lambda X, y, s: incontext.Problem(X, y, incontext.loss("logistic"), s, intercept=True),
+            "needs labels 1 or -1",
+        ),
+        (
+            lambda X, y, s: distance(incontext.Problem(X, y, SQUARED, s), [1.0]),
             r"coef has shape \(1,\); the data need \(3,\)",
         ),
         (lambda X, y, s: huber_at(X, y, s, 0.5, 0.0, True, [0.0] * 3, 0.0, 1.0), "epsilon=0.5"),

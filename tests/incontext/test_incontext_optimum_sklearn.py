@@ -22,7 +22,7 @@ from sklearn import linear_model
 from sklearn.base import BaseEstimator
 from support.optima import data, huber_at, multinomial_at
 
-from weightwright.incontext import Problem, loss
+import weightwright as ww
 from weightwright.incontext.optimum.sharp_distance import distance
 
 X, Y, WEIGHTS = data(60, 60, 4)
@@ -66,7 +66,7 @@ CASES = {
 def test_the_objective_is_the_estimators(name: str, intercept: bool) -> None:
     estimator, y, kind, ridge, l1 = CASES[name]
     fitted: BaseEstimator = estimator.set_params(fit_intercept=intercept).fit(X, y, WEIGHTS)
-    objective = Problem(X, y, loss(kind), WEIGHTS, ridge=ridge, l1=l1, intercept=intercept)
+    objective = ww.incontext.Problem(X, y, ww.incontext.loss(kind), WEIGHTS, ridge=ridge, l1=l1, intercept=intercept)
     coef, c = np.ravel(fitted.coef_), float(np.ravel(fitted.intercept_)[0]) if intercept else 0.0
     assert distance(objective, coef, c).bound <= 1e-9 * np.linalg.norm([*coef, c])
 
@@ -97,7 +97,7 @@ def test_the_multinomial_objective_is_the_estimators(intercept: bool) -> None:
 def test_the_shortest_optimum_is_the_one_of_linear_regression() -> None:
     for intercept in (True, False):
         fitted = linear_model.LinearRegression(fit_intercept=intercept).fit(X[:3], Y[:3])
-        objective = Problem(X[:3], Y[:3], loss("squared"), np.ones(3), intercept=intercept)
+        objective = ww.incontext.Problem(X[:3], Y[:3], ww.incontext.loss("squared"), np.ones(3), intercept=intercept)
         found = distance(objective, fitted.coef_, float(fitted.intercept_))
         assert found.bound <= 1e-9 * np.linalg.norm(fitted.coef_)
         assert "smallest |w|" in found.why

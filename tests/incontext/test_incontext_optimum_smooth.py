@@ -15,7 +15,7 @@ from sklearn.linear_model import HuberRegressor
 from support import optima
 from support.optima import AWAY, at, data, huber_at, multinomial_at, perturbed, require_sharp
 
-from weightwright.incontext import Problem, loss
+from weightwright import incontext
 
 
 def logistic_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction) -> optima.Gradient:
@@ -39,12 +39,12 @@ def hinge_gradient(X: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: Fraction)
 
 
 SMOOTH = {
-    "logistic": (loss("logistic"), logistic_gradient, Fraction(1, 3)),
-    "logistic without ridge": (loss("logistic"), logistic_gradient, Fraction(0)),
-    "poisson": (loss("poisson"), poisson_gradient, Fraction(1, 10)),
-    "huber": (loss("huber", delta=1.0), kinked_gradient, Fraction(0)),
-    "hinge": (loss("hinge", width=2.0), hinge_gradient, Fraction(1, 2)),
-    "own": (loss(formula="log(cosh(x))"), log_cosh_gradient, Fraction(0)),
+    "logistic": (incontext.loss("logistic"), logistic_gradient, Fraction(1, 3)),
+    "logistic without ridge": (incontext.loss("logistic"), logistic_gradient, Fraction(0)),
+    "poisson": (incontext.loss("poisson"), poisson_gradient, Fraction(1, 10)),
+    "huber": (incontext.loss("huber", delta=1.0), kinked_gradient, Fraction(0)),
+    "hinge": (incontext.loss("hinge", width=2.0), hinge_gradient, Fraction(1, 2)),
+    "own": (incontext.loss(formula="log(cosh(x))"), log_cosh_gradient, Fraction(0)),
 }
 
 
@@ -64,7 +64,7 @@ def test_smooth_losses_to_sixty_digits(name: str, scale: str) -> None:
     if scale == "badly":
         X = X * [1e3, 1.0, 1e-4] + [1e5, 0.0, 1.0]
     y = targets(own.targets, X, 31)
-    objective = Problem(X, y, own, s, ridge=ridge, intercept=True)
+    objective = incontext.Problem(X, y, own, s, ridge=ridge, intercept=True)
     optimum = optima.refined(gradient(X, y, s, ridge), [0.0] * 4)
     for seed, away in enumerate(AWAY):
         v = perturbed(optimum, seed, away)
@@ -74,10 +74,16 @@ def test_smooth_losses_to_sixty_digits(name: str, scale: str) -> None:
 def test_separable_labels_have_no_optimum() -> None:
     X, _, s = data(32)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    found = at(Problem(X, y, loss("logistic"), s, intercept=True), np.array([30.0, 0.0, 0.0, 0.0]))
+    found = at(incontext.Problem(X, y, incontext.loss("logistic"), s, intercept=True), np.array([30.0, 0.0, 0.0, 0.0]))
     assert found.bound == math.inf
     assert "plane separates" in found.why
-    assert at(Problem(X, y, loss("logistic"), s, ridge=1e-3, intercept=True), np.array([5.0, 0.0, 0.0, 0.0])).bound < 10
+    assert (
+        at(
+            incontext.Problem(X, y, incontext.loss("logistic"), s, ridge=1e-3, intercept=True),
+            np.array([5.0, 0.0, 0.0, 0.0]),
+        ).bound
+        < 10
+    )
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flint import arb
 
+from weightwright import incontext
 from weightwright.expressions import parse
-from weightwright.incontext import Problem, composed_error, fitting, gradient_descent, loss, plain_iterates, to_iterates
 from weightwright.incontext.problem.convex import is_convex
 
 RNG = np.random.default_rng(22)
@@ -18,12 +18,12 @@ Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.normal(size=12)
 
 
 def test_errors_and_bounds_are_both_in_the_largest_norm() -> None:
-    kept = fitting(X, Y, "squared", steps=10).run(X, Y)
-    failed = fitting(X, Y, "squared", steps=10, algorithm="nesterov").run(X, Y)
+    kept = incontext.fitting(X, Y, "squared", steps=10).run(X, Y)
+    failed = incontext.fitting(X, Y, "squared", steps=10, algorithm="nesterov").run(X, Y)
     assert kept.lemma.failed is None
     assert failed.lemma.bounds is None
     for run in (kept, failed):
-        largest, euclidean = to_iterates(run.path, run.exact.answers(run.method))
+        largest, euclidean = incontext.to_iterates(run.path, run.exact.answers(run.method))
         assert (run.errors == largest).all()
         assert (largest < euclidean)[1:].all()
         assert (run.errors <= run.bounds).all()
@@ -32,7 +32,7 @@ def test_errors_and_bounds_are_both_in_the_largest_norm() -> None:
 
 def test_a_lemma_whose_bound_says_nothing_has_failed() -> None:
     """Coarse tables: ten steps may be off by more than the optimum is long."""
-    run = fitting(X, Y, "squared", steps=10, tol=0.2).run(X, Y)
+    run = incontext.fitting(X, Y, "squared", steps=10, tol=0.2).run(X, Y)
     assert run.lemma.bounds is None
     said = re.match(
         r"number of steps: their errors add up to (\S+), and \|w\*\| is at most (\S+):", run.lemma.failed or ""
@@ -40,25 +40,25 @@ def test_a_lemma_whose_bound_says_nothing_has_failed() -> None:
     assert said
     assert float(said[1]) > float(said[2]) > float(np.linalg.norm(run.w)) / 2
     assert (run.bounds == run.errors).all()  # what is enclosed is sharp
-    fine = fitting(X, Y, "squared", steps=10, tol=1e-6).run(X, Y)
+    fine = incontext.fitting(X, Y, "squared", steps=10, tol=1e-6).run(X, Y)
     assert fine.lemma.bounds is not None
     assert fine.lemma.bounds[-1] <= np.linalg.norm(fine.w) + fine.to_optimum.bound
 
 
 def test_a_curvature_without_bound_is_said_as_such() -> None:
-    problem = Problem(X, np.abs(Y), loss("poisson"), ridge=1.0)
-    steep = Problem(1000 * X, np.abs(Y), loss("poisson"), ridge=1.0)
+    problem = incontext.Problem(X, np.abs(Y), incontext.loss("poisson"), ridge=1.0)
+    steep = incontext.Problem(1000 * X, np.abs(Y), incontext.loss("poisson"), ridge=1.0)
     for one in (problem, steep):
-        found = composed_error(one, gradient_descent(one, 0.1), 0.1, 1e-9, 3, np.zeros(3))
+        found = incontext.composed_error(one, incontext.gradient_descent(one, 0.1), 0.1, 1e-9, 3, np.zeros(3))
         assert found.bounds is None
         assert "-0" not in (found.failed or "")
     assert "= 0 " not in (found.failed or "")
     with pytest.raises(ValueError, match=r"step: no bound of the curvature of poisson is known for \|w\| <= 0.125"):
-        fitting(1e5 * X, np.abs(Y), "poisson", steps=2)
+        incontext.fitting(1e5 * X, np.abs(Y), "poisson", steps=2)
 
 
 def test_data_without_curvature_get_a_step() -> None:
-    run = fitting(np.zeros((4, 2)), np.ones(4), "squared", steps=2).run(np.zeros((4, 2)), np.ones(4))
+    run = incontext.fitting(np.zeros((4, 2)), np.ones(4), "squared", steps=2).run(np.zeros((4, 2)), np.ones(4))
     assert (run.w == 0).all()
 
 
@@ -67,8 +67,8 @@ def test_data_without_curvature_get_a_step() -> None:
     ["sqrt(1+x**2)-1", "(1 + x**2)**0.5", "sqrt(x**4 + 1)", "sqrt(exp(x) + x**2)", "3*sqrt(0.5 + (x/2 - 1)**2)"],
 )
 def test_roots_of_sums_of_squares_are_convex(formula: str) -> None:
-    assert loss(formula=formula).convex
-    least, _ = loss(formula=formula).curvature_bounds(-3.0, 3.0)
+    assert incontext.loss(formula=formula).convex
+    least, _ = incontext.loss(formula=formula).curvature_bounds(-3.0, 3.0)
     assert least >= 0.0
 
 
@@ -81,19 +81,20 @@ def test_what_the_rules_do_not_show_is_not_called_convex(formula: str) -> None:
 
 
 def test_roots_have_the_lemma() -> None:
-    problem = Problem(X, Y, loss(formula="sqrt(1+x**2)-1"))
-    steps = gradient_descent(problem, 0.5)
-    near = plain_iterates(problem, steps, 200)[-1, 0]
-    assert composed_error(problem, steps, 0.5, 1e-9, 100, near).failed is None
+    problem = incontext.Problem(X, Y, incontext.loss(formula="sqrt(1+x**2)-1"))
+    steps = incontext.gradient_descent(problem, 0.5)
+    near = incontext.plain_iterates(problem, steps, 200)[-1, 0]
+    assert incontext.composed_error(problem, steps, 0.5, 1e-9, 100, near).failed is None
 
 
 def test_numbers_of_numpys_types() -> None:
-    assert loss("huber", delta=np.int64(2)) == loss("huber", delta=2.0)
+    assert incontext.loss("huber", delta=np.int64(2)) == incontext.loss("huber", delta=2.0)
     assert (
-        loss("quantile", q=np.float32(0.25), width=np.float64(0.5)).slope == loss("quantile", q=0.25, width=0.5).slope
+        incontext.loss("quantile", q=np.float32(0.25), width=np.float64(0.5)).slope
+        == incontext.loss("quantile", q=0.25, width=0.5).slope
     )
-    assert Problem(X, Y, loss("squared"), intercept=np.bool_(True)).size == 4
-    plain = fitting(X, Y, "squared", steps=3, step=0.125, ridge=0.5)
-    typed = fitting(X, Y, "squared", steps=np.int64(3), step=np.float32(0.125), ridge=np.float32(0.5))
+    assert incontext.Problem(X, Y, incontext.loss("squared"), intercept=np.bool_(True)).size == 4
+    plain = incontext.fitting(X, Y, "squared", steps=3, step=0.125, ridge=0.5)
+    typed = incontext.fitting(X, Y, "squared", steps=np.int64(3), step=np.float32(0.125), ridge=np.float32(0.5))
     assert (plain.run(X, Y).w == typed.run(X, Y).w).all()
     assert arb(plain.step) == arb(typed.step)

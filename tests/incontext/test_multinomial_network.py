@@ -14,14 +14,13 @@ from weightwright.incontext.networks.multinomial_network import (
     multinomial_prompt,
     plain_multinomial,
 )
-from weightwright.numbers import Floats
 from weightwright.runtime.watch import all_states
 
 STEP = np.array([0.4, 1.0, 2.0, 1.0])
 MOMENTUM, STEPS = 0.8, 80
 
 
-def data(seed: int, classes: int, n: int = 25) -> tuple[Floats, Labels]:
+def data(seed: int, classes: int, n: int = 25) -> tuple[np.ndarray, Labels]:
     """Clouds around one centre for each class, that overlap; the last feature is the intercept's."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % classes
@@ -30,7 +29,7 @@ def data(seed: int, classes: int, n: int = 25) -> tuple[Floats, Labels]:
     return np.hstack([X, np.ones((n, 1))]), labels
 
 
-def objective(W: torch.Tensor, X: Floats, labels: Labels, s: Floats, penalty: Floats) -> torch.Tensor:
+def objective(W: torch.Tensor, X: np.ndarray, labels: Labels, s: np.ndarray, penalty: np.ndarray) -> torch.Tensor:
     losses = torch.nn.functional.cross_entropy(torch.tensor(X) @ W.T, torch.tensor(labels), reduction="none")
     return (torch.tensor(s) * losses).sum() / float(s.sum()) + (torch.tensor(penalty) * W**2).sum() / 2
 

@@ -9,17 +9,16 @@ import pytest
 import torch
 from flint import arb_mat, ctx
 
-from weightwright.errors import BudgetError, DomainError
+import weightwright as ww
 from weightwright.incontext.networks.newton_schulz_network import (
     newton_schulz_network,
     newton_schulz_prompt,
     newton_schulz_steps,
     plain_newton_schulz,
 )
-from weightwright.numbers import Floats
 
 
-def system(d: int, condition: float, seed: int = 0) -> tuple[Floats, Floats]:
+def system(d: int, condition: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues from 3 down to 3/condition, in a random basis."""
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -28,7 +27,7 @@ def system(d: int, condition: float, seed: int = 0) -> tuple[Floats, Floats]:
     return H, H @ rng.normal(size=d)
 
 
-def solved(H: Floats, b: Floats) -> Floats:
+def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The exact solution, rounded once."""
     bits, ctx.prec = ctx.prec, 300
     try:
@@ -38,7 +37,7 @@ def solved(H: Floats, b: Floats) -> Floats:
         ctx.prec = bits
 
 
-def relative(found: Floats, exact: Floats) -> float:
+def relative(found: np.ndarray, exact: np.ndarray) -> float:
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
@@ -96,14 +95,14 @@ def test_float32() -> None:
 def test_arguments_that_leave_their_tables_are_errors() -> None:
     H, b = system(3, 10.0)
     indefinite = H - 1.0 * np.eye(3)
-    with pytest.raises(DomainError, match=r"an entry of I - Y H of token .* positive definite"):
+    with pytest.raises(ww.DomainError, match=r"an entry of I - Y H of token .* positive definite"):
         newton_schulz_network(3, steps=30, reach=10.0)(newton_schulz_prompt(indefinite, b))
     reach = float(np.abs(solved(H, b)).max())
-    with pytest.raises(DomainError, match=r"a number of w of target 0 of token .* larger reach"):
+    with pytest.raises(ww.DomainError, match=r"a number of w of target 0 of token .* larger reach"):
         newton_schulz_network(3, steps=12, reach=0.99 * reach)(newton_schulz_prompt(H, b))
     newton_schulz_network(3, steps=12, reach=1.01 * reach)(newton_schulz_prompt(H, b))
     singular, c = np.ones((2, 2)), np.array([1.0, 1.0])
-    with pytest.raises(DomainError, match="condition number"):  # what is nothing but rounding grows
+    with pytest.raises(ww.DomainError, match="condition number"):  # what is nothing but rounding grows
         newton_schulz_network(2, steps=60, reach=10.0)(newton_schulz_prompt(singular, c))
 
 
@@ -121,5 +120,5 @@ def test_what_cannot_be_is_refused() -> None:
     for name in ("d", "steps", "targets", "reach", "head_tol"):
         with pytest.raises(ValueError, match=f"{name} must be"):
             newton_schulz_network(**({"d": 3, "steps": 2, "reach": 1.0} | {name: 0}))  # type: ignore[arg-type]
-    with pytest.raises(BudgetError, match="d=129"):
+    with pytest.raises(ww.BudgetError, match="d=129"):
         newton_schulz_network(129, steps=2, reach=1.0)

@@ -20,26 +20,14 @@ from support.prompts import RESIDUAL, built, errors, fitted, prompts, tables_of
 from support.stored import forge
 
 import weightwright as ww
+from weightwright import incontext
 from weightwright.claims.prompt import Pass, PromptClaim
 from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.incontext import (
-    Descent,
-    Problem,
-    composed_error,
-    exact_iterates,
-    fitting,
-    loss,
-    plain_iterates,
-    to_optimum,
-)
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
-from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.incontext.problem.method import chebyshev, gradient_descent
 from weightwright.network import Loop
 from weightwright.numbers import rounded
-from weightwright.runtime import AttentionNetwork
 
 N, D = 30, 4
 RIDGE = np.array([0.0, 0.05, 0.4, 1.5])
@@ -57,7 +45,7 @@ def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def stepped(kind: str, dtype: str) -> AttentionNetwork:
+def stepped(kind: str, dtype: str) -> ww.AttentionNetwork:
     """A network whose passes have an alpha for each of two features, one of them no power of two."""
     tol = {"float64": 1e-8, "float32": 1e-3}[dtype]
     alpha = rounded(np.array([0.5, 0.9]), dtype)
@@ -186,7 +174,7 @@ def test_networks_follow_their_exact_iterates(names: tuple[str, ...], dtype: str
     X, y = data(0)
     penalties = {name: {"ridge": RIDGE, "l1": L1}[name] for name in names}
     algorithm = "proximal" if "l1" in names else "gradient descent"
-    net = fitting(X, y, steps=25, algorithm=algorithm, dtype=DTYPES[dtype], **penalties)  # type: ignore[arg-type]
+    net = incontext.fitting(X, y, steps=25, algorithm=algorithm, dtype=DTYPES[dtype], **penalties)  # type: ignore[arg-type]
     run = net.run(X, y)
     assert net.net.certificate is not None
     assert net.net.certificate.status == "PROVEN"
@@ -199,12 +187,12 @@ def test_networks_follow_their_exact_iterates(names: tuple[str, ...], dtype: str
 @pytest.mark.parametrize(("name", "l1"), [("heavy ball", 0.0), ("nesterov", 0.0), ("chebyshev", 0.0), ("fista", L1)])
 def test_every_algorithm_takes_them(name: str, l1: Any) -> None:
     X, y = data(1)
-    run = fitting(X, y, steps=80, algorithm=name, ridge=RIDGE, l1=l1).run(X, y)  # type: ignore[arg-type]
+    run = incontext.fitting(X, y, steps=80, algorithm=name, ridge=RIDGE, l1=l1).run(X, y)  # type: ignore[arg-type]
     assert run.errors.max() <= 1e-7
     assert run.to_optimum.bound < 1e-3
 
 
-def ridge_optimum(problem: Problem) -> Balls:
+def ridge_optimum(problem: incontext.Problem) -> Balls:
     """Solved in balls, from the normal equations."""
     X = arb_mat(problem.X.tolist())
     penalty = arb_mat(np.diag(problem.ridges).tolist())
@@ -214,7 +202,7 @@ def ridge_optimum(problem: Problem) -> Balls:
 
 def test_ridge_ends_at_its_optimum() -> None:
     X, y = data(2)
-    run = fitting(X, y, steps=120, ridge=RIDGE, algorithm="chebyshev").run(X, y)
+    run = incontext.fitting(X, y, steps=120, ridge=RIDGE, algorithm="chebyshev").run(X, y)
     with working_precision(256):
         off = norm(a - b for a, b in zip(balls(run.w), ridge_optimum(run.problem), strict=True))
         assert float_below(off) <= run.to_optimum.bound < 1e-7
@@ -222,13 +210,13 @@ def test_ridge_ends_at_its_optimum() -> None:
 
 def test_the_plain_step_takes_them_without_an_algorithm() -> None:
     X, y = data(3)
-    plain = Descent("squared", samples=N, features=D, steps=10, step=0.25, ridge=RIDGE)
+    plain = incontext.Descent("squared", samples=N, features=D, steps=10, step=0.25, ridge=RIDGE)
     exact = plain.run(X, y).exact.w[-1]
     w = np.zeros(D)
     for _ in range(10):
         w = w - 0.25 * (X.T @ (X @ w - y) / N + RIDGE * w)
     assert np.abs(w - [float(x) for x in exact]).max() < 1e-12
-    both = Descent("squared", samples=N, features=D, steps=10, step=0.25, ridge=RIDGE, l1=L1)
+    both = incontext.Descent("squared", samples=N, features=D, steps=10, step=0.25, ridge=RIDGE, l1=L1)
     assert both.ranges.tau == 0.25 * L1.max()
     exact, w = both.run(X, y).exact.w[-1], np.zeros(D)
     for _ in range(10):
@@ -241,8 +229,8 @@ def test_the_plain_step_takes_them_without_an_algorithm() -> None:
 def test_one_number_is_that_number_for_every_feature(l1: float) -> None:
     X, y = data(4)
     algorithm: Any = "fista" if l1 else "nesterov"
-    one = fitting(X, y, steps=20, algorithm=algorithm, ridge=0.3, l1=l1).run(X, y)
-    each = fitting(X, y, steps=20, algorithm=algorithm, ridge=np.full(D, 0.3), l1=np.full(D, l1)).run(X, y)
+    one = incontext.fitting(X, y, steps=20, algorithm=algorithm, ridge=0.3, l1=l1).run(X, y)
+    each = incontext.fitting(X, y, steps=20, algorithm=algorithm, ridge=np.full(D, 0.3), l1=np.full(D, l1)).run(X, y)
     assert np.array_equal(one.states, each.states)
     assert one.to_optimum == each.to_optimum
     assert one.lemma == each.lemma
@@ -255,8 +243,8 @@ def test_scaled_features_with_scaled_penalties_have_the_same_optimum(l1: Any) ->
     X, y = data(5)
     s = np.array([2.0, 0.5, 1.0, 4.0])
     algorithm: Any = "fista" if np.any(l1) else "chebyshev"
-    plain = fitting(X, y, steps=150, algorithm=algorithm, ridge=RIDGE, l1=l1).run(X, y)
-    scaled = fitting(X * s, y, steps=300, algorithm=algorithm, ridge=RIDGE * s**2, l1=l1 * s).run(X * s, y)
+    plain = incontext.fitting(X, y, steps=150, algorithm=algorithm, ridge=RIDGE, l1=l1).run(X, y)
+    scaled = incontext.fitting(X * s, y, steps=300, algorithm=algorithm, ridge=RIDGE * s**2, l1=l1 * s).run(X * s, y)
     allowed = plain.to_optimum.bound + s.max() * scaled.to_optimum.bound
     assert np.linalg.norm(plain.w - s * scaled.w) <= allowed < 1e-4
     w = balls(plain.w)
@@ -278,16 +266,23 @@ def test_a_problem_with_an_intercept_is_that_with_a_feature_of_ones(kind: str, l
     X, y = data(9)
     y = {"squared": y, "logistic": np.sign(y), "poisson": np.round(np.abs(y))}[kind]
     weights = np.linspace(0.01, 0.05, N)
-    one = Problem(X, y, loss(kind), weights, Fraction(1, 2), l1, intercept=True)
+    one = incontext.Problem(X, y, incontext.loss(kind), weights, Fraction(1, 2), l1, intercept=True)
     each = {"ridge": np.array([0.5] * D + [0.0]), "l1": np.array([l1] * D + [0.0])}
-    other = Problem(with_ones(X), y, loss(kind), weights, **each)
+    other = incontext.Problem(with_ones(X), y, incontext.loss(kind), weights, **each)
     assert (one.size, one.d, other.size) == (D + 1, D, D + 1)
-    method = gradient_descent(one, 0.1)
-    assert str(exact_iterates(one, method, 5).w) == str(exact_iterates(other, gradient_descent(other, 0.1), 5).w)
-    assert (plain_iterates(one, method, 5) == plain_iterates(other, gradient_descent(other, 0.1), 5)).all()
-    w = plain_iterates(one, method, 50)[-1, 0]
-    assert to_optimum(one, w) == to_optimum(other, w)
-    assert composed_error(one, method, 0.1, 1e-9, 5, w) == composed_error(other, method, 0.1, 1e-9, 5, w)
+    method = incontext.gradient_descent(one, 0.1)
+    assert str(incontext.exact_iterates(one, method, 5).w) == str(
+        incontext.exact_iterates(other, incontext.gradient_descent(other, 0.1), 5).w
+    )
+    assert (
+        incontext.plain_iterates(one, method, 5)
+        == incontext.plain_iterates(other, incontext.gradient_descent(other, 0.1), 5)
+    ).all()
+    w = incontext.plain_iterates(one, method, 50)[-1, 0]
+    assert incontext.to_optimum(one, w) == incontext.to_optimum(other, w)
+    assert incontext.composed_error(one, method, 0.1, 1e-9, 5, w) == incontext.composed_error(
+        other, method, 0.1, 1e-9, 5, w
+    )
     third = replace(one, ridge=Fraction(1, 3))
     assert third.ridge_balls()[0].contains(arb(fmpq(1, 3)))
     assert not arb(1 / 3).contains(third.ridge_balls()[0])
@@ -305,13 +300,18 @@ def test_an_intercept_is_a_feature_without_penalty() -> None:
         model.fit(X, y + 2.0)
         w = np.append(model.coef_, model.intercept_)
         each = {"ridge": np.array([ridge] * D + [0.0]), "l1": np.array([l1] * D + [0.0])}
-        found = to_optimum(Problem(with_ones(X), y + 2.0, loss("squared"), **each), w)
+        found = incontext.to_optimum(incontext.Problem(with_ones(X), y + 2.0, incontext.loss("squared"), **each), w)
         assert found.bound < 1e-5
-        assert to_optimum(Problem(with_ones(X), y + 2.0, loss("squared"), ridge=ridge, l1=l1), w).bound > 0.1
+        assert (
+            incontext.to_optimum(
+                incontext.Problem(with_ones(X), y + 2.0, incontext.loss("squared"), ridge=ridge, l1=l1), w
+            ).bound
+            > 0.1
+        )
         assert found.gap < 1e-5 or l1 == 0
 
 
-def objective(problem: Problem, w: Balls) -> arb:
+def objective(problem: incontext.Problem, w: Balls) -> arb:
     rows = [sum((a * b for a, b in zip(balls(row), w, strict=True)), arb(0)) for row in problem.rows]
     if problem.loss.is_quadratic:
         total = sum(((a - arb(t)) ** 2 / 2 for a, t in zip(rows, problem.y, strict=True)), arb(0))
@@ -326,8 +326,8 @@ def objective(problem: Problem, w: Balls) -> arb:
 def test_the_gap_is_never_below_the_excess(kind: str, ridge: np.ndarray) -> None:
     """Whatever features have one penalty, both, or none; and it says something where it can."""
     X, y = data(7)
-    problem = Problem(X, np.sign(y) if kind == "logistic" else y, loss(kind), ridge=ridge, l1=L1)
-    near = plain_iterates(problem, gradient_descent(problem, 0.4), 500)[-1, 0]
+    problem = incontext.Problem(X, np.sign(y) if kind == "logistic" else y, incontext.loss(kind), ridge=ridge, l1=L1)
+    near = incontext.plain_iterates(problem, incontext.gradient_descent(problem, 0.4), 500)[-1, 0]
     rng = np.random.default_rng(8)
     for size in (0.0, 1e-3, 1.0):
         w = balls(near + size * rng.standard_normal(D))
@@ -343,33 +343,35 @@ def test_the_gap_is_never_below_the_excess(kind: str, ridge: np.ndarray) -> None
 def test_features_that_depend_on_each_other_without_penalty_have_no_gap() -> None:
     X, y = data(9)
     X[:, 1] = X[:, 0]
-    problem = Problem(X, y, loss("squared"), l1=np.array([0.0, 0.0, 1.0, 1.0]))
+    problem = incontext.Problem(X, y, incontext.loss("squared"), l1=np.array([0.0, 0.0, 1.0, 1.0]))
     with working_precision(256):
         assert not duality_gap(problem, balls(np.ones(D))).is_finite()
 
 
 def test_curvature_counts_the_ridge_of_its_feature() -> None:
     X, y = np.eye(2), np.zeros(2)
-    found = to_optimum(Problem(X, y, loss("squared"), ridge=np.array([0.5, 4.0])), np.array([1.0, 1.0]))
+    found = incontext.to_optimum(
+        incontext.Problem(X, y, incontext.loss("squared"), ridge=np.array([0.5, 4.0])), np.array([1.0, 1.0])
+    )
     assert found.mu == pytest.approx(1.0, rel=1e-5)  # 1/2 + 1/2, and not 1/2 + 4
     assert found.mu <= 1.0
 
 
 def test_a_method_on_a_problem() -> None:
-    problem = Problem(*data(10), loss("squared"), ridge=RIDGE, l1=L1)
-    method = gradient_descent(problem, 0.125)
+    problem = incontext.Problem(*data(10), incontext.loss("squared"), ridge=RIDGE, l1=L1)
+    method = incontext.gradient_descent(problem, 0.125)
     assert np.array_equal(method.passes[0].alpha, 1 - 0.125 * RIDGE)
     assert method.thresholds is not None
     assert np.array_equal(method.thresholds, 0.125 * L1)
     with pytest.raises(ValueError, match=r"and l1=0 to 0\.8"):
-        chebyshev(problem, 0.1, 1.0)
+        incontext.chebyshev(problem, 0.1, 1.0)
 
 
 # what is refused
 
 
-def problem_with(**penalties: Any) -> Problem:
-    return Problem(*data(0), loss("squared"), **penalties)
+def problem_with(**penalties: Any) -> incontext.Problem:
+    return incontext.Problem(*data(0), incontext.loss("squared"), **penalties)
 
 
 @pytest.mark.parametrize(
@@ -384,24 +386,26 @@ def problem_with(**penalties: Any) -> Problem:
         (lambda: problem_with(l1=True), "l1=True: a penalty is a number that is not negative"),
         (lambda: problem_with(l1=[[1.0], [1.0, 2.0]]), "l1=.*: a penalty is a number that is not negative"),
         (
-            lambda: Descent("squared", samples=5, features=4, steps=1, step=0.1, ridge=np.ones(3)),
+            lambda: incontext.Descent("squared", samples=5, features=4, steps=1, step=0.1, ridge=np.ones(3)),
             r"ridge has shape \(3,\)",
         ),
-        (lambda: Descent("squared", samples=5, features=4, steps=1, step=0.1, l1=-1.0), r"l1=-1\.0"),
+        (lambda: incontext.Descent("squared", samples=5, features=4, steps=1, step=0.1, l1=-1.0), r"l1=-1\.0"),
         (
-            lambda: Descent("squared", samples=5, features=4, steps=1, step=2.0, ridge=RIDGE),
+            lambda: incontext.Descent("squared", samples=5, features=4, steps=1, step=2.0, ridge=RIDGE),
             r"step times ridge must be at least 0 and below 2, not 3\.0",
         ),
         (
-            lambda: Descent(
+            lambda: incontext.Descent(
                 "squared", samples=5, features=4, steps=1, step=0.5, algorithm=passes.nesterov(0.5, np.full(3, 0.1))
             ),
             r"alpha has shape \(3,\); one number is needed, or one for each of 4 features",
         ),
         (
-            lambda: exact_iterates(
+            lambda: incontext.exact_iterates(
                 problem_with(),
-                replace(gradient_descent(problem_with(), 0.1), algorithm=passes.gradient_descent(np.zeros(3))),
+                replace(
+                    incontext.gradient_descent(problem_with(), 0.1), algorithm=passes.gradient_descent(np.zeros(3))
+                ),
                 steps=1,
             ),
             r"alpha of the method has shape \(3,\), but X has 4 features",
@@ -418,8 +422,8 @@ def test_bad_penalties_are_named(give: Callable[[], object], message: str) -> No
 
 def test_the_state_that_leaves_its_range_is_named() -> None:
     """The second feature's, on any token; nothing is said where all stay inside."""
-    ranges = Ranges(x=4.0, y=64.0, w=1.0, value=4.0)
-    net = Descent("squared", samples=3, features=2, steps=2, step=0.5, ranges=ranges, reach=32.0)
+    ranges = incontext.Ranges(x=4.0, y=64.0, w=1.0, value=4.0)
+    net = incontext.Descent("squared", samples=3, features=2, steps=2, step=0.5, ranges=ranges, reach=32.0)
     X, y = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0.0, 0.0, 1.0])
     assert np.abs(net.run(X, y).path).max() <= 1.0
     with pytest.raises(ww.DomainError, match=r"the state w\[1\] became 2\.\d+, outside \[-1, 1\], which the network"):

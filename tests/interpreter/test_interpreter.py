@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from torch import nn
 
 import weightwright as ww
-from weightwright.interpreter import Interpreter, Program
 from weightwright.interpreter.frozen_module import Sizes
 from weightwright.interpreter.module_costs import papers_cost
 
 
 @functools.cache
-def built(**options: Any) -> Interpreter:
-    return Interpreter(**{"tokens": 6, "features": 3, "head_dim": 2, "heads": 2, "rows": 3} | options)
+def built(**options: Any) -> ww.Interpreter:
+    return ww.Interpreter(**{"tokens": 6, "features": 3, "head_dim": 2, "heads": 2, "rows": 3} | options)
 
 
-def random_program(vm: Interpreter, x: np.ndarray, rng: np.random.Generator, heads: int, **more: Any) -> Program:
+def random_program(
+    vm: ww.Interpreter, x: np.ndarray, rng: np.random.Generator, heads: int, **more: Any
+) -> ww.interpreter.Program:
     """Weights as large as the bounds allow on this data."""
     rows = more.get("rows")
     data = x.reshape(-1, vm.features) if rows is None else np.concatenate([x.reshape(-1, vm.features), rows])
@@ -36,7 +37,7 @@ def random_program(vm: Interpreter, x: np.ndarray, rng: np.random.Generator, hea
     return vm.program(**found, **more)
 
 
-def data(vm: Interpreter, rng: np.random.Generator, n: int, batch: tuple[int, ...] = ()) -> torch.Tensor:
+def data(vm: ww.Interpreter, rng: np.random.Generator, n: int, batch: tuple[int, ...] = ()) -> torch.Tensor:
     x = vm.bounds["x_max"] * rng.uniform(-1, 1, (*batch, n, vm.features))
     return torch.tensor(x, dtype=vm.net.dtype)
 
@@ -70,7 +71,7 @@ def test_a_module_is_proven_for_all_programs_from_its_file(number: int, tmp_path
     assert vm.certificate.status == "PROVEN"
     vm.save(tmp_path / "vm.safetensors")
     assert ww.check(tmp_path / "vm.safetensors").status == "PROVEN"
-    back = Interpreter.load(tmp_path / "vm.safetensors")
+    back = ww.Interpreter.load(tmp_path / "vm.safetensors")
     assert back.fingerprint == vm.fingerprint
     rng = np.random.default_rng(0)
     x = data(vm, rng, 5)
@@ -117,7 +118,7 @@ def test_attention_of_torch_is_a_program() -> None:
     """With several heads, causal and not, biases in a feature that is 1."""
     torch.manual_seed(0)
     layer = nn.MultiheadAttention(4, 2, batch_first=True).double().eval().requires_grad_(False)
-    vm = Interpreter(tokens=5, features=5, head_dim=3, heads=2, w_max=2.0)
+    vm = ww.Interpreter(tokens=5, features=5, head_dim=3, heads=2, w_max=2.0)
     x = torch.rand(5, 4, dtype=torch.float64) * 2 - 1
     program = ww.interpreter.from_torch(vm, layer)
     ones = torch.cat([x, torch.ones(5, 1, dtype=torch.float64)], dim=1)
@@ -201,9 +202,9 @@ def test_unwatched_modules_say_what_they_lean_on() -> None:
 @pytest.mark.slow
 def test_a_tolerance_out_of_reach_is_refused_with_the_best_bound() -> None:
     with pytest.raises(ww.ToleranceError, match="tol=1e-09 cannot be proven in float32") as refusal:
-        Interpreter(4, 2, 2, dtype="float32", tol=1e-9)
+        ww.Interpreter(4, 2, 2, dtype="float32", tol=1e-9)
     assert refusal.value.best is not None
-    assert Interpreter(4, 2, 2, dtype="float32", tol=refusal.value.best).certificate.bound <= refusal.value.best
+    assert ww.Interpreter(4, 2, 2, dtype="float32", tol=refusal.value.best).certificate.bound <= refusal.value.best
 
 
 @pytest.mark.parametrize(
@@ -218,13 +219,13 @@ def test_a_tolerance_out_of_reach_is_refused_with_the_best_bound() -> None:
 )
 def test_modules_that_cannot_be_built(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Interpreter(**{"tokens": 4, "features": 2, "head_dim": 2} | options)
+        ww.Interpreter(**{"tokens": 4, "features": 2, "head_dim": 2} | options)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "largest"), [("float64", 1e-8), ("float32", 1e-3)])
 def test_a_thousand_programs_of_sixteen(dtype: str, largest: float) -> None:
-    vm, rng, worst = Interpreter(64, 16, 16, dtype=dtype), np.random.default_rng(3), 0.0
+    vm, rng, worst = ww.Interpreter(64, 16, 16, dtype=dtype), np.random.default_rng(3), 0.0
     before = vm.fingerprint
     for _ in range(1000):
         x = data(vm, rng, 64)
@@ -239,8 +240,8 @@ def test_a_thousand_programs_of_sixteen(dtype: str, largest: float) -> None:
 def test_the_papers_anchors_are_proven_too_and_far_worse() -> None:
     """Evenly spaced anchors at the paper's temperature, beside ours with fewer."""
     bounds = {"x_max": 1.0, "w_max": 2.0, "k_max": 2.0, "q_max": 2.0, "v_max": 2.0}
-    faithful = Interpreter(4, 2, 2, method="faithful", anchors=13, grid=4.0, **bounds)
-    ours = Interpreter(4, 2, 2, anchors=12, **bounds)
+    faithful = ww.Interpreter(4, 2, 2, method="faithful", anchors=13, grid=4.0, **bounds)
+    ours = ww.Interpreter(4, 2, 2, anchors=12, **bounds)
     assert faithful.certificate.status == ours.certificate.status == "PROVEN"
     assert faithful.certificate.bound > 1e6 * ours.certificate.bound
     rng = np.random.default_rng(0)
@@ -248,7 +249,7 @@ def test_the_papers_anchors_are_proven_too_and_far_worse() -> None:
     program = random_program(faithful, x.numpy(), rng, 1)
     assert np.abs(faithful(x, program).numpy() - program.run(x.numpy())).max() <= faithful.certificate.bound
     with pytest.raises(ValueError, match="method must be 'spectral', or 'faithful' with a grid"):
-        Interpreter(4, 2, 2, grid=4.0)
+        ww.Interpreter(4, 2, 2, grid=4.0)
 
 
 @pytest.mark.parametrize("form", ["embedding", "stacked"])

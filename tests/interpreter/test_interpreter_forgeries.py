@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from support.forging import altered, array_places, entry, proven, refused
 
-from weightwright.box import Box
+import weightwright as ww
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.program_claim import CODES, PRODUCTS
-from weightwright.interpreter import Interpreter
 from weightwright.network import Network
 
 
 @functools.cache
 def made(form: str) -> tuple[Network, Certificate]:
-    vm = Interpreter(3, 2, 2, heads=2, form=form, anchors=6)  # type: ignore[arg-type]
+    vm = ww.Interpreter(3, 2, 2, heads=2, form=form, anchors=6)  # type: ignore[arg-type]
     said = vm.net.said
     assert said is not None
     return vm.net.network, said
@@ -97,7 +96,7 @@ def test_what_a_bound_leans_on_is_not_hidden(assumption: str, tmp_path: Path) ->
 def test_the_domain_is_that_of_the_claim(tmp_path: Path) -> None:
     network, said = made("embedding")
     for lo, hi in ((2 * said.domain.lo, 2 * said.domain.hi), (said.domain.lo / 2, said.domain.hi / 2)):
-        wider = Box(lo, np.where(hi > lo, hi, lo + 1))
+        wider = ww.Box(lo, np.where(hi > lo, hi, lo + 1))
         refused(network, replace(said, domain=wider), tmp_path, "the domain is not that of the claim")
 
 

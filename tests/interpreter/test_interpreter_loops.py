@@ -15,16 +15,15 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.claims.program_claim import ENTRIES
-from weightwright.interpreter import Interpreter, Program, emulate, run_in_turn
 
 
 @functools.cache
-def looped(form: str = "embedding", dtype: str = "float64") -> Interpreter:
+def looped(form: str = "embedding", dtype: str = "float64") -> ww.Interpreter:
     bounds = {"x_max": 4.0, "k_max": 8.0, "q_max": 8.0, "v_max": 2.0, "w_max": 1.0}
-    return Interpreter(5, 3, 2, heads=2, rows=2, programs=4, form=form, dtype=dtype, **bounds)  # type: ignore[arg-type]
+    return ww.Interpreter(5, 3, 2, heads=2, rows=2, programs=4, form=form, dtype=dtype, **bounds)  # type: ignore[arg-type]
 
 
-def stack(vm: Interpreter, rng: np.random.Generator, count: int) -> list[Program]:
+def stack(vm: ww.Interpreter, rng: np.random.Generator, count: int) -> list[ww.interpreter.Program]:
     rows = rng.uniform(-1, 1, (2, 3))
     return [
         vm.program(
@@ -46,7 +45,7 @@ def test_a_loop_runs_the_programs_of_its_prompt(form: str, count: int) -> None:
     programs, x = stack(vm, rng, count), torch.tensor(rng.uniform(-1, 1, (5, 3)))
     before = vm.fingerprint
     found = vm.loop(programs, x).numpy()
-    assert np.abs(found - run_in_turn(programs, x.numpy())).max() <= 20 * vm.certificate.bound
+    assert np.abs(found - ww.interpreter.run_in_turn(programs, x.numpy())).max() <= 20 * vm.certificate.bound
     assert np.abs(found - x.numpy()).max() > 0.01
     assert vm.fingerprint == before
 
@@ -54,13 +53,13 @@ def test_a_loop_runs_the_programs_of_its_prompt(form: str, count: int) -> None:
 @pytest.mark.parametrize("form", ["embedding", "stacked"])
 def test_one_pass_is_within_the_bound(form: str) -> None:
     vm, rng = looped(form), np.random.default_rng(5)
-    single = Interpreter(
+    single = ww.Interpreter(
         5, 3, 2, heads=2, rows=2, programs=1, x_max=4.0, k_max=8.0, q_max=8.0, v_max=2.0, w_max=1.0, form=form
     )  # type: ignore[arg-type]  # fmt: skip
     for _ in range(20):
         (program,) = stack(vm, rng, 1)
         x = torch.tensor(rng.uniform(-2, 2, (5, 3)))
-        error = np.abs(single.loop([program], x).numpy() - run_in_turn([program], x.numpy())).max()
+        error = np.abs(single.loop([program], x).numpy() - ww.interpreter.run_in_turn([program], x.numpy())).max()
         assert error <= single.certificate.bound
 
 
@@ -74,7 +73,7 @@ def test_a_compiled_network_runs_from_a_prompt(activation: type[nn.Module]) -> N
     module = nn.Sequential(*layers, nn.Linear(2, 1)).double().eval().requires_grad_(False)
     net = ww.compile(module, (-1, 1), 1e-3 if activation is nn.GELU else 1e-6)
     assert len(net.network.layers) == 3
-    inside = emulate(net, tokens=3)
+    inside = ww.interpreter.emulate(net, tokens=3)
     assert inside.vm.certificate.status == "PROVEN"
     x = torch.rand(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 2 - 1
     assert float((inside(x) - net(x)).abs().max()) <= inside.stated_error
@@ -87,7 +86,7 @@ def test_twenty_steps_of_gradient_descent_are_a_prompt() -> None:
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
     G, c, step = X.T @ X / 12, X.T @ y / 12, 0.4
-    vm = Interpreter(3, 3, 1, programs=20, x_max=4.0, w_max=2.0, v_max=4.0, k_max=1.0, q_max=1.0)
+    vm = ww.Interpreter(3, 3, 1, programs=20, x_max=4.0, w_max=2.0, v_max=4.0, k_max=1.0, q_max=1.0)
     W_V = np.zeros((3, 3))
     W_V[:2, :2], W_V[:2, 2] = -step * G, step * c
     program = vm.program(np.zeros((1, 3)), np.zeros((1, 3)), W_V, sees=np.eye(3, dtype=bool), name="a step")
@@ -123,13 +122,13 @@ def test_loops_and_single_programs_are_told_apart() -> None:
     with pytest.raises(ValueError, match="share their rows"):
         vm.loop([program, replace(program, rows=program.rows / 2)], x)
     with pytest.raises(ValueError, match="build it with programs="):
-        Interpreter(5, 3, 2).loop([program], x)
+        ww.Interpreter(5, 3, 2).loop([program], x)
 
 
 def test_networks_that_cannot_be_emulated_are_refused() -> None:
     mixed = ww.compile(lambda x: torch.tanh(x) - x.mean(0), (-1, 1), 1e-3, features=2, tokens=3)
     with pytest.raises(ww.UnsupportedOperation, match="emulate"):
-        emulate(mixed, 3)
+        ww.interpreter.emulate(mixed, 3)
 
 
 def test_heads_that_look_at_different_registers_run_in_turn() -> None:
@@ -137,7 +136,7 @@ def test_heads_that_look_at_different_registers_run_in_turn() -> None:
         return torch.exp(torch.tanh(x[:, :1]) + torch.sin(x[:, 1:]))
 
     net = ww.compile(two, (-1, 1), 1e-6, features=2)
-    inside = emulate(net, 4)
+    inside = ww.interpreter.emulate(net, 4)
     assert len(inside.programs) == 3 > len(net.network.layers)
     x = torch.rand(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 2 - 1
     assert float((inside(x) - net(x)).abs().max()) <= inside.stated_error < 1e-4

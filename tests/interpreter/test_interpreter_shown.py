@@ -11,14 +11,13 @@ import torch
 
 import weightwright as ww
 from weightwright.export.compare import samples
-from weightwright.interpreter import Interpreter
 from weightwright.report import certificate_facts
 from weightwright.report.prompt_picture import plot_prompt
 
 
 @functools.cache
-def built() -> Interpreter:
-    return Interpreter(2, 1, 1, heads=2, rows=1, anchors=5, x_max=2.0)
+def built() -> ww.Interpreter:
+    return ww.Interpreter(2, 1, 1, heads=2, rows=1, anchors=5, x_max=2.0)
 
 
 def test_facts_say_what_programs_the_bound_is_about() -> None:

@@ -10,18 +10,19 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.interpreter import Interpreter, library
+
+library = ww.interpreter.library
 
 
 @functools.cache
-def built() -> Interpreter:
+def built() -> ww.Interpreter:
     """Room for a constant of 1 that comes back a little larger."""
-    return Interpreter(4, 6, 4, heads=4, rows=32, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
+    return ww.Interpreter(4, 6, 4, heads=4, rows=32, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
 
 
 @functools.cache
-def five_heads() -> Interpreter:
-    return Interpreter(4, 6, 6, heads=5, rows=32, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
+def five_heads() -> ww.Interpreter:
+    return ww.Interpreter(4, 6, 6, heads=5, rows=32, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
 
 
 def tokens(rng: np.random.Generator, n: int = 4) -> torch.Tensor:
@@ -104,7 +105,7 @@ def test_a_trained_attention_layer_is_a_program() -> None:
         optimizer.step()
     assert float(loss.detach()) < 0.05
     layer.eval().requires_grad_(False)
-    vm = Interpreter(4, 5, 3, heads=2, w_max=8.0, k_max=16.0, q_max=16.0, v_max=8.0)
+    vm = ww.Interpreter(4, 5, 3, heads=2, w_max=8.0, k_max=16.0, q_max=16.0, v_max=8.0)
     x = x[:8]
     ones = torch.cat([x, torch.ones(8, 4, 1, dtype=torch.float64)], dim=2)
     off = (vm(ones, ww.interpreter.from_torch(vm, layer))[..., :4] - layer(x, x, x, need_weights=False)[0]).abs().max()

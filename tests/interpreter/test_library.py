@@ -11,15 +11,16 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.interpreter import Interpreter, library
 from weightwright.interpreter.library import Algorithm
+
+library = ww.interpreter.library
 
 N, D, SIZE = 4, 8, 2
 
 
 @functools.cache
-def built(dtype: str = "float64", form: str = "embedding") -> Interpreter:
-    return Interpreter(
+def built(dtype: str = "float64", form: str = "embedding") -> ww.Interpreter:
+    return ww.Interpreter(
         N,
         D,
         8,

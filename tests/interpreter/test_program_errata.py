@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from weightwright.interpreter import Interpreter, library
+import weightwright as ww
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def test_a_sum_of_attentions_is_not_the_attention_of_a_sum() -> None:
 def test_the_size_of_a_head_is_free(head_dim: int) -> None:
     """Theorem 4.2 forces it to be the number of tokens, and P + 1 >= n."""
     rng = np.random.default_rng(head_dim)
-    vm = Interpreter(3, 2, head_dim, form="stacked", anchors=8)
+    vm = ww.Interpreter(3, 2, head_dim, form="stacked", anchors=8)
     x = rng.uniform(-1, 1, (3, 2))
     W_Q, W_K = rng.uniform(-1, 1, (2, head_dim, 2))
     head = vm.program(W_Q, W_K, np.eye(2))
@@ -51,9 +51,9 @@ def test_the_size_of_a_head_is_free(head_dim: int) -> None:
 
 def test_losses_differ_in_rows_and_not_in_weights() -> None:
     """After Theorem 4.2: f stands in the rows that go into the prompt, the weights only select and scale."""
-    vm = Interpreter(2, 5, 6, rows=16, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
+    vm = ww.Interpreter(2, 5, 6, rows=16, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
     X, y = np.array([[0.5, -0.4], [0.3, 0.5]]), np.array([0.2, -0.1])
-    one, two = (library.gradients(vm, X, y, table(f)) for f in ("tanh(x)", "tanh(x)/2"))
+    one, two = (ww.interpreter.library.gradients(vm, X, y, table(f)) for f in ("tanh(x)", "tanh(x)/2"))
     for part in ("W_Q", "W_K", "W_V"):
         assert np.array_equal(getattr(one, part), getattr(two, part))
     assert not np.array_equal(one.rows, two.rows)

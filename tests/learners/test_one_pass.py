@@ -15,13 +15,12 @@ from exact_learning import optimum, steps_of_prompt
 from mpmath import mp, mpf
 
 import weightwright as ww
-from weightwright.incontext import Learner, Ranges
-from weightwright.numbers import Floats
+from weightwright import incontext
 from weightwright.report.facts.fact_tables import interval
 from weightwright.report.facts.network_facts import certificate_facts
 
 N, D, M, STEPS = 6, 2, 3, 12
-SMALL = Ranges(x=1.0, y=2.0, w=4.0, fitted=8.0, ridge=2.0)
+SMALL = incontext.Ranges(x=1.0, y=2.0, w=4.0, fitted=8.0, ridge=2.0)
 
 
 #: Tables that are coarse: their errors are far above those of rounding, and they are proven fast.
@@ -29,19 +28,19 @@ TOL = {"float64": 1e-8, "float32": 1e-4}
 
 
 @cache
-def small(loss: str, dtype: str = "float64", momentum: float = 0.0) -> Learner:
-    return ww.incontext.learner(
+def small(loss: str, dtype: str = "float64", momentum: float = 0.0) -> incontext.Learner:
+    return incontext.learner(
         D, N, M, loss, STEPS, domain=SMALL, step=4.0, momentum=momentum, tol=TOL[dtype], dtype=dtype
     )
 
 
-def data(loss: str, rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
+def data(loss: str, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X, X_q = rng.uniform(-1, 1, (n, D)), rng.uniform(-1, 1, (M, D))
     y = np.clip(X @ rng.normal(size=D) + 0.5 * rng.normal(size=n), -2, 2)
     return X, np.where(y > 0, 1.0, -1.0) if loss == "logistic" else y, X_q
 
 
-def exact_steps(icl: Learner, prompt: torch.Tensor, loss: str, momentum: float = 0.0) -> list[Any]:
+def exact_steps(icl: incontext.Learner, prompt: torch.Tensor, loss: str, momentum: float = 0.0) -> list[Any]:
     """Predictions of the algorithm on the prompt's own numbers."""
     return steps_of_prompt(prompt.double().tolist(), icl.net.network.inputs, loss, STEPS, M, momentum)
 
@@ -111,7 +110,7 @@ def test_fewer_examples_and_queries_leave_tokens_empty() -> None:
     one = icl.prompt(X[:1], y[:1], X_q, step=4.0)  # six times, each with a sixth of the weight
     assert torch.equal(one[:6], one[:1].expand(6, -1))
     again = icl(icl.prompt(X[:2], y[:2], X_q, step=0.5))
-    other = ww.incontext.learner(D, 2, M, steps=STEPS, domain=SMALL, step=4.0, tol=1e-8)
+    other = incontext.learner(D, 2, M, steps=STEPS, domain=SMALL, step=4.0, tol=1e-8)
     assert torch.allclose(again, other(other.prompt(X[:2], y[:2], X_q, step=0.5)), rtol=0, atol=1e-13)
 
 
@@ -161,7 +160,7 @@ def test_a_guarantee_holds_for_every_prompt(loss: str) -> None:
 def test_where_there_is_no_guarantee_it_is_said_why() -> None:
     with pytest.raises(ValueError, match=r"says nothing about momentum \(Nesterov\)"):
         small("squared", momentum=0.5).guarantee()
-    bare = ww.incontext.learner(1, 1, 1, ww.incontext.loss(formula="log(1 + x**2)"), 1, SMALL, 0.1, tol=1e-2)
+    bare = incontext.learner(1, 1, 1, incontext.loss(formula="log(1 + x**2)"), 1, SMALL, 0.1, tol=1e-2)
     with pytest.raises(ValueError, match="says nothing about the loss"):
         bare.guarantee()
 
@@ -200,15 +199,15 @@ def test_what_is_no_prompt_is_refused(change: dict[str, Any], said: str) -> None
     ({"examples": 0}, "examples must be a whole number of at least 1, not 0"),
     ({"steps": True}, "steps must be a whole number"),
     ({"domain": (0, 1)}, r"domain: give weightwright.incontext.Ranges"),
-    ({"domain": Ranges(x=0.0, y=1.0, w=1.0)}, "domain: x=0.0; a finite number above 0"),
-    ({"domain": Ranges(x=1.0, y=1.0, w=9.0, fitted=3.0)}, "fitted=3.0 is below w=9.0"),
-    ({"domain": Ranges(x=1.0, y=1.0, w=9.0, ridge=-1.0)}, "ridge=-1.0; a finite number"),
+    ({"domain": incontext.Ranges(x=0.0, y=1.0, w=1.0)}, "domain: x=0.0; a finite number above 0"),
+    ({"domain": incontext.Ranges(x=1.0, y=1.0, w=9.0, fitted=3.0)}, "fitted=3.0 is below w=9.0"),
+    ({"domain": incontext.Ranges(x=1.0, y=1.0, w=9.0, ridge=-1.0)}, "ridge=-1.0; a finite number"),
     ({"step": math.inf}, "step must be a finite number above 0"),
     ({"loss": "cubed"}, "is not a loss of the catalogue"),
 ])  # fmt: skip
 def test_what_is_no_learner_is_refused(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ww.incontext.learner(**{"features": D, "examples": N, "queries": M, **change})
+        incontext.learner(**{"features": D, "examples": N, "queries": M, **change})
 
 
 def test_states_and_fits_that_leave_their_ranges_are_refused() -> None:
@@ -217,7 +216,7 @@ def test_states_and_fits_that_leave_their_ranges_are_refused() -> None:
     diverging = icl.prompt(np.ones((N, D)), np.full(N, 2.0), X_Q, step=3.9)
     with pytest.raises(ww.DomainError, match=r"The ranges of a learner are its domain=Ranges"):
         icl(diverging)
-    once = ww.incontext.learner(D, 1, 1, steps=1, domain=SMALL, step=4.0, tol=1e-3)
+    once = incontext.learner(D, 1, 1, steps=1, domain=SMALL, step=4.0, tol=1e-3)
     far = once.prompt([[0.8, 0.0]], [2.0], [[0.1, 0.1]], step=4.0)  # w.x stays inside
     with pytest.raises(ww.DomainError, match=r"the state w\[0\] became 6\."):
         once(far)

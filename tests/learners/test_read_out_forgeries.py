@@ -13,9 +13,9 @@ import pytest
 from support.forging import altered, array_places, entry, nudged, refused, with_claim, with_prompt, without
 from support.prompts import made
 
+import weightwright as ww
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.prompt import READ_OUT, PromptClaim
-from weightwright.errors import LawError
 from weightwright.network import Gather, Loop, Network, Sees
 
 Forge = Callable[[Certificate], Certificate]
@@ -148,7 +148,7 @@ def test_no_entry_of_any_array_of_a_read_out_may_change(tmp_path: Path) -> None:
                 index = int(rng.choice(choice))
                 try:
                     forged = altered(network, path, lambda old, index=index: nudged(old, index))
-                except LawError:
+                except ww.LawError:
                     continue
                 refused(forged, certificate, tmp_path)
                 tried += 1

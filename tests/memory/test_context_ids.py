@@ -15,7 +15,6 @@ from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.enclosures.balls.counted_exp import LEAST, UNITS, counted_exp
 from weightwright.memory.context_mapping import token_inputs
 from weightwright.network import Attention, Head, Linear, Network, Term, selection
-from weightwright.runtime import AttentionNetwork
 
 
 def words(rng: np.random.Generator) -> list[Any]:
@@ -76,7 +75,7 @@ def test_ids_lie_in_their_enclosures(case: str) -> None:
     network, data = mapping.network, mapping.data
     stored = read_mapping(network, network.embed.coordinates.index("id"))
     middles, radii = enclose_ids(stored, mapping.vectors, data.tokens, data.lengths, mapping.positions)
-    module, worst, before = AttentionNetwork(network), 0.0, ctx.prec
+    module, worst, before = ww.AttentionNetwork(network), 0.0, ctx.prec
     ctx.prec = 200
     try:
         for start, x in zip(data.starts.tolist(), token_inputs(data, mapping.vectors, mapping.positions), strict=True):
@@ -150,7 +149,7 @@ def test_large_scores_cost_what_is_said() -> None:
         for _ in range(20):
             x = np.column_stack([1000 + 1e-3 * rng.normal(size=6), rng.choice([-1.0, 1.0], 6)])
             middles, radii = enclose_ids(read_mapping(network, 2), x, np.arange(6), np.array([6]), False)
-            ran = AttentionNetwork(network)(torch.tensor(x))[:, 0].tolist()
+            ran = ww.AttentionNetwork(network)(torch.tensor(x))[:, 0].tolist()
             for there, mid, rad, computed in zip(exact_ids(network, x), middles, radii, ran, strict=True):
                 assert abs(there - arb(mid)) <= arb(rad)
                 worst = max(worst, float(abs(arb(computed) - there)) / float(rad))

@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import weightwright as ww
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.memory import Hopfield, recall
+from weightwright.memory import recall
 from weightwright.memory.capacity import Capacity, Updates, capacity, updates
 from weightwright.network import Loop
 from weightwright.report import memory_plots
@@ -30,20 +30,20 @@ def normal(seed: int, *shape: int) -> Tensor:
     return torch.tensor(np.random.default_rng(seed).normal(size=shape))
 
 
-def made(case: str) -> tuple[Hopfield, Tensor]:
+def made(case: str) -> tuple[ww.memory.Hopfield, Tensor]:
     """A memory and queries near its patterns and far from them."""
     count = {"one pattern": 1, "many": 700}.get(case, 60)
     patterns, queries = 2 * normal(1, count, 6), normal(2, 3, 5, 6)
     queries[0] += patterns[:1]
     if case == "float32":
-        return Hopfield(6, 0.75, torch.float32).store(patterns.float()), queries.float()
-    memory = Hopfield(6, 0.75)
+        return ww.memory.Hopfield(6, 0.75, torch.float32).store(patterns.float()), queries.float()
+    memory = ww.memory.Hopfield(6, 0.75)
     if case in ("values", "longer values"):
         return memory.store(patterns, normal(3, count, 2 if case == "values" else 9)), queries
     return memory.store(patterns), queries
 
 
-def formula(memory: Hopfield, query: Tensor, steps: int) -> np.ndarray:
+def formula(memory: ww.memory.Hopfield, query: Tensor, steps: int) -> np.ndarray:
     """softmax(beta q K^T) V in numpy, written out."""
     K, V, xi = (part.double().numpy() for part in (memory.patterns, memory.values, query))
     for step in range(steps):
@@ -99,8 +99,8 @@ def test_torch_attention_retrieves_the_same(case: str) -> None:
 
 def test_storing_again_adds() -> None:
     patterns, values, query = normal(1, 10, 4), normal(2, 10, 3), normal(3, 7, 4)
-    once = Hopfield(4, 2.0).store(patterns, values)
-    twice = Hopfield(4, 2.0).store(patterns[:4], values[:4]).store(patterns[4:], values[4:])
+    once = ww.memory.Hopfield(4, 2.0).store(patterns, values)
+    twice = ww.memory.Hopfield(4, 2.0).store(patterns[:4], values[:4]).store(patterns[4:], values[4:])
     assert len(twice) == 10
     assert torch.equal(once.retrieve(query), twice.retrieve(query))
     patterns.zero_()  # the memory has numbers of its own
@@ -125,8 +125,8 @@ def test_separation() -> None:
     expected = min(
         patterns[i] @ patterns[i] - max(patterns[i] @ patterns[j] for j in range(8) if j != i) for i in range(8)
     )
-    assert math.isclose(Hopfield(3).store(patterns).separation(), expected, rel_tol=1e-12)
-    assert Hopfield(3).store(patterns[:1]).separation() == math.inf
+    assert math.isclose(ww.memory.Hopfield(3).store(patterns).separation(), expected, rel_tol=1e-12)
+    assert ww.memory.Hopfield(3).store(patterns[:1]).separation() == math.inf
 
 
 # exports
@@ -161,7 +161,7 @@ def distance(found: Tensor, value: Tensor) -> float:
         return float(np.nextafter(float(sum(squares, arb(0)).sqrt().lower()), -math.inf))
 
 
-def queries_around(memory: Hopfield, i: int, radius: float) -> Tensor:
+def queries_around(memory: ww.memory.Hopfield, i: int, radius: float) -> Tensor:
     """At most `radius` from pattern i: towards every other pattern, and anywhere."""
     x = memory.patterns[i].double()
     ways = torch.cat([memory.patterns.double() - x, normal(7, 40, memory.dim)])
@@ -175,7 +175,7 @@ def queries_around(memory: Hopfield, i: int, radius: float) -> Tensor:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_no_query_is_off_by_more_than_the_bound(beta: float, radius: float, dtype: torch.dtype) -> None:
     for case in ("patterns", "values"):
-        memory = Hopfield(5, beta, dtype)
+        memory = ww.memory.Hopfield(5, beta, dtype)
         patterns, values = (2 * normal(11, 12, 5)).to(dtype), normal(12, 12, 3).to(dtype)
         memory.store(patterns, None if case == "patterns" else values)
         for i in (0, 5):
@@ -188,7 +188,7 @@ def test_no_query_is_off_by_more_than_the_bound(beta: float, radius: float, dtyp
 
 
 def test_the_bound_is_attained_by_two_patterns() -> None:
-    memory = Hopfield(3, 1.5).store(normal(21, 2, 3))
+    memory = ww.memory.Hopfield(3, 1.5).store(normal(21, 2, 3))
     for radius in (0.0, 0.5):
         worst = memory.recall_bound(radius)
         found = memory.retrieve(queries_around(memory, worst.pattern, radius))
@@ -202,7 +202,7 @@ def test_scores_that_round_are_covered() -> None:
     exceeded, far = 0, torch.tensor([[300.0, -200.0, 500.0]], dtype=torch.float64)
     for seed in range(80):
         across = torch.linalg.cross(far.expand(2, 3), normal(seed, 2, 3)) / 600
-        memory = Hopfield(3, 1.0, torch.float32).store((far + across).float())
+        memory = ww.memory.Hopfield(3, 1.0, torch.float32).store((far + across).float())
         bound = memory.recall_bound(pattern=0)
         found = distance(memory.retrieve(memory.patterns[0]), memory.patterns[0])
         assert found <= bound.bound
@@ -221,7 +221,7 @@ def test_the_worst_pattern_is_named() -> None:
 
 def test_well_separated_patterns_are_retrieved_to_rounding() -> None:
     """A second step brings a query from far away as near as one from the pattern itself."""
-    memory = Hopfield(16, 1.0).store(8 * torch.eye(16, dtype=torch.float64))
+    memory = ww.memory.Hopfield(16, 1.0).store(8 * torch.eye(16, dtype=torch.float64))
     assert memory.separation() == 64
     exact = 15 * math.exp(-64) * 8 * math.sqrt(2)
     assert exact / 1.001 < memory.recall_bound().softmax < exact * 1.001
@@ -232,13 +232,13 @@ def test_well_separated_patterns_are_retrieved_to_rounding() -> None:
 
 
 def test_one_pattern_is_off_by_rounding_only() -> None:
-    found = Hopfield(4).store(normal(1, 1, 4)).recall_bound(3.0)
+    found = ww.memory.Hopfield(4).store(normal(1, 1, 4)).recall_bound(3.0)
     assert found.softmax < 1e-300
     assert found.bound < 1e-13
 
 
 def test_equal_patterns_are_not_told_apart() -> None:
-    memory = Hopfield(2, 9.0).store([[1, 0], [1, 0]], [[0.0], [1.0]])
+    memory = ww.memory.Hopfield(2, 9.0).store([[1, 0], [1, 0]], [[0.0], [1.0]])
     assert memory.separation() == 0
     assert 0.5 <= memory.recall_bound().bound < 0.5001
     assert memory.retrieve([1.0, 0.0]).tolist() == [0.5]
@@ -246,7 +246,7 @@ def test_equal_patterns_are_not_told_apart() -> None:
 
 def test_a_candidate_that_is_too_small_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The inequality is checked: where it fails, the largest distance stands."""
-    memory = Hopfield(3, 1.5).store(normal(21, 4, 3))
+    memory = ww.memory.Hopfield(3, 1.5).store(normal(21, 4, 3))
     good = memory.recall_bound(pattern=0).softmax
     monkeypatch.setattr(recall, "_best_of_prefixes", lambda q, d: arb(good) / 2)
     largest = float((memory.patterns - memory.patterns[0]).norm(dim=1).max())
@@ -270,7 +270,7 @@ def test_a_candidate_that_is_too_small_is_not_taken(monkeypatch: pytest.MonkeyPa
 )
 def test_a_memory_that_cannot_be(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="must be") as error:
-        Hopfield(**arguments)  # type: ignore[arg-type]
+        ww.memory.Hopfield(**arguments)  # type: ignore[arg-type]
     assert message in str(error.value)
 
 
@@ -281,7 +281,7 @@ def refused(kind: type[Exception], message: str, call: object) -> None:
 
 
 def test_patterns_and_values_that_do_not_fit() -> None:
-    memory, nan = Hopfield(3).store(np.eye(3)), [[1.0, math.nan, 0.0]]
+    memory, nan = ww.memory.Hopfield(3).store(np.eye(3)), [[1.0, math.nan, 0.0]]
     refused(
         ValueError, "patterns must have shape (N, 3) with N at least 1, not (2, 2)", lambda: memory.store(np.eye(2))
     )
@@ -289,17 +289,17 @@ def test_patterns_and_values_that_do_not_fit() -> None:
     refused(ValueError, "patterns must be finite, but entry (0, 1) is nan", lambda: memory.store(nan))
     refused(TypeError, "patterns must be a tensor, an array or nested lists", lambda: memory.store("abc"))
     refused(ValueError, "values: patterns were stored without values", lambda: memory.store(np.eye(3), np.eye(3)))
-    with_values = Hopfield(3).store(np.eye(3), np.eye(3, 2))
+    with_values = ww.memory.Hopfield(3).store(np.eye(3), np.eye(3, 2))
     refused(ValueError, "patterns were stored with values", lambda: with_values.store(np.eye(3)))
     refused(ValueError, "values have 1 numbers each, those", lambda: with_values.store(np.eye(3), np.ones((3, 1))))
     refused(ValueError, "values must have shape (3, any size)", lambda: with_values.store(np.eye(3), np.eye(2)))
     assert len(memory) == len(with_values) == 3  # nothing was stored by halves
-    narrow = Hopfield(3, dtype=torch.float32)
+    narrow = ww.memory.Hopfield(3, dtype=torch.float32)
     refused(TypeError, "torch.float64, which torch.float32 does not hold", lambda: narrow.store(np.eye(3)))
 
 
 def test_queries_that_do_not_fit() -> None:
-    memory = Hopfield(3).store(np.eye(3))
+    memory = ww.memory.Hopfield(3).store(np.eye(3))
     refused(ValueError, "query must have shape (..., 3), not (2,)", lambda: memory.retrieve([1.0, 2.0]))
     refused(ValueError, "query must be finite, but entry (1,) is inf", lambda: memory.retrieve([1.0, math.inf, 0.0]))
     refused(ValueError, "steps must be a whole number of at least 1, not 0", lambda: memory.retrieve([0, 0, 1], 0))
@@ -314,7 +314,7 @@ def test_queries_that_do_not_fit() -> None:
 def test_nothing_is_stored(ask: str) -> None:
     arguments = [[0.0, 0.0]] if ask in ("retrieve", "energy") else []
     with pytest.raises(ww.WeightwrightError, match=f"{ask}: nothing is stored yet; call store"):
-        getattr(Hopfield(2), ask)(*arguments)
+        getattr(ww.memory.Hopfield(2), ask)(*arguments)
 
 
 # how many patterns, how many updates

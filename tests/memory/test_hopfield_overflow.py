@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.memory import Hopfield
 
 
 @pytest.mark.parametrize(
@@ -16,7 +15,7 @@ from weightwright.memory import Hopfield
 )  # fmt: skip
 def test_memories_that_overflow_have_no_bound(dtype: torch.dtype, size: float, beta: float, radius: float) -> None:
     """The bound was finite, and what was retrieved was no number."""
-    memory = Hopfield(2, beta=beta, dtype=dtype).store([[size, 0.0], [0.0, size]])
+    memory = ww.memory.Hopfield(2, beta=beta, dtype=dtype).store([[size, 0.0], [0.0, size]])
     with pytest.raises(ww.ToleranceError, match="may overflow float"):
         memory.recall_bound(radius=radius)
     if not radius:
@@ -24,6 +23,6 @@ def test_memories_that_overflow_have_no_bound(dtype: torch.dtype, size: float, b
 
 
 def test_values_that_overflow_have_no_bound() -> None:
-    memory = Hopfield(1, dtype=torch.float32).store([[1.0], [0.0]], values=[[3e38], [-3e38]])
+    memory = ww.memory.Hopfield(1, dtype=torch.float32).store([[1.0], [0.0]], values=[[3e38], [-3e38]])
     with pytest.raises(ww.ToleranceError, match=r"may be as large as 3e\+38"):
         memory.recall_bound()

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weightwright as ww
-from weightwright.memory import INCONSISTENT, NOT_STORED
 from weightwright.network import Attention, FeedForward
 from weightwright.network.interpreter import interpret
 
@@ -43,12 +42,16 @@ def test_labels_come_back_from_the_file(kernel: Any, mask: Any, tmp_path: Path) 
 
 def test_a_new_context_is_not_stored() -> None:
     net = ww.memorize(ABC, TAGS)
-    assert net.predict([["sat", "sat"], ["the", "bird"], ["sat"]]) == [[NOT_STORED] * 2, [NOT_STORED] * 2, ["V"]]
-    assert net.predict([["sat"] * 9]) == [[NOT_STORED] * 9]  # longer than everything stored
+    assert net.predict([["sat", "sat"], ["the", "bird"], ["sat"]]) == [
+        [ww.memory.NOT_STORED] * 2,
+        [ww.memory.NOT_STORED] * 2,
+        ["V"],
+    ]
+    assert net.predict([["sat"] * 9]) == [[ww.memory.NOT_STORED] * 9]  # longer than everything stored
     causal = ww.memorize(ABC, TAGS, mask="causal")
-    assert causal.predict([["the", "cat", "bird", "cat"]]) == [["D", "N", NOT_STORED, NOT_STORED]]
-    assert not NOT_STORED
-    assert repr(NOT_STORED) == "not stored"
+    assert causal.predict([["the", "cat", "bird", "cat"]]) == [["D", "N", ww.memory.NOT_STORED, ww.memory.NOT_STORED]]
+    assert not ww.memory.NOT_STORED
+    assert repr(ww.memory.NOT_STORED) == "not stored"
 
 
 def test_margins_say_how_far_rounding_is_from_mattering() -> None:
@@ -111,8 +114,10 @@ def test_random_data_sets_are_remembered_or_refused_with_the_reason(data: Any) -
         for k, (a, b) in enumerate(zip(given_row, found_row, strict=True)):
             seen = one[: k + 1] if mask == "causal" else one
             repeated = not positions and len(set(seen.tolist())) < len(seen)
-            assert b is NOT_STORED if repeated else b is INCONSISTENT or a == b
-    assert net.about.remembered == sum(b is not INCONSISTENT and b is not NOT_STORED for row in found for b in row)
+            assert b is ww.memory.NOT_STORED if repeated else b is ww.memory.INCONSISTENT or a == b
+    assert net.about.remembered == sum(
+        b is not ww.memory.INCONSISTENT and b is not ww.memory.NOT_STORED for row in found for b in row
+    )
     assert net.about.parameters <= net.about.formula
 
 
@@ -123,7 +128,7 @@ def test_inconsistent_labels_are_reported_never_resolved() -> None:
     ):
         ww.memorize(sequences, labels)
     net = ww.memorize(sequences, labels, on_conflict="skip")
-    assert net.predict([["a", "b"]]) == [[0, INCONSISTENT]]
+    assert net.predict([["a", "b"]]) == [[0, ww.memory.INCONSISTENT]]
     (conflict,) = net.about.conflicts
     assert (conflict.token, conflict.labels) == ("b", (1, 2))
 
@@ -143,10 +148,13 @@ def test_sequences_with_repeated_tokens_can_be_left_out() -> None:
     with pytest.raises(ww.WeightwrightError, match="'a' at positions 0 and 2; sequence 2 has the token 'c'"):
         ww.memorize(sequences, labels, positions=False)
     net = ww.memorize(sequences, labels, positions=False, on_conflict="skip")
-    assert net.predict(sequences) == [[NOT_STORED] * 3, [3, 4], [NOT_STORED] * 2]
+    assert net.predict(sequences) == [[ww.memory.NOT_STORED] * 3, [3, 4], [ww.memory.NOT_STORED] * 2]
     assert (len(net.about.repeated), net.about.remembered, net.about.contexts) == (2, 2, 2)
     causal = ww.memorize(sequences, labels, positions=False, on_conflict="skip", mask="causal")
-    assert causal.predict([["c", "c"], ["a", "b"]]) == [[5, NOT_STORED], [INCONSISTENT, INCONSISTENT]]
+    assert causal.predict([["c", "c"], ["a", "b"]]) == [
+        [5, ww.memory.NOT_STORED],
+        [ww.memory.INCONSISTENT, ww.memory.INCONSISTENT],
+    ]
 
 
 def test_both_paths_and_the_definition_return_the_same() -> None:
@@ -304,4 +312,4 @@ def test_larger_random_data_sets(data: Any) -> None:
         return
     assert net.certificate.status == "PROVEN"
     for given_row, found_row in zip(labels, net.predict(tokens), strict=True):
-        assert all(b is INCONSISTENT or a == b for a, b in zip(given_row, found_row, strict=True))
+        assert all(b is ww.memory.INCONSISTENT or a == b for a, b in zip(given_row, found_row, strict=True))

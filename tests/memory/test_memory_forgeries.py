@@ -17,16 +17,14 @@ from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.memory_claim import MemoryClaim, memory_in_words
-from weightwright.errors import LawError
 from weightwright.network import Attention, FeedForward, Network, Ramps, Sees
-from weightwright.runtime import AttentionNetwork
 
 WORDS = [["a", "b", "c"], ["b", "a"], ["c", "c"]]
 TAGS = [["X", "Y", "Z"], ["X", "X"], ["Y", "Z"]]
 
 
 @cache
-def made(kernel: str) -> AttentionNetwork:
+def made(kernel: str) -> ww.AttentionNetwork:
     return ww.memorize(WORDS, TAGS, kernel=kernel)  # type: ignore[arg-type]
 
 
@@ -186,7 +184,7 @@ def test_ramps_have_laws() -> None:
     longer = layer.b_1.copy()
     longer[0, 1] = layer.b_1[0, 2] - 1.0  # ramp 0 ends where ramp 1 has begun
     for said, change in [*broken.items(), ("before the next one starts", {"b_1": longer})]:
-        with pytest.raises(LawError, match=said):
+        with pytest.raises(ww.LawError, match=said):
             put_layer(made("sorted").network, 1, replace(layer, **change))
 
 
@@ -200,11 +198,11 @@ def test_nudged_weights_are_refused_or_change_nothing(tmp_path: Path) -> None:
         for nudged in nudged_networks(plain, lambda array: iter(range(min(array.size, 12)))):
             try:
                 network = nudged if kernel == "plain" else put_layer(nudged, 1, as_ramps(nudged.layers[1]))
-            except LawError:
+            except ww.LawError:
                 continue
             write(path, network, replace(net.certificate, network=network_digest(network)))
             try:
                 said = ww.check(path)
             except ww.CertificateError:
                 continue
-            assert AttentionNetwork(network, said).predict(WORDS) == TAGS
+            assert ww.AttentionNetwork(network, said).predict(WORDS) == TAGS

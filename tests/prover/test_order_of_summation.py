@@ -25,7 +25,6 @@ from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Linear, Network, Term
 from weightwright.numbers import UNIT
 from weightwright.prover import Sum, first_edges, prove
-from weightwright.runtime import AttentionNetwork
 
 BOX = ww.Box([0.25], [0.375])
 NAMES = ("large", "x", "minus large")
@@ -73,7 +72,7 @@ def test_a_head_that_tells_the_order(dtype: str) -> None:
         proposed = prove(layer, formula, first_edges(layer, -1.0, 1.0), dtype, target=np.inf).terms.rounding
         with working_precision():
             shown = examine(read_one_layer(network).heads, arb(0), formula, arb(-1), arb(1)).rounding
-        net = AttentionNetwork(network)
+        net = ww.AttentionNetwork(network)
         y = net(torch.linspace(-1, 1, 100).to(net.dtype)[:, None])
         found.append(float((y.double() - 1 / 3).abs().max()))
         bounds.append(min(proposed, float(shown)))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.incontext import Problem, fitting, loss
+from weightwright import incontext
 
 LONG = " + ".join(f"{i}.123456*sin({i}*x)" for i in range(1, 9))
 X, Y = [[1.0, 2.0], [2.0, 1.0], [3.0, 5.0]], [1.0, 2.0, 3.0]
@@ -22,10 +22,10 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "compiled": lambda: ww.compile(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), (-1, 1), 0.1),
     "a search": lambda: ww.search(ww.compile(lambda x: x.flip(0), (-1, 1), 0.1, tokens=9, features=3), 0.0),
     "a box": lambda: ww.Box([[-0.123456789] * 8] * 3, [[0.123456789] * 8] * 3),
-    "a problem": lambda: Problem(X, Y, loss("squared")),
-    "descent": lambda: fitting(X, Y, steps=4),
-    "a run": lambda: fitting(X, Y, steps=4).run(X, Y),
-    "an optimum": lambda: fitting(X, Y, steps=4).run(X, Y).to_optimum,
+    "a problem": lambda: incontext.Problem(X, Y, incontext.loss("squared")),
+    "descent": lambda: incontext.fitting(X, Y, steps=4),
+    "a run": lambda: incontext.fitting(X, Y, steps=4).run(X, Y),
+    "an optimum": lambda: incontext.fitting(X, Y, steps=4).run(X, Y).to_optimum,
     "a memory": lambda: ww.memory.Hopfield(2).store(torch.eye(2)),
 }
 
@@ -42,7 +42,7 @@ def test_one_of_a_kind_has_no_s() -> None:
     one, two = (ww.approximate(f, (-1, 1), 1e-3, dead_zone=0.1) for f in ("sign(x)", "sign(x) + sign(x - 0.5)"))
     assert ", dead zone -0.1 to 0.1, 10% of the domain, CONDITIONAL)" in repr(one)
     assert ", dead zone -0.1 to 0.1 and 1 more, 20% of the domain, CONDITIONAL)" in repr(two)
-    assert repr(fitting([[1.0]], [1.0], steps=1)).startswith(
+    assert repr(incontext.fitting([[1.0]], [1.0], steps=1)).startswith(
         "Descent(squared, 1 step of gradient descent, at most 1 sample"
     )
 

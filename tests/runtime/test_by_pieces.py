@@ -14,7 +14,7 @@ from support.prompts import prompts as all_prompts
 
 import weightwright as ww
 from weightwright.incontext.networks.multinomial_network import multinomial_network
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime import interpret
 from weightwright.runtime.passes.by_pieces import run_by_pieces
 from weightwright.runtime.passes.values import Product, add_up
 
@@ -36,7 +36,7 @@ def test_rounding_keeps_its_term(kind: str, dtype: str) -> None:
     assert max(found) <= net.certificate.terms.rounding
 
 
-def prompts(net: AttentionNetwork, count: int, shared: bool, seed: int = 0) -> torch.Tensor:
+def prompts(net: ww.AttentionNetwork, count: int, shared: bool, seed: int = 0) -> torch.Tensor:
     """Inside the domain, small enough that two passes stay there; shared: all tokens hold the same states."""
     domain, rng = net.said.domain, np.random.default_rng(seed)
     lo, hi = np.atleast_2d(domain.lo), np.atleast_2d(domain.hi)
@@ -49,7 +49,7 @@ def prompts(net: AttentionNetwork, count: int, shared: bool, seed: int = 0) -> t
 
 
 @contextmanager
-def as_whole_streams(net: AttentionNetwork) -> Iterator[None]:
+def as_whole_streams(net: ww.AttentionNetwork) -> Iterator[None]:
     """A hook of another's, which changes nothing, and is shown whole streams."""
     hook = net.register_forward_hook(lambda *_: None)
     try:

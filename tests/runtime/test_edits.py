@@ -21,7 +21,6 @@ from weightwright.claims.files import network_digest
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.export.compare import samples
 from weightwright.network import Network, Sees
-from weightwright.runtime import AttentionNetwork
 
 
 def measured(network: Network) -> Certificate:
@@ -33,18 +32,18 @@ def measured(network: Network) -> Certificate:
     )
 
 
-def of_zoo(name: str) -> AttentionNetwork:
+def of_zoo(name: str) -> ww.AttentionNetwork:
     network = ZOO[name]()
-    return AttentionNetwork(network, measured(network))
+    return ww.AttentionNetwork(network, measured(network))
 
 
-def mlp() -> AttentionNetwork:
+def mlp() -> ww.AttentionNetwork:
     torch.manual_seed(1)
     module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
     return ww.compile(module, (-1, 1), 1e-2, features=2)
 
 
-PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
+PROVEN: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "formula": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
     "a window": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, kernel="anchor"),
     "attention": lambda: ww.compile(
@@ -62,7 +61,7 @@ PROVEN: dict[str, Callable[[], AttentionNetwork]] = {
 NETS = PROVEN | {name: (lambda name=name: of_zoo(name)) for name in ZOO}
 
 
-def inputs(net: AttentionNetwork) -> torch.Tensor:
+def inputs(net: ww.AttentionNetwork) -> torch.Tensor:
     n, d = net.network.tokens or 3, len(net.network.inputs)
     if net.certificate is not None and isinstance(net.certificate.claim, InterpreterClaim):
         return next(samples(net))
@@ -133,8 +132,8 @@ OTHER_CODE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", OTHER_CODE)
-def test_what_is_no_network_is_never_proven(name: str, sine: AttentionNetwork, tmp_path: Path) -> None:
-    net = AttentionNetwork(sine.network, sine.certificate)
+def test_what_is_no_network_is_never_proven(name: str, sine: ww.AttentionNetwork, tmp_path: Path) -> None:
+    net = ww.AttentionNetwork(sine.network, sine.certificate)
     handle = OTHER_CODE[name](net)
     try:
         assert net.certificate.status == "EDITED"
@@ -160,7 +159,7 @@ class Doubling(torch.Tensor):
         return made * 2 if "matmul" in func.__name__ else made
 
 
-class Other(AttentionNetwork):
+class Other(ww.AttentionNetwork):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 0 * x
 
@@ -183,27 +182,27 @@ UNNOTICED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", UNNOTICED)
-def test_what_was_changed_unnoticed_says_so(name: str, sine: AttentionNetwork) -> None:
+def test_what_was_changed_unnoticed_says_so(name: str, sine: ww.AttentionNetwork) -> None:
     """All of these were PROVEN, and computed something else or might have."""
-    net = AttentionNetwork(sine.network, sine.certificate)
+    net = ww.AttentionNetwork(sine.network, sine.certificate)
     UNNOTICED[name](net)
     assert net.certificate.status == "EDITED"
     assert "EDITED" in repr(net)
 
 
-def test_weights_that_torch_changes_while_they_are_registered_are_no_certified_ones(sine: AttentionNetwork) -> None:
+def test_weights_that_torch_changes_while_they_are_registered_are_no_certified_ones(sine: ww.AttentionNetwork) -> None:
     register = torch.nn.modules.module.register_module_buffer_registration_hook
     handle = register(lambda module, name, weight: None if weight is None else 2 * weight)
     try:
         with pytest.raises(ww.CertificateError, match="another network"):
-            AttentionNetwork(sine.network, sine.certificate)
+            ww.AttentionNetwork(sine.network, sine.certificate)
     finally:
         handle.remove()
 
 
-def test_a_layer_of_another_network_reads_the_registers_of_its_new_one(sine: AttentionNetwork) -> None:
+def test_a_layer_of_another_network_reads_the_registers_of_its_new_one(sine: ww.AttentionNetwork) -> None:
     """It read those of the network that it came from: with another table there, PROVEN and wrong."""
-    net, donor = (AttentionNetwork(sine.network, sine.certificate) for _ in range(2))
+    net, donor = (ww.AttentionNetwork(sine.network, sine.certificate) for _ in range(2))
     x = inputs(net)
     right = net(x)
     donor.registers.mul_(2)
@@ -217,8 +216,8 @@ def test_a_layer_of_another_network_reads_the_registers_of_its_new_one(sine: Att
         assert net.certificate.status == "PROVEN"
 
 
-def test_a_head_with_a_method_of_its_own_runs_it(sine: AttentionNetwork) -> None:
-    net = AttentionNetwork(ZOO["sees itself"]())
+def test_a_head_with_a_method_of_its_own_runs_it(sine: ww.AttentionNetwork) -> None:
+    net = ww.AttentionNetwork(ZOO["sees itself"]())
     heads = net.layers[0].heads
     heads.append(copy.deepcopy(heads[0]))  # heads of one table are computed together
     x = inputs(net)
@@ -227,8 +226,8 @@ def test_a_head_with_a_method_of_its_own_runs_it(sine: AttentionNetwork) -> None
     assert not torch.equal(net(x), one)
 
 
-def test_nothing_changes_as_long_as_nothing_is_changed(sine: AttentionNetwork) -> None:
-    net = AttentionNetwork(sine.network, sine.certificate)
+def test_nothing_changes_as_long_as_nothing_is_changed(sine: ww.AttentionNetwork) -> None:
+    net = ww.AttentionNetwork(sine.network, sine.certificate)
     assert net.network is sine.network
     list(net.buffers())
     net.state_dict()
@@ -245,7 +244,7 @@ def test_nothing_changes_as_long_as_nothing_is_changed(sine: AttentionNetwork) -
 
 def test_an_output_is_no_view_of_a_weight() -> None:
     """`net(x).add_(1)` wrote to the constant of a map without terms."""
-    net = AttentionNetwork(ZOO["constant"]())
+    net = ww.AttentionNetwork(ZOO["constant"]())
     x = torch.zeros(1, len(net.network.inputs), dtype=torch.float64)
     x = x.expand(net.network.tokens or 1, -1)
     before = net(x).clone()
@@ -266,7 +265,7 @@ def test_what_is_not_watched_is_assumed() -> None:
     assert net.certificate.status == "CONDITIONAL"
 
 
-def test_the_arrays_of_a_network_cannot_be_written_to(sine: AttentionNetwork) -> None:
+def test_the_arrays_of_a_network_cannot_be_written_to(sine: ww.AttentionNetwork) -> None:
     """They are read only, and no flag changes that: what `network` says is what runs."""
     for network in (sine.network, copy.deepcopy(sine.network), ZOO["masked"]()):
         for array in (network.registers, network.embed.C, next(network.heads).W_V, next(network.heads).mask):

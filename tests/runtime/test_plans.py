@@ -13,21 +13,21 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, cost
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime import interpret
 from weightwright.runtime.running_plan import ModuleLayer, Plan
 from weightwright.runtime.table_layer import TableLayer
 
 MANY = 10**5
 
 
-def mlp(*sizes: int, between: type[nn.Module], dtype: str = "float64", tol: float = 1e-2) -> AttentionNetwork:
+def mlp(*sizes: int, between: type[nn.Module], dtype: str = "float64", tol: float = 1e-2) -> ww.AttentionNetwork:
     torch.manual_seed(3)
     layers = [part for i in range(len(sizes) - 1) for part in (nn.Linear(sizes[i], sizes[i + 1]), between())]
     return ww.compile(nn.Sequential(*layers[:-1]), (-1, 1), tol, features=sizes[0], dtype=dtype)
 
 
 #: Networks of tables: several heads with one table, several tables, windows, layers on layers, tokens.
-NETS: dict[str, Callable[[], AttentionNetwork]] = {
+NETS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "one head": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
     "one head, float32": lambda: ww.approximate("exp(x)", (-1, 1), 1e-4, dtype="float32"),
     "one head, bfloat16": lambda: ww.approximate("tanh(x)", (-1, 1), 0.2, dtype="bfloat16"),
@@ -49,16 +49,16 @@ NETS: dict[str, Callable[[], AttentionNetwork]] = {
 
 
 @pytest.fixture(scope="module")
-def built() -> Callable[[str], AttentionNetwork]:
-    kept: dict[str, AttentionNetwork] = {}
+def built() -> Callable[[str], ww.AttentionNetwork]:
+    kept: dict[str, ww.AttentionNetwork] = {}
 
-    def build(name: str) -> AttentionNetwork:
+    def build(name: str) -> ww.AttentionNetwork:
         return kept.setdefault(name, NETS[name]()) if name not in kept else kept[name]
 
     return build
 
 
-def inputs(net: AttentionNetwork, batch: int, seed: int = 0) -> torch.Tensor:
+def inputs(net: ww.AttentionNetwork, batch: int, seed: int = 0) -> torch.Tensor:
     """Of the domain, its ends among them."""
     box, n = net.said.domain, net.was.tokens or 1
     rng = np.random.default_rng(seed)
@@ -68,13 +68,13 @@ def inputs(net: AttentionNetwork, batch: int, seed: int = 0) -> torch.Tensor:
     return torch.tensor(x).to(net.dtype).clamp(torch.tensor(box.lo).to(net.dtype), torch.tensor(box.hi).to(net.dtype))
 
 
-def allowed(net: AttentionNetwork) -> float:
+def allowed(net: ww.AttentionNetwork) -> float:
     """What rounding may do by the certificate, twice: numpy rounds as well."""
     return 2 * net.said.terms.rounding
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_plans_compute_what_numpy_does(built: Callable[[str], AttentionNetwork], name: str) -> None:
+def test_plans_compute_what_numpy_does(built: Callable[[str], ww.AttentionNetwork], name: str) -> None:
     net = built(name)
     for batch in (1, 7):
         x = inputs(net, batch)
@@ -90,7 +90,7 @@ def test_plans_compute_what_numpy_does(built: Callable[[str], AttentionNetwork],
 
 @pytest.mark.parametrize("name", NETS)
 def test_large_batches_run_in_parts_on_any_number_of_threads(
-    built: Callable[[str], AttentionNetwork], name: str
+    built: Callable[[str], ww.AttentionNetwork], name: str
 ) -> None:
     net, before = built(name), torch.get_num_threads()
     x = inputs(net, MANY if net.was.tokens is None else MANY // 50)
@@ -106,7 +106,7 @@ def test_large_batches_run_in_parts_on_any_number_of_threads(
         torch.set_num_threads(before)
 
 
-def test_tables_are_shared_and_what_nobody_reads_does_not_exist(built: Callable[[str], AttentionNetwork]) -> None:
+def test_tables_are_shared_and_what_nobody_reads_does_not_exist(built: Callable[[str], ww.AttentionNetwork]) -> None:
     net = built("tanh, float32")
     plan = Plan(net)
     embed, layer = plan.steps
@@ -124,7 +124,7 @@ def test_tables_are_shared_and_what_nobody_reads_does_not_exist(built: Callable[
 def test_every_kind_of_layer_has_a_plan(name: str) -> None:
     """Layers that are no tables are called as modules, on the whole stream."""
     network = ZOO[name]()
-    net = AttentionNetwork(network)
+    net = ww.AttentionNetwork(network)
     x = torch.tensor(np.random.default_rng(5).normal(size=(4, network.tokens or 3, len(network.inputs))))
     y = net(x.to(net.dtype))
     assert np.abs(y.double().numpy() - interpret(network, x.to(net.dtype).double().numpy())).max() <= 1e-9
@@ -145,16 +145,16 @@ def doubled() -> Network:
 
 def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constants() -> None:
     network = doubled()
-    net, X = AttentionNetwork(network), np.linspace(-2, 2, 41).reshape(-1, 1, 1)
+    net, X = ww.AttentionNetwork(network), np.linspace(-2, 2, 41).reshape(-1, 1, 1)
     y = net(torch.tensor(X))
     assert np.abs(y.numpy() - interpret(network, X)).max() <= 1e-14
     assert len(net._plan.steps[0].groups[0].queries.terms) == 2  # weights are not added up: that would round
-    plain = AttentionNetwork(network)
+    plain = ww.AttentionNetwork(network)
     plain.register_forward_hook(lambda *_: None)  # part by part
     assert (plain(torch.tensor(X)) - y).abs().max() <= 1e-14
 
 
-def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], AttentionNetwork]) -> None:
+def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], ww.AttentionNetwork]) -> None:
     net = copy.deepcopy(built("one head"))
     x = inputs(net, 7)
     y, plan = net(x), net._plan
@@ -178,7 +178,7 @@ def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], Attenti
     assert not net(x).equal(w)
 
 
-def test_heads_of_another_network_read_the_registers_of_their_own(built: Callable[[str], AttentionNetwork]) -> None:
+def test_heads_of_another_network_read_the_registers_of_their_own(built: Callable[[str], ww.AttentionNetwork]) -> None:
     one = copy.deepcopy(built("one head"))
     other = copy.deepcopy(one)
     other.registers.mul_(0.5)
@@ -192,13 +192,13 @@ def test_heads_of_another_network_read_the_registers_of_their_own(built: Callabl
 def test_nothing_that_comes_out_is_a_view_of_what_went_in() -> None:
     names = ("a",)
     same = Linear(names, (Term(np.eye(1)),), np.zeros((1, 1)))
-    net = AttentionNetwork(Network(("x",), same, np.zeros((0, 1)), (), same))
+    net = ww.AttentionNetwork(Network(("x",), same, np.zeros((0, 1)), (), same))
     x = torch.ones(3, 1, dtype=torch.float64)
     net(x).zero_()
     assert x.eq(1).all()
 
 
-def test_gradients_pass_through_the_plan(built: Callable[[str], AttentionNetwork]) -> None:
+def test_gradients_pass_through_the_plan(built: Callable[[str], ww.AttentionNetwork]) -> None:
     net = built("one head")
     x = inputs(net, 2**17).mul(0.9).requires_grad_()
     (slope,) = torch.autograd.grad(net(x).sum(), x)

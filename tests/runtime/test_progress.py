@@ -14,7 +14,6 @@ import torch
 
 import weightwright as ww
 from weightwright import progress
-from weightwright.incontext import algorithm, fitting
 from weightwright.progress import show_progress
 
 
@@ -33,11 +32,11 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, patience: float = 0.0) -> Ter
 
 
 def fitted(progress: Any) -> Any:
-    return fitting([[1.0], [2.0]], [1.0, 2.0], steps=2, progress=progress)
+    return ww.incontext.fitting([[1.0], [2.0]], [1.0, 2.0], steps=2, progress=progress)
 
 
 def run_rule(progress: Any) -> Any:
-    @algorithm(steps=1)
+    @ww.incontext.algorithm(steps=1)
     def rule(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return w / 2 + x.mean() / 4
 

@@ -12,10 +12,9 @@ import torch
 from support.prompts import made
 
 import weightwright as ww
-from weightwright.runtime import AttentionNetwork
 
 
-def leaving() -> tuple[AttentionNetwork, torch.Tensor]:
+def leaving() -> tuple[ww.AttentionNetwork, torch.Tensor]:
     """A network and a prompt in its domain whose states leave it."""
     net = made("descent", "float64")
     assert net.certificate is not None

@@ -17,16 +17,15 @@ from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright.claims.certificate import Status, agreed, conditional, status_in_words
-from weightwright.runtime import AttentionNetwork
 
 PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
 
 
-def fresh(net: AttentionNetwork) -> AttentionNetwork:
-    return AttentionNetwork(net.network, net.certificate)
+def fresh(net: ww.AttentionNetwork) -> ww.AttentionNetwork:
+    return ww.AttentionNetwork(net.network, net.certificate)
 
 
-def by_torch(net: AttentionNetwork) -> AttentionNetwork:
+def by_torch(net: ww.AttentionNetwork) -> ww.AttentionNetwork:
     file = io.BytesIO()
     torch.save(net, file)
     file.seek(0)
@@ -34,7 +33,7 @@ def by_torch(net: AttentionNetwork) -> AttentionNetwork:
 
 
 @pytest.mark.parametrize("through", [lambda net: pickle.loads(pickle.dumps(net)), by_torch], ids=["pickle", "torch"])
-def test_a_pickle_comes_back_unchecked(sine: AttentionNetwork, through: Any) -> None:
+def test_a_pickle_comes_back_unchecked(sine: ww.AttentionNetwork, through: Any) -> None:
     again = through(sine)
     x = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
     assert torch.equal(again(x), sine(x))
@@ -51,7 +50,7 @@ def test_a_pickle_of_a_network_is_no_larger_than_its_file(tmp_path: Path) -> Non
     assert len(pickle.dumps(net)) <= 2 * (tmp_path / "net.safetensors").stat().st_size
 
 
-def test_a_copy_is_what_its_weights_are(sine: AttentionNetwork) -> None:
+def test_a_copy_is_what_its_weights_are(sine: ww.AttentionNetwork) -> None:
     copied = copy.deepcopy(sine)
     assert copied.certificate.status == "PROVEN"
     copied.embed.C.data[0, 0] += 1
@@ -59,10 +58,10 @@ def test_a_copy_is_what_its_weights_are(sine: AttentionNetwork) -> None:
     assert sine.certificate.status == "PROVEN"
 
 
-def test_a_certificate_of_another_network_is_refused(sine: AttentionNetwork) -> None:
+def test_a_certificate_of_another_network_is_refused(sine: ww.AttentionNetwork) -> None:
     other = ww.approximate("x**2", (-1, 1), 1e-3)
     with pytest.raises(ww.CertificateError, match="about another network"):
-        AttentionNetwork(sine.network, other.certificate)
+        ww.AttentionNetwork(sine.network, other.certificate)
     net = fresh(sine)
     net.certificate = other.certificate
     assert net.certificate.status == "EDITED"
@@ -70,7 +69,7 @@ def test_a_certificate_of_another_network_is_refused(sine: AttentionNetwork) -> 
     assert net.check().status == "EDITED"
 
 
-def test_a_certificate_that_was_changed_is_not_the_checkers(sine: AttentionNetwork) -> None:
+def test_a_certificate_that_was_changed_is_not_the_checkers(sine: ww.AttentionNetwork) -> None:
     """A smaller bound, a wider domain or the word PROVEN, written by the caller, were all taken for granted."""
     said = sine.certificate
     changed = (
@@ -81,16 +80,16 @@ def test_a_certificate_that_was_changed_is_not_the_checkers(sine: AttentionNetwo
         dataclasses.replace(said),
     )
     for other in changed:
-        assert AttentionNetwork(sine.network, other).certificate.status == "UNCHECKED"
+        assert ww.AttentionNetwork(sine.network, other).certificate.status == "UNCHECKED"
         net = fresh(sine)
         net.certificate = dataclasses.replace(other, status="PROVEN")
         assert net.certificate.status == "UNCHECKED"
         assert "UNCHECKED: this is not the certificate that the checker returned" in repr(net)
-    assert AttentionNetwork(sine.network, dataclasses.replace(said)).check().status == "PROVEN"
+    assert ww.AttentionNetwork(sine.network, dataclasses.replace(said)).check().status == "PROVEN"
     assert copy.deepcopy(fresh(sine)).certificate.status == "PROVEN"
 
 
-def test_on_another_device_the_machine_is_assumed(sine: AttentionNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_another_device_the_machine_is_assumed(sine: ww.AttentionNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     net = fresh(sine)
     there = torch.zeros(1, device="meta")  # stands for any device that no test of ours has seen
     monkeypatch.setattr("weightwright.runtime.standing._held", lambda module: [there] if module is net else [])
@@ -110,7 +109,7 @@ def test_on_another_device_the_machine_is_assumed(sine: AttentionNetwork, monkey
     ids=["a value", "the mean", "the output"],
 )
 def test_check_finds_the_bound_that_still_holds(
-    sine: AttentionNetwork, edit: Any, least: float, tmp_path: Path
+    sine: ww.AttentionNetwork, edit: Any, least: float, tmp_path: Path
 ) -> None:
     net = fresh(sine)
     edit(net)
@@ -139,20 +138,20 @@ def test_check_of_several_variables_and_layers() -> None:
         assert before <= found.bound < 1
 
 
-def test_check_says_that_no_bound_holds(sine: AttentionNetwork) -> None:
+def test_check_says_that_no_bound_holds(sine: ww.AttentionNetwork) -> None:
     net = fresh(sine)
     net.layers[0].residual = False
     found = net.check()
     assert (found.status, found.bound) == ("EDITED", np.inf)
     assert "the checker: no rule covers this network" in found.why
-    for nothing in (AttentionNetwork(sine.network), ww.approximate("x", (-1, 1), 0.1, proof="measured")):
+    for nothing in (ww.AttentionNetwork(sine.network), ww.approximate("x", (-1, 1), 0.1, proof="measured")):
         with pytest.raises(ww.CertificateError):
             nothing.check()
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_every_weight_can_be_trained(name: str) -> None:
-    net = AttentionNetwork(ZOO[name]())
+    net = ww.AttentionNetwork(ZOO[name]())
     free = net.trainable()
     n, d = net.network.tokens or 4, len(net.network.inputs)
     x = torch.tensor(np.random.default_rng(3).normal(size=(2, n, d)))
@@ -170,7 +169,7 @@ def test_every_weight_can_be_trained(name: str) -> None:
         assert torch.allclose(net(x), free(x), rtol=0, atol=1e-12)
 
 
-def test_fine_tuned_weights_are_edited_ones(sine: AttentionNetwork) -> None:
+def test_fine_tuned_weights_are_edited_ones(sine: ww.AttentionNetwork) -> None:
     net, free = fresh(sine), sine.trainable()
     x = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
     step = torch.optim.SGD([free.registers], lr=1e-9)
@@ -182,7 +181,7 @@ def test_fine_tuned_weights_are_edited_ones(sine: AttentionNetwork) -> None:
     assert sine.certificate.status == "PROVEN"
 
 
-def test_a_status_says_what_it_assumes_in_the_same_line(sine: AttentionNetwork) -> None:
+def test_a_status_says_what_it_assumes_in_the_same_line(sine: ww.AttentionNetwork) -> None:
     said = sine.certificate
     once = conditional(said, ["a", "b"])
     assert status_in_words(once.status, once.why) == "CONDITIONAL: assuming that a; b"

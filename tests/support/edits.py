@@ -12,10 +12,9 @@ import torch
 
 import weightwright as ww
 from weightwright.claims.files import network_digest
-from weightwright.runtime import AttentionNetwork
 
 
-def places(net: AttentionNetwork) -> Iterator[tuple[str, torch.nn.Module, str]]:
+def places(net: ww.AttentionNetwork) -> Iterator[tuple[str, torch.nn.Module, str]]:
     for place in net.state_dict():
         module, _, name = place.rpartition(".")
         yield place, net.get_submodule(module), name
@@ -28,36 +27,36 @@ def written(tensor: torch.Tensor) -> None:
         last.copy_(~last if last.dtype == torch.bool else last + 0.25)
 
 
-def by_data(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+def by_data(net: ww.AttentionNetwork, module: torch.nn.Module, name: str) -> None:
     written(getattr(module, name).data)
 
 
-def by_numpy(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+def by_numpy(net: ww.AttentionNetwork, module: torch.nn.Module, name: str) -> None:
     array = getattr(module, name).numpy()
     array.flat[-1] = ~array.flat[-1] if array.dtype == np.bool_ else array.flat[-1] + 0.25
 
 
-def by_attribute(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+def by_attribute(net: ww.AttentionNetwork, module: torch.nn.Module, name: str) -> None:
     other = getattr(module, name).clone()
     written(other)
     setattr(module, name, other)
 
 
-def by_state_dict(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+def by_state_dict(net: ww.AttentionNetwork, module: torch.nn.Module, name: str) -> None:
     state = {key: value.clone() for key, value in net.state_dict().items()}
     place = next(key for key, inner, last in places(net) if inner is module and last == name)
     written(state[place])
     net.load_state_dict(state)
 
 
-def in_place(net: AttentionNetwork, module: torch.nn.Module, name: str) -> None:
+def in_place(net: ww.AttentionNetwork, module: torch.nn.Module, name: str) -> None:
     written(dict(net.named_buffers())[next(key for key, m, last in places(net) if m is module and last == name)])
 
 
 WAYS = (by_data, by_numpy, by_attribute, by_state_dict, in_place)
 
 
-def edit_every_weight(net: AttentionNetwork, x: torch.Tensor, folder: Path) -> None:
+def edit_every_weight(net: ww.AttentionNetwork, x: torch.Tensor, folder: Path) -> None:
     """What runs is what is saved, and no certificate is about it."""
     status = net.certificate.status
     y, count = net(x), 0

@@ -20,7 +20,6 @@ from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.network import Attention, Linear, Network, Term, selection
-from weightwright.numbers import Floats
 from weightwright.prover.machine import assumptions
 
 Change = Callable[[Certificate], Certificate]
@@ -31,18 +30,22 @@ Path_ = tuple[Any, ...]  # from a value to a part of it: names of fields, places
 # files
 
 
+def save_forged(network: Network, certificate: Certificate, path: Path) -> Path:
+    """A file whose certificate names the network rightly."""
+    write(path, network, replace(certificate, network=network_digest(network)))
+    return path
+
+
 def refused(network: Network, certificate: Certificate, folder: Path, said: str | None = None) -> None:
     """The file is refused though the certificate names the network rightly."""
-    path = folder / "forged.safetensors"
-    write(path, network, replace(certificate, network=network_digest(network)))
+    path = save_forged(network, certificate, folder / "forged.safetensors")
     with pytest.raises(ww.CertificateError, match=said):
         ww.check(path)
 
 
 def proven(network: Network, certificate: Certificate, folder: Path) -> None:
     """The same file without the lie is PROVEN, or CONDITIONAL if it was."""
-    path = folder / "right.safetensors"
-    write(path, network, replace(certificate, network=network_digest(network)))
+    path = save_forged(network, certificate, folder / "right.safetensors")
     assert ww.check(path).status == ("CONDITIONAL" if certificate.status == "CONDITIONAL" else "PROVEN")
 
 
@@ -179,11 +182,11 @@ def with_heads(
     return with_layer(network, at, heads=change(network.layers[at].heads))  # type: ignore[union-attr]
 
 
-def named(names: tuple[str, ...], **values: float) -> Floats:
+def named(names: tuple[str, ...], **values: float) -> np.ndarray:
     return np.array([[float(values.get(name, 0.0))] for name in names])
 
 
-def one_head(names: tuple[str, ...], registers: Floats, layers: tuple[Attention, ...], tokens: int = 1) -> Network:
+def one_head(names: tuple[str, ...], registers: np.ndarray, layers: tuple[Attention, ...], tokens: int = 1) -> Network:
     """x is read, "one" is 1, "k" is -1000 on data tokens where there is such a coordinate."""
     C, A = np.zeros((1, len(names))), np.zeros((1, len(names)))
     A[0, 0], C[0, names.index("one")] = 1.0, 1.0

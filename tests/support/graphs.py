@@ -8,18 +8,16 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from weightwright.box import Box
+import weightwright as ww
 from weightwright.certify import certify
 from weightwright.claims.graph import Graph
 from weightwright.compiler.lowering.lower import Lowered, lower
-from weightwright.numbers import Floats
 from weightwright.prover.graph_values import evaluate
-from weightwright.runtime import AttentionNetwork
 from weightwright.tracing.columns import Columns
 
 
-def cube(features: int, lo: float, hi: float) -> Box:
-    return Box([lo] * features, [hi] * features)
+def cube(features: int, lo: float, hi: float) -> ww.Box:
+    return ww.Box([lo] * features, [hi] * features)
 
 
 def mlp(sizes: list[int], activation: str, seed: int = 0) -> Graph:
@@ -110,18 +108,18 @@ def newton_root(steps: int) -> Graph:
     return columns.graph("Newton", [y])
 
 
-def largest_error(lowered: Lowered, graph: Graph, domain: Box, count: int = 300, seed: int = 0) -> float:
+def largest_error(lowered: Lowered, graph: Graph, domain: ww.Box, count: int = 300, seed: int = 0) -> float:
     """Of random inputs and corners, against the graph in floats; run as a module."""
     x = inputs(graph, domain, count, seed)
     if lowered.network.dtype == "float32":
         x = x.astype(np.float32).astype(np.float64)
-    net = AttentionNetwork(lowered.network)
+    net = ww.AttentionNetwork(lowered.network)
     with torch.no_grad():
         y = net(torch.tensor(x, dtype=getattr(torch, lowered.network.dtype)))
     return float(np.abs(y.double().numpy() - evaluate(graph, x)).max())
 
 
-def inputs(graph: Graph, domain: Box, count: int, seed: int) -> Floats:
+def inputs(graph: Graph, domain: ww.Box, count: int, seed: int) -> np.ndarray:
     n, d = graph.tokens or 3, domain.lo.shape[-1]
     lo, hi = np.broadcast_to(domain.lo, (n, d)), np.broadcast_to(domain.hi, (n, d))
     rng = np.random.default_rng(seed)
@@ -131,7 +129,7 @@ def inputs(graph: Graph, domain: Box, count: int, seed: int) -> Floats:
 
 
 @cache
-def everything() -> AttentionNetwork:
+def everything() -> ww.AttentionNetwork:
     """Two tokens: layer norm (the lemma), a softmax, a chain that is fused, a matrix on the tokens, a product."""
     columns = Columns(2)
     x = [columns.input(0), columns.input(1)]
@@ -146,6 +144,6 @@ def everything() -> AttentionNetwork:
         y = columns.affine([y, columns.product(x[1], columns.apply("1/x", y))], [0.5, 0.125])
     mixed = columns.mix(np.array([[0.5, 0.5], [0.25, -1.0]]), y)
     graph = columns.graph("everything", [p[0], columns.product(p[1], mixed), normed[1]])
-    box = Box([-1, 0.5], [1, 2])
+    box = ww.Box([-1, 0.5], [1, 2])
     lowered = lower(graph, box, 1e-3)
     return certify(lowered.network, lowered.composite, box)

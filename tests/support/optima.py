@@ -13,8 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from weightwright.incontext import Problem, loss
-from weightwright.incontext.errors.distance import Distance
+from weightwright import incontext
 from weightwright.incontext.optimum.sharp_distance import (
     HuberDistance,
     distance,
@@ -209,18 +208,18 @@ def perturbed(optimum: list, seed: int, away: float) -> np.ndarray:
     return v + away * np.abs(v).max() * rng.normal(size=len(v))
 
 
-def require_sharp(found: Distance, given: np.ndarray, optimum: list, factor: float = 1.02) -> None:
+def require_sharp(found: incontext.Distance, given: np.ndarray, optimum: list, factor: float = 1.02) -> None:
     true = length(given, optimum)
     assert true <= found.bound
     assert found.bound <= factor * true + NEGLIGIBLE * (1 + np.linalg.norm(given)), found.why
 
 
-def at(problem: Problem, v: np.ndarray) -> Distance:
+def at(problem: incontext.Problem, v: np.ndarray) -> incontext.Distance:
     return distance(problem, v[: problem.d], v[-1] if problem.intercept else 0.0)
 
 
-def huber_problem(X: Any, y: Any, s: Any, alpha: float | Fraction, intercept: bool) -> Problem:
-    return Problem(X, y, loss("squared"), s, ridge=2 * Fraction(alpha), intercept=intercept)
+def huber_problem(X: Any, y: Any, s: Any, alpha: float | Fraction, intercept: bool) -> incontext.Problem:
+    return incontext.Problem(X, y, incontext.loss("squared"), s, ridge=2 * Fraction(alpha), intercept=intercept)
 
 
 def huber_at(
@@ -230,6 +229,6 @@ def huber_at(
     return huber_distance(huber_problem(X, y, s, alpha, intercept), epsilon, coef, c, scale)
 
 
-def multinomial_at(X: Any, labels: Any, s: Any, ridge: Any, intercept: bool, coef: Any, b: Any) -> Distance:
-    problem = Problem(X, labels, loss("squared"), s, ridge=ridge, intercept=intercept)
+def multinomial_at(X: Any, labels: Any, s: Any, ridge: Any, intercept: bool, coef: Any, b: Any) -> incontext.Distance:
+    problem = incontext.Problem(X, labels, incontext.loss("squared"), s, ridge=ridge, intercept=intercept)
     return multinomial_distance(problem, coef, b)

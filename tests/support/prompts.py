@@ -23,7 +23,6 @@ from weightwright.expressions import Apply, Variable, parse, to_text
 from weightwright.incontext.networks.prompted import PromptTable, ReadOut, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
 from weightwright.numbers import rounded
-from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
 from weightwright.runtime.passes.by_pieces import hear_by_pieces
 from weightwright.runtime.watch import ends_a_pass
@@ -111,7 +110,7 @@ def built(
     largest_x: float = 1.0,
     read: tuple[Summand, list[PromptTable]] | None = None,
     queries: int = 0,
-) -> AttentionNetwork:
+) -> ww.AttentionNetwork:
     """The passes once, the last of them in a loop if it runs several times. All inputs but x are at most 1 in size.
     read: of the read-out, for the last tokens."""
     tables = [table for _, own in summands for table in own]
@@ -130,7 +129,7 @@ def built(
 
 
 @cache
-def made(kind: str, dtype: str) -> AttentionNetwork:
+def made(kind: str, dtype: str) -> ww.AttentionNetwork:
     tol = {"float64": 1e-8, "float32": 1e-3}[dtype]
     line = tables_of(fitted("x", 3.0, tol, dtype), RESIDUAL)
     bent = tables_of(fitted("x/(1 + x*x)", 3.0, 1e-2, dtype), PREDICTION)
@@ -179,7 +178,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def prompts(net: AttentionNetwork, count: int, seed: int) -> torch.Tensor:
+def prompts(net: ww.AttentionNetwork, count: int, seed: int) -> torch.Tensor:
     """(count, N, inputs): corners, numbers of all sizes, and some of both, of the dtype and inside the domain."""
     assert net.certificate is not None
     rng, box = np.random.default_rng(seed), net.certificate.domain
@@ -203,7 +202,7 @@ Held = dict[str, list[list[float]]]
 
 
 def errors(
-    net: AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False, by_pieces: bool = False
+    net: ww.AttentionNetwork, prompt: torch.Tensor, by_tables: bool = False, by_pieces: bool = False
 ) -> Iterator[float]:
     """Of every pass on one prompt, as far as the certificate is about it: how far each token's states are off; then of
     the read-out, how far each prediction is.
@@ -262,7 +261,7 @@ def _functions(summands: tuple[Summand, ...], tables: list[Any] | None, held: He
     return found
 
 
-def _heard(net: AttentionNetwork, prompt: torch.Tensor) -> list[torch.Tensor]:
+def _heard(net: ww.AttentionNetwork, prompt: torch.Tensor) -> list[torch.Tensor]:
     """The streams at the end of every pass, or where the gradients stand."""
     names, last = net.network.embed.coordinates, net.network.layers[-1]
     found = hear_by_pieces(net, prompt, lambda one: one is last or ends_a_pass(one), names, range(len(names)))
@@ -271,9 +270,9 @@ def _heard(net: AttentionNetwork, prompt: torch.Tensor) -> list[torch.Tensor]:
 
 
 @cache
-def _bare(net: AttentionNetwork) -> AttentionNetwork:
+def _bare(net: ww.AttentionNetwork) -> ww.AttentionNetwork:
     """Runs on prompts outside of what is claimed, too."""
-    return AttentionNetwork(net.network)
+    return ww.AttentionNetwork(net.network)
 
 
 def _opened(layer: Any, module: Any) -> list[tuple[Any, Any]]:

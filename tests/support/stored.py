@@ -10,9 +10,15 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+import weightwright as ww
+from weightwright.claims.certificate import Certificate
+from weightwright.claims.files import encode_file, read
+from weightwright.network import Network
 from weightwright.network.storage import ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
 
 KEY = "weightwright"
+#: One small file of every kind of claim of the library.
+SAVED = Path(__file__).parents[1] / "claims" / "saved"
 
 
 def plain(value: Any) -> tuple[dict[str, Any], list[Any], Pools]:
@@ -32,6 +38,24 @@ def contents(path: Path) -> tuple[dict[str, Any], Pools]:
     with safe_open(path, framework="numpy") as file:
         payload = json.loads(file.metadata()[KEY])
         return payload, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def saved(name: str, folder: Path = SAVED) -> tuple[Network, Certificate]:
+    """One of the files that stand beside the tests, with a certificate."""
+    network, said = read(folder / f"{name}.safetensors")
+    assert said is not None
+    return network, said
+
+
+def checked_and_written_again(path: Path) -> None:
+    """A saved file is proven, and its contents make the same bytes."""
+    network, said = read(path)
+    assert encode_file(network, said) == path.read_bytes()
+    if said is None or said.measured is not None:
+        return
+    checked = ww.check(path)
+    assert checked.status == ("CONDITIONAL" if path.stem == "samples" else "PROVEN")
+    assert checked.formula == said.formula
 
 
 def put(path: Path, payload: dict[str, Any], pools: Pools) -> None:

@@ -15,7 +15,6 @@ from torch.func import grad, grad_and_value, hessian, vmap
 from torch.nn import functional
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.claims.graph import KINDS
 from weightwright.compiler.loop.proven_rules import trace_and_confirm, trace_rule
 from weightwright.prover.graph_values import evaluate
@@ -133,8 +132,8 @@ RULES: dict[str, tuple[Rule, int]] = {
 }
 
 
-def box(size: int) -> Box:
-    return Box([-1.0] * size, [1.0] * size)
+def box(size: int) -> ww.Box:
+    return ww.Box([-1.0] * size, [1.0] * size)
 
 
 @pytest.mark.parametrize("name", RULES)

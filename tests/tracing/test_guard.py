@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import parse
 from weightwright.tracing.following.traced_function import trace_function, trace_on
@@ -134,7 +133,7 @@ REFUSED: list[tuple[Function, float, str]] = [
 def test_what_was_proven_and_wrong_is_refused(function: Function, half: float, said: str) -> None:
     line = getattr(getattr(function, "__code__", None), "co_firstlineno", 0) + (function is by_type)
     with pytest.raises(ww.UnsupportedOperation, match=f"(?s){said.replace('LINE', str(line))}"):
-        ww.compile(function, Box([-half] * 2, [half] * 2), 1e-3)
+        ww.compile(function, ww.Box([-half] * 2, [half] * 2), 1e-3)
 
 
 TOGETHER: list[tuple[Function, str]] = [
@@ -148,7 +147,7 @@ TOGETHER: list[tuple[Function, str]] = [
 @pytest.mark.parametrize(("function", "said"), TOGETHER)
 def test_matrix_norms_are_not_taken_for_norms_of_vectors(function: Function, said: str) -> None:
     with pytest.raises(ww.UnsupportedOperation, match=said):
-        ww.compile(function, Box([0.5] * 2, [1.0] * 2), 1e-2, tokens=2)
+        ww.compile(function, ww.Box([0.5] * 2, [1.0] * 2), 1e-2, tokens=2)
 
 
 RIGHT: list[tuple[Function, float]] = [
@@ -164,7 +163,7 @@ RIGHT: list[tuple[Function, float]] = [
 
 @pytest.mark.parametrize(("function", "half"), RIGHT)
 def test_what_is_right_is_compiled(function: Function, half: float) -> None:
-    box = Box([-half] * 2, [half] * 2)
+    box = ww.Box([-half] * 2, [half] * 2)
     tol = 1e-2
     net = ww.compile(function, box, tol, tokens=2)
     x = torch.tensor(np.random.default_rng(3).uniform(-half, half, (2, 2)))
@@ -190,7 +189,7 @@ def test_a_mistake_of_the_tracer_is_found_and_its_line_named(monkeypatch: pytest
     line = function.__code__.co_firstlineno + 2
     text = Path(__file__).read_text().splitlines()[line - 1].strip()
     with pytest.raises(ww.UnsupportedOperation) as caught:
-        ww.compile(function, Box([-1], [1]), 1e-3)
+        ww.compile(function, ww.Box([-1], [1]), 1e-3)
     assert f"sin ({__file__}:{line}: `{text}`) returns" in str(caught.value)
 
 

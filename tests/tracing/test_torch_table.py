@@ -14,9 +14,7 @@ from support.torch_zoo.torch_expressions import EXPRESSIONS, module_expressions
 from support.torch_zoo.torch_table import BOXES, FEATURES, TOKENS, in_a_line, table_expressions
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.claims.graph import Graph
-from weightwright.errors import WeightwrightError
 from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
@@ -38,8 +36,8 @@ def judge(function: Function, box: tuple[float, float], tokens: int | None = TOK
         warnings.simplefilter("ignore")
         try:
             graph = trace_function(function, FEATURES, tokens)
-            confirm_function(function, graph, Box(lo, hi))
-        except WeightwrightError:
+            confirm_function(function, graph, ww.Box(lo, hi))
+        except ww.WeightwrightError:
             return "refused"
         except Exception as error:
             return f"{type(error).__name__}: {error}"

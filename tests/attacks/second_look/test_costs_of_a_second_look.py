@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.box import Box
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
-from weightwright.errors import DomainError
 from weightwright.input_files import parse_json
 from weightwright.limits import Limits, limited
 from weightwright.network import Softmax
@@ -63,8 +61,8 @@ def test_an_end_that_is_not_finite_is_found_at_once() -> None:
     ends = np.zeros(2**22)
     ends[-1] = np.inf
     start = time.perf_counter()
-    with pytest.raises(DomainError, match="hi must be a finite number"):
-        Box(np.full(2**22, -1.0), ends)
+    with pytest.raises(ww.DomainError, match="hi must be a finite number"):
+        ww.Box(np.full(2**22, -1.0), ends)
     assert time.perf_counter() - start < QUICK
 
 

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.runtime import AttentionNetwork
 
 
 def zero_linear() -> nn.Module:
@@ -20,7 +19,7 @@ def zero_linear() -> nn.Module:
     return linear
 
 
-CONSTANT: dict[str, Callable[[], AttentionNetwork]] = {
+CONSTANT: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "ones": lambda: ww.compile(lambda x: torch.ones_like(x) * 3, (-1, 1), 1e-4, features=1, progress=False),
     "a linear module": lambda: ww.compile(zero_linear(), (-1, 1), 1e-6, progress=False),
     "tokens": lambda: ww.compile(lambda x: torch.ones_like(x) * 3, (-1, 1), 1e-4, tokens=3, features=1, progress=False),

@@ -5,31 +5,21 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from support.stored import saved
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate
-from weightwright.claims.files import read, write
+from weightwright.claims.files import write
 from weightwright.compiler import attempts
 from weightwright.compiler.loop import proven_rules
-from weightwright.network import Network
-from weightwright.numbers import Floats
 
-SAVED = Path(__file__).parents[2] / "claims" / "saved"
 LINES = (
     "the network computes sin(5*x)",
     "x does not lie between -0.5 and 0.5 (0.001% of the domain)",
     "\x1b[1A\x1b[2KPROVEN output sin(5*x) Box([-1.0], [1.0]) True",
 )
-KINDS = ("formula", "samples", "graph", "loop", "prompt", "grid", "side_by_side", "ridge_functions", "vector")
-
-
-def saved(name: str) -> tuple[Network, Certificate]:
-    network, said = read(SAVED / f"{name}.safetensors")
-    assert said is not None
-    return network, said
+KINDS = ("formula", "samples", "graph", "loop", "prompt", "vector")
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -60,28 +50,6 @@ def test_digits_of_other_scripts_are_not_numbers(digit: str, tmp_path: Path) -> 
         ww.check(tmp_path / "net.safetensors")
 
 
-@pytest.mark.parametrize("profile", ["= sin(5*x), proven everywhere", "\n\x1b[2J\x1b[HPROVEN output sin(5*x)"])
-def test_profiles_that_nobody_computes_are_formulas(profile: str, tmp_path: Path) -> None:
-    network, said = saved("ridge_functions")
-    target = said.claim.target  # type: ignore[union-attr]
-    wider = dataclasses.replace(
-        target, profiles=(*target.profiles, profile),
-        arguments=_with_zero_column(_with_zero_row(target.arguments)),
-        shifts=_longer(target.shifts), outputs=_with_zero_column(target.outputs),
-    )  # fmt: skip
-    claim = dataclasses.replace(said.claim, target=wider)  # type: ignore[type-var]
-    forged = dataclasses.replace(said, claim=claim, formula=claim.in_words())
-    write(tmp_path / "net.safetensors", network, forged)
-    with pytest.raises(ww.CertificateError, match="a profile"):
-        ww.check(tmp_path / "net.safetensors")
-
-
-def test_two_ridges_are_told_apart() -> None:
-    claim = saved("ridge_functions")[1].claim
-    other = dataclasses.replace(claim.target, constants=claim.target.constants + 1)  # type: ignore[union-attr]
-    assert claim.in_words() != dataclasses.replace(claim, target=other).in_words()  # type: ignore[arg-type,type-var]
-
-
 def test_a_loop_has_no_dead_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody could keep the states of later passes out of them. The compiler refuses such rules; a file need not."""
 
@@ -94,15 +62,3 @@ def test_a_loop_has_no_dead_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proven_rules, "without_jumps", lambda *args, **more: None)
     with pytest.raises(ww.ToleranceError, match="a loop has no dead zones"):
         rule.compile((-1, 1), (-1, 1), 2, tol=1e-3, progress=False)
-
-
-def _longer(row: Floats) -> Floats:
-    return np.append(row, 0.0)
-
-
-def _with_zero_row(array: Floats) -> Floats:
-    return np.concatenate([array, np.zeros((1, array.shape[1]))])
-
-
-def _with_zero_column(array: Floats) -> Floats:
-    return np.concatenate([array, np.zeros((len(array), 1))], axis=1)

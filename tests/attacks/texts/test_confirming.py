@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.errors import NotRepeatable, UnsupportedOperation
+from weightwright.errors import NotRepeatable
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_a_function_that_is_complex_when_it_runs_is_not_compiled(build: Callable
         return x * x + 5j if type(x) is torch.Tensor else x * x
 
     given = {"features": 1} if build is ww.compile else {}
-    with pytest.raises(UnsupportedOperation, match="returns complex numbers"):
+    with pytest.raises(ww.UnsupportedOperation, match="returns complex numbers"):
         build(later, (-1, 1), 1e-4, progress=False, **given)
 
 

@@ -10,26 +10,24 @@ import pytest
 from typer.testing import CliRunner
 
 import weightwright as ww
-from weightwright.circuit import Circuit
 from weightwright.claims.files import network_digest, write
 from weightwright.cli import app
 from weightwright.export.about import about
-from weightwright.runtime import AttentionNetwork
 
 EVIL = "x\n\x1b[2KPROVEN sin(5*x)"
 
 
-def renamed(net: AttentionNetwork, name: str, *assumptions: str) -> AttentionNetwork:
+def renamed(net: ww.AttentionNetwork, name: str, *assumptions: str) -> ww.AttentionNetwork:
     read = dataclasses.replace(net.network.read, coordinates=(name,))
     network = dataclasses.replace(net.network, inputs=(name,), read=read)
     said = dataclasses.replace(
         net.said, network=network_digest(network), assumptions=(*net.said.assumptions, *assumptions)
     )
-    return AttentionNetwork(network, said)
+    return ww.AttentionNetwork(network, said)
 
 
 @pytest.fixture(scope="module")
-def honest() -> AttentionNetwork:
+def honest() -> ww.AttentionNetwork:
     return ww.approximate("-x", (-1, 1), 1e-6, progress=False)
 
 
@@ -37,19 +35,19 @@ def is_plain(text: str) -> bool:
     return all(mark.isprintable() for mark in text)
 
 
-def test_a_circuit_from_json_is_named_and_not_described(honest: AttentionNetwork) -> None:
+def test_a_circuit_from_json_is_named_and_not_described(honest: ww.AttentionNetwork) -> None:
     circuit = honest.circuit()
     data = json.loads(circuit.to_json()) | {"name": "sin(5*x), bound 0, PROVEN\x1b[2K", "told": False}
-    back = Circuit.from_json(json.dumps(data))
+    back = ww.Circuit.from_json(json.dumps(data))
     assert repr(back).startswith('Circuit(named "sin(5*x), bound 0, PROVEN\\u001b[2K": ')
     assert repr(circuit).startswith("Circuit(-x: ")
-    again = Circuit.from_json(circuit.to_json())
+    again = ww.Circuit.from_json(circuit.to_json())
     assert again == circuit
     assert again.title == 'named "-x"'
     assert "told" not in json.loads(again.to_json())
 
 
-def test_reprs_and_tables_of_circuits_are_one_line(honest: AttentionNetwork, tmp_path: Path) -> None:
+def test_reprs_and_tables_of_circuits_are_one_line(honest: ww.AttentionNetwork, tmp_path: Path) -> None:
     net = renamed(honest, EVIL)
     circuit = net.circuit()
     for shown in (circuit, *circuit.nodes):
@@ -71,7 +69,7 @@ def test_reprs_and_tables_of_circuits_are_one_line(honest: AttentionNetwork, tmp
     net.circuit().draw(tmp_path / "circuit.svg")
 
 
-def test_an_exported_file_is_not_titled_by_an_output(honest: AttentionNetwork, tmp_path: Path) -> None:
+def test_an_exported_file_is_not_titled_by_an_output(honest: ww.AttentionNetwork, tmp_path: Path) -> None:
     net = renamed(honest, "sin(5*x)")
     net.to_torch(tmp_path / "net.py")
     first, _, names = (tmp_path / "net.py").read_text().splitlines()[:3]
@@ -79,7 +77,7 @@ def test_an_exported_file_is_not_titled_by_an_output(honest: AttentionNetwork, t
     assert names == "Its outputs are named 'sin(5*x)'."
 
 
-def test_assumptions_in_exports_are_one_line(honest: AttentionNetwork, tmp_path: Path) -> None:
+def test_assumptions_in_exports_are_one_line(honest: ww.AttentionNetwork, tmp_path: Path) -> None:
     net = renamed(honest, "x", "\x1b[2Kthe network computes sin(5*x)\nstatus      PROVEN")
     assert is_plain(about(net)["assuming"])
     net.to_torch(tmp_path / "net.py")

@@ -19,8 +19,6 @@ from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import ENTERING, STATES, LoopClaim
 from weightwright.network import Gather, Linear, Loop, Network, Sees, Term
 from weightwright.network.token_maps import copy
-from weightwright.numbers import Floats
-from weightwright.runtime import AttentionNetwork
 
 #: Features of a pass: A, b and x; states: w and the prediction.
 E, S, TOKENS = 3, 2, 4
@@ -28,7 +26,7 @@ PROMPT = torch.tensor([[0.5, 0.0], [0.0, 0.75], [-1.0, 0.0], [0.0, 0.25]], dtype
 
 
 @cache
-def right() -> AttentionNetwork:
+def right() -> ww.AttentionNetwork:
     return ww.incontext.causal_learner(1, 2, 2, step=0.5, ridge=0.25, domain=(1.0, 1.0, 2.0), tol=1e-6).net
 
 
@@ -89,7 +87,7 @@ def scaled_embed(number: int, weight: float) -> Network:
 def written(number: int) -> Network:
     """A head of the pass that also writes to a coordinate that should keep an input."""
 
-    def write_there(W_O: Floats) -> Floats:
+    def write_there(W_O: np.ndarray) -> np.ndarray:
         return with_entry(W_O, (slice(None), kept(number)), 1.0)
 
     return with_loop(0, "heads", 0, "W_O", change=write_there)
@@ -192,7 +190,7 @@ def test_a_network_that_computes_something_else_is_refused(name: str, tmp_path: 
     forge, complaint = FORGED[name]
     network = forge()
     with torch.no_grad():
-        gap = (AttentionNetwork(network)(PROMPT) - AttentionNetwork(right().network)(PROMPT)).abs().max()
+        gap = (ww.AttentionNetwork(network)(PROMPT) - ww.AttentionNetwork(right().network)(PROMPT)).abs().max()
     assert gap > 100 * said().bound
     refused(network, said(), tmp_path, complaint)
 

@@ -17,36 +17,34 @@ import pytest
 import torch
 
 import weightwright as ww
+from weightwright import incontext
 from weightwright.circuit.running_circuit import run_circuit
 from weightwright.claims.prompt import ENTERING, LoopClaim
-from weightwright.errors import DomainError
-from weightwright.incontext import CausalLearner, PrefixErrors, Ranges, causal_learner
 from weightwright.incontext.errors.prefixes import bound_everywhere, enclose_errors
 from weightwright.incontext.networks.causal_network import PrefixDescent
 from weightwright.network import Sees
-from weightwright.numbers import Floats
 
 D, N, STEPS, STEP, RIDGE = 2, 3, 4, 0.375, 0.1
 DOMAIN = (1.0, 2.0, 4.0)
 
 
 @cache
-def small() -> CausalLearner:
-    return causal_learner(D, N, STEPS, step=STEP, ridge=RIDGE, domain=DOMAIN, tol=1e-9)
+def small() -> incontext.CausalLearner:
+    return incontext.causal_learner(D, N, STEPS, step=STEP, ridge=RIDGE, domain=DOMAIN, tol=1e-9)
 
 
 @cache
-def smallest() -> CausalLearner:
-    return causal_learner(1, 2, 2, step=0.5, domain=(1.0, 1.0, 2.0), tol=1e-6)
+def smallest() -> incontext.CausalLearner:
+    return incontext.causal_learner(1, 2, 2, step=0.5, domain=(1.0, 1.0, 2.0), tol=1e-6)
 
 
-def examples(seed: int, count: int = N, d: int = D) -> tuple[Floats, Floats]:
+def examples(seed: int, count: int = N, d: int = D) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X, w = rng.uniform(-1, 1, (count, d)), rng.uniform(-1, 1, d)
     return X, X @ w
 
 
-def descent(X: Floats, y: Floats, n: int, steps: int, step: float, ridge: float) -> list[Fraction]:
+def descent(X: np.ndarray, y: np.ndarray, n: int, steps: int, step: float, ridge: float) -> list[Fraction]:
     """What `steps` steps predict at every x from the examples before it, written anew and in fractions."""
     rows, targets = [[Fraction(a) for a in row] for row in X.tolist()], [Fraction(b) for b in y.tolist()]
     eta, penalty, predicted = Fraction(step), Fraction(ridge), []
@@ -63,7 +61,7 @@ def descent(X: Floats, y: Floats, n: int, steps: int, step: float, ridge: float)
     return predicted
 
 
-def errors(icl: CausalLearner, X: Floats, y: Floats) -> list[Fraction]:
+def errors(icl: incontext.CausalLearner, X: np.ndarray, y: np.ndarray) -> list[Fraction]:
     one, found = icl.descent, icl.predict(X, y).tolist()
     exact = descent(X, y, one.examples, one.steps, one.step, one.ridge)
     return [abs(Fraction(p) - q) for p, q in zip(found, exact, strict=True)]
@@ -80,7 +78,7 @@ def test_every_prediction_is_that_of_descent_on_its_prefix() -> None:
     for seed in range(4):
         X, y = examples(seed)
         off, said = errors(icl, X, y), icl.bound(icl.prompt(X, y))
-        assert isinstance(said, PrefixErrors)
+        assert isinstance(said, incontext.PrefixErrors)
         assert said.missing is not None
         assert said.optimum is not None
         assert off[0] <= said.arithmetic[0]  # nothing stands before the first: it is 0, or nearly
@@ -102,7 +100,7 @@ def test_corners_of_the_domain_are_within_the_bound() -> None:
 
 def test_the_bound_counts_what_floats_make_of_the_step() -> None:
     """0.1 and a third of 0.3 are no floats: with a bound of 0 these are all that is left."""
-    one = PrefixDescent(1, 3, 5, 0.3, 0.1, Ranges(1.0, 1.0, 1.0))
+    one = PrefixDescent(1, 3, 5, 0.3, 0.1, incontext.Ranges(1.0, 1.0, 1.0))
     exact = [Fraction(one.alpha) - (1 - Fraction(0.3) * Fraction(0.1)), Fraction(one.rate) - Fraction(0.3) * 2 / 3]
     assert any(exact)
     assert bound_everywhere(one, 0.0) >= max(abs(float(e)) for e in exact)
@@ -111,7 +109,7 @@ def test_the_bound_counts_what_floats_make_of_the_step() -> None:
 
 def test_the_bound_counts_all_states_that_a_pass_may_begin_with() -> None:
     """They may be a little larger than w was said to be: what one pass is proven for has room."""
-    one, e = PrefixDescent(1, 1, 1, 1.0, 0.0, Ranges(1.0, 1.0, 1024.0)), 2.0**-10
+    one, e = PrefixDescent(1, 1, 1, 1.0, 0.0, incontext.Ranges(1.0, 1.0, 1024.0)), 2.0**-10
     largest = one.sizes[-2]
     assert largest > 1024
     assert bound_everywhere(one, e) >= e * (1 + largest + 1) + e * (largest + 1)
@@ -120,10 +118,10 @@ def test_the_bound_counts_all_states_that_a_pass_may_begin_with() -> None:
 def test_what_nobody_has_checked_has_no_bound() -> None:
     net = pickle.loads(pickle.dumps(smallest().net))
     assert net.certificate.status == "UNCHECKED"
-    assert CausalLearner(smallest().descent, net).bound() == math.inf
+    assert incontext.CausalLearner(smallest().descent, net).bound() == math.inf
 
 
-def off_by(e: float, one: PrefixDescent, X: Floats, y: Floats, sign: int) -> Floats:
+def off_by(e: float, one: PrefixDescent, X: np.ndarray, y: np.ndarray, sign: int) -> np.ndarray:
     """The algorithm in floats, where everything that a certificate bounds is off by e, always to the same side."""
     predicted = []
     for i, x in enumerate(X):
@@ -137,7 +135,7 @@ def off_by(e: float, one: PrefixDescent, X: Floats, y: Floats, sign: int) -> Flo
 
 def test_errors_of_passes_add_up_to_no_more_than_the_bound() -> None:
     """By passes that are off by 1/1024, and not by what a network happens to be off by."""
-    e, one = 2.0**-10, PrefixDescent(D, 4, 12, 0.5, 0.1, Ranges(1.0, 2.0, 4.0))
+    e, one = 2.0**-10, PrefixDescent(D, 4, 12, 0.5, 0.1, incontext.Ranges(1.0, 2.0, 4.0))
     X, y = np.abs(examples(2, 4)[0]), np.array([1.0, 1.5, 2.0, 0.5])
     for sign in (1, -1):
         found = enclose_errors(one, X, y, off_by(e, one, X, y, sign), e)
@@ -206,26 +204,26 @@ def test_what_is_said_of_it() -> None:
 
 
 def test_in_float32() -> None:
-    icl = causal_learner(1, 2, 2, step=0.5, ridge=0.3, domain=(1.0, 1.0, 2.0), tol=1e-3, dtype="float32")
+    icl = incontext.causal_learner(1, 2, 2, step=0.5, ridge=0.3, domain=(1.0, 1.0, 2.0), tol=1e-3, dtype="float32")
     X, y = (part.astype(np.float32).astype(np.float64) for part in examples(5, 2, 1))
     said = icl.bound(icl.prompt(X, y))
-    assert isinstance(said, PrefixErrors)
+    assert isinstance(said, incontext.PrefixErrors)
     assert icl.predict(X, y).dtype == torch.float32
     assert all(e <= Fraction(b) for e, b in zip(errors(icl, X, y), said.bounds.tolist(), strict=True))
 
 
 def test_a_step_that_may_diverge_has_no_bound_for_all_prompts() -> None:
     """Worst examples have a curvature of features x^2; what is proven of one prompt knows its own."""
-    wild = CausalLearner(replace(small().descent, step=2.0), small().net)
+    wild = incontext.CausalLearner(replace(small().descent, step=2.0), small().net)
     assert wild.bound() == math.inf
 
 
 def test_a_state_that_leaves_its_range_is_an_error() -> None:
-    icl = causal_learner(1, 2, 3, step=1.0, domain=(1.0, 1.0, 0.25), tol=1e-3)
-    with pytest.raises(DomainError, match=r"w\[0\] of token 1 became 0.49\d*, outside \[-0.250244, 0.250244\]"):
+    icl = incontext.causal_learner(1, 2, 3, step=1.0, domain=(1.0, 1.0, 0.25), tol=1e-3)
+    with pytest.raises(ww.DomainError, match=r"w\[0\] of token 1 became 0.49\d*, outside \[-0.250244, 0.250244\]"):
         icl.predict([[1.0], [1.0]], [1.0, 1.0])
     assert icl.predict([[1.0], [1.0]], [0.125, 0.125])[0] == 0
-    with pytest.raises(DomainError, match="outside"):
+    with pytest.raises(ww.DomainError, match="outside"):
         icl.predict([[1.5], [1.0]], [0.0, 0.0])
     icl.net.on_domain = "ignore"
     assert icl.certificate is not None
@@ -235,7 +233,7 @@ def test_a_state_that_leaves_its_range_is_an_error() -> None:
 
 
 def test_without_a_proof_nothing_is_claimed() -> None:
-    icl = causal_learner(1, 2, 2, step=0.5, domain=(1.0, 1.0, 2.0), tol=1e-6, proof="measured")
+    icl = incontext.causal_learner(1, 2, 2, step=0.5, domain=(1.0, 1.0, 2.0), tol=1e-6, proof="measured")
     said = icl.certificate
     assert said is not None
     assert said.status == "MEASURED"
@@ -244,7 +242,7 @@ def test_without_a_proof_nothing_is_claimed() -> None:
     assert repr(icl).endswith(f"one pass: largest error found {said.measured.error:.3g}, MEASURED)")
     assert icl.bound() == math.inf
     found = icl.bound(icl.prompt([[0.5], [1.0]], [0.25]))
-    assert isinstance(found, PrefixErrors)
+    assert isinstance(found, incontext.PrefixErrors)
     assert np.isinf(found.bounds).all()
     assert found.optimum is None  # without a ridge there is no one optimum
     assert (found.arithmetic < 1e-5).all()
@@ -253,9 +251,9 @@ def test_without_a_proof_nothing_is_claimed() -> None:
 @pytest.mark.slow
 def test_what_cannot_be_had_is_said() -> None:
     with pytest.raises(ww.ToleranceError, match="the smallest error"):
-        causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-30, proof="measured")
+        incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-30, proof="measured")
     with pytest.raises(ww.ToleranceError, match="ask for a larger tol"):
-        causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-30)
+        incontext.causal_learner(1, 2, 2, domain=(1.0, 1.0, 2.0), tol=1e-30)
 
 
 def test_an_edited_network_is_checked_again() -> None:
@@ -314,14 +312,23 @@ def test_unrolled_it_loads_in_transformer_lens() -> None:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "no feature": (lambda: causal_learner(0, 2, 2), "features must be a whole number of at least 1, not 0"),
-    "half a step": (lambda: causal_learner(1, 2, 0.5), "steps must be a whole number"),  # type: ignore[arg-type]
-    "a step backwards": (lambda: causal_learner(1, 2, 2, step=-1.0), "step must be a finite number above 0, not -1.0"),
-    "a negative ridge": (lambda: causal_learner(1, 2, 2, ridge=-1.0), "ridge must be a finite number of at least 0"),
-    "one range": (lambda: causal_learner(1, 2, 2, domain=3.0), "domain must be three numbers"),  # type: ignore[arg-type]
-    "no range": (lambda: causal_learner(1, 2, 2, domain=(1.0, 0.0, 1.0)), "domain: the size of y must be"),
-    "hearsay": (lambda: causal_learner(1, 2, 2, proof="told"), "proof must be"),  # type: ignore[arg-type]
-    "half precision": (lambda: causal_learner(1, 2, 2, dtype="bfloat16"), "bfloat16"),
+    "no feature": (
+        lambda: incontext.causal_learner(0, 2, 2),
+        "features must be a whole number of at least 1, not 0",
+    ),
+    "half a step": (lambda: incontext.causal_learner(1, 2, 0.5), "steps must be a whole number"),  # type: ignore[arg-type]
+    "a step backwards": (
+        lambda: incontext.causal_learner(1, 2, 2, step=-1.0),
+        "step must be a finite number above 0, not -1.0",
+    ),
+    "a negative ridge": (
+        lambda: incontext.causal_learner(1, 2, 2, ridge=-1.0),
+        "ridge must be a finite number of at least 0",
+    ),
+    "one range": (lambda: incontext.causal_learner(1, 2, 2, domain=3.0), "domain must be three numbers"),  # type: ignore[arg-type]
+    "no range": (lambda: incontext.causal_learner(1, 2, 2, domain=(1.0, 0.0, 1.0)), "domain: the size of y must be"),
+    "hearsay": (lambda: incontext.causal_learner(1, 2, 2, proof="told"), "proof must be"),  # type: ignore[arg-type]
+    "half precision": (lambda: incontext.causal_learner(1, 2, 2, dtype="bfloat16"), "bfloat16"),
     "too many": (lambda: small().prompt(np.zeros((4, 2)), np.zeros(4)), r"\(..., m, 2\) with m from 1 to 3"),
     "too few targets": (
         lambda: small().prompt(np.zeros((3, 2)), np.zeros(1)),
@@ -335,5 +342,5 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_arguments_are_named(name: str) -> None:
     call, said = WRONG[name]
-    with pytest.raises((ValueError, DomainError), match=said):
+    with pytest.raises((ValueError, ww.DomainError), match=said):
         call()

@@ -9,10 +9,9 @@ import torch
 import weightwright as ww
 from weightwright.network.interpreter import attention_weights
 from weightwright.papers.rates.signatures_study import small
-from weightwright.runtime import AttentionNetwork
 
 
-def net_of(beta: float | None) -> AttentionNetwork:
+def net_of(beta: float | None) -> ww.AttentionNetwork:
     return ww.constructions.truncated_linear(np.ones((3, 1)), np.zeros(3), -1.0, 1.0, (-2, 2), p=24, beta=beta)
 
 

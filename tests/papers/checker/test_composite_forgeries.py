@@ -34,31 +34,26 @@ from weightwright.claims.target import IDENTITY, UNREAD, Composite
 from weightwright.network import Network
 from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
-from weightwright.papers.grids.bumps import bumps
 from weightwright.papers.kit.measure import outputs, taken
-from weightwright.papers.linear.one_head import truncated_linear
-from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-from weightwright.papers.relu.emulated import relu_network
-from weightwright.papers.relu.native import native_relu
-from weightwright.papers.relu.token_mixing import token_mixing
 from weightwright.prover.machine import assumptions
-from weightwright.runtime import AttentionNetwork
 
 #: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
 RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))
-NETS: dict[str, Callable[[], AttentionNetwork]] = {
-    "one head": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),
-    "soft": lambda: truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=4, beta=20.0),
-    "rows": lambda: truncated_linear(
+NETS: dict[str, Callable[[], ww.AttentionNetwork]] = {
+    "one head": lambda: ww.constructions.truncated_linear(normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=12),
+    "soft": lambda: ww.constructions.truncated_linear(
+        normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=4, beta=20.0
+    ),
+    "rows": lambda: ww.constructions.truncated_linear(
         normal(1, 2, 2), normal(2, 2), -1.0, 0.5, (-1, 1), p=6, G=[0, 0, 1, 1, 1, 0], dead_zone=0.02
     ),
-    "heads": lambda: truncated_linear_heads(normal(3, 2), normal(4, 4), -1.0, 0.5, (-1, 1), H=2),
-    "registers": lambda: truncated_linear(
+    "heads": lambda: ww.constructions.truncated_linear_heads(normal(3, 2), normal(4, 4), -1.0, 0.5, (-1, 1), H=2),
+    "registers": lambda: ww.constructions.truncated_linear(
         normal(1, 2, 2) / 2, normal(2, 2) / 2, -0.25, 0.5, (-1, 1), tol=1e-2, method="spectral"
     ),
-    "emulated": lambda: relu_network(SORT, 2, (-1, 1), tol=1e-3),
-    "mixing": lambda: token_mixing(normal(5, 3, 3), normal(6, 2, 2), (-1, 1)),
-    "native": lambda: native_relu(RELU, 2, (-1, 1)),
+    "emulated": lambda: ww.constructions.relu_network(SORT, 2, (-1, 1), tol=1e-3),
+    "mixing": lambda: ww.constructions.token_mixing(normal(5, 3, 3), normal(6, 2, 2), (-1, 1)),
+    "native": lambda: ww.constructions.native_relu(RELU, 2, (-1, 1)),
 }
 MODELS = ["one head", "soft", "rows", "heads", "registers"]
 PARTS = [*MODELS, "emulated"]
@@ -70,7 +65,7 @@ Forge = Callable[[Certificate], Certificate]
 
 
 @cache
-def made(kind: str) -> AttentionNetwork:
+def made(kind: str) -> ww.AttentionNetwork:
     return NETS[kind]()
 
 
@@ -112,7 +107,7 @@ def leaf() -> Leaf:
 
 @cache
 def made_grid() -> GridClaim:
-    claim = bumps("x0 + x1", 2, 1, g=1, norm=1.0).certificate.claim
+    claim = ww.constructions.bumps("x0 + x1", 2, 1, g=1, norm=1.0).certificate.claim
     assert isinstance(claim, GridClaim)
     return claim
 
@@ -413,7 +408,7 @@ def test_formulas_are_those_of_the_relu_network(tmp_path: Path) -> None:
     for formulas in (SORT[::-1], ("min(x0, x1)", "max(x0, x1) + 0.001"), SORT[:1], (*SORT, "x0")):
         refused(net.network, with_composite(c, formulas=replace(target, formulas=tuple(formulas))), tmp_path)
     refused(net.network, with_composite(c, formulas=replace(target, error=-1.0)), tmp_path)
-    waves = relu_network(["x0*x1", "x0"], 2, (-1, 1), tol=0.2)
+    waves = ww.constructions.relu_network(["x0*x1", "x0"], 2, (-1, 1), tol=0.2)
     c, target = waves.certificate, of(waves.certificate).formulas
     refused(waves.network, with_composite(c, formulas=replace(target, error=0.5 * target.error)), tmp_path)
     refused(waves.network, with_composite(c, formulas=replace(target, boxes=target.boxes[1:])), tmp_path)
@@ -486,7 +481,7 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
             except ww.CertificateError:
                 refusals += 1
                 continue
-            error = np.abs(outputs(AttentionNetwork(network), X) - wanted)
+            error = np.abs(outputs(ww.AttentionNetwork(network), X) - wanted)
             assert np.nanmax(error) <= net.certificate.bound, path
     assert refusals > 0.6 * tries
 

@@ -13,16 +13,12 @@ import pytest
 from papers.support.grids import GRIDS, made
 from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
 
+import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import network_digest
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.network import Attention, Network, Softmax
 from weightwright.papers.claims.cell_grid import GridClaim
-from weightwright.papers.grids.bumps import bumps
-from weightwright.papers.grids.grid_lookup import (
-    sequence_to_scalar,
-    sequence_to_scalar_softmax,
-)
 from weightwright.papers.grids.grid_points import Grid, attention_network, bump_network
 
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
@@ -280,7 +276,7 @@ def test_a_second_softmax_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", [0, 1])
 def test_residual_feed_forward_layers_are_refused(index: int, tmp_path: Path) -> None:
     """A residual needs equal coordinates; where the shapes allow it, the output would change."""
-    net = bumps("x0", 1, 1, g=1)
+    net = ww.constructions.bumps("x0", 1, 1, g=1)
     names = ("f",)
     network = replace(
         net.network,
@@ -298,7 +294,7 @@ def test_a_function_that_states_nothing_is_refused(tmp_path: Path) -> None:
     def f(X: np.ndarray) -> np.ndarray:
         return np.abs(X).max(axis=(1, 2))
 
-    net = bumps(f, 2, 1, g=3, lipschitz=1.0)
+    net = ww.constructions.bumps(f, 2, 1, g=3, lipschitz=1.0)
     said = net.certificate
     refused(net.network, replace(said, assumptions=said.assumptions[:-2]), tmp_path, "hides an assumption")
     refused(net.network, with_claim(said, lipschitz=None), tmp_path, "a Lipschitz constant")
@@ -308,7 +304,7 @@ def test_a_function_that_states_nothing_is_refused(tmp_path: Path) -> None:
     assert isinstance(said.claim, GridClaim)
 
 
-@pytest.mark.parametrize("make", [sequence_to_scalar, sequence_to_scalar_softmax])
+@pytest.mark.parametrize("make", [ww.constructions.sequence_to_scalar, ww.constructions.sequence_to_scalar_softmax])
 def test_a_query_that_overflows_before_it_meets_a_key(make: Any, tmp_path: Path) -> None:
     """Powers of two moved from the keys of the bump heads to beta: scores are the same, beta times a query is not."""
     honest = make("x0 + abs(x1)", 2, 1, g=2, delta=0.25)
@@ -326,7 +322,7 @@ def test_a_query_that_overflows_before_it_meets_a_key(make: Any, tmp_path: Path)
 
 def test_a_root_is_taken_of_every_norm(tmp_path: Path) -> None:
     """Powers of errors below 1 vanish in large norms; their roots do not."""
-    honest = bumps("0.1*x0 + 0.1*abs(x1)", 2, 1, g=2, delta=0.25)
+    honest = ww.constructions.bumps("0.1*x0 + 0.1*abs(x1)", 2, 1, g=2, delta=0.25)
     certificate = honest.certificate
     assert certificate is not None
     grid = certificate.claim

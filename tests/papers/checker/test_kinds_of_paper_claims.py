@@ -25,13 +25,12 @@ from support.kinds import (
 import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
-from weightwright.papers.linear.literal import literal_truncated_linear
 
 #: One network of every kind of claim that the papers add, and one of ridge functions.
 NETS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "Composite": lambda: ww.constructions.truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=8),
     "GridClaim": lambda: ww.constructions.sequence_to_scalar("x0 + x1", 2, 1, g=2, delta=0.25),
-    "SharedKeysClaim": lambda: literal_truncated_linear(-1.0, 1.0, 4, 1, H=2),
+    "SharedKeysClaim": lambda: ww.constructions.literal_truncated_linear(-1.0, 1.0, 4, 1, H=2),
     "SideBySideClaim": lambda: ww.constructions.sequence_to_scalar("sin(x0)*x1", 2, 1, tol=0.1, method="spectral"),
 }
 KINDS = list(ONE_OF_EACH | NETS)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from papers.support.ridges import built, measured, names, points
 
+import weightwright as ww
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.errors import CertificateError
 from weightwright.expressions import parse
 from weightwright.papers.checker import piecewise_linear as kinked
 from weightwright.papers.checker import relu_formulas as rules
@@ -47,7 +47,7 @@ def test_the_checker_never_agrees_to_less_than_the_truth(seed: int) -> None:
         try:
             agree_formulas(ridge, dataclasses.replace(claim, error=middle), lo, hi)
             high = middle
-        except CertificateError:
+        except ww.CertificateError:
             low = middle
     assert high < 100
     assert measured(ridge, claim.formulas, points(ridge, lo, hi, seed, 20_000)) <= high
@@ -174,7 +174,7 @@ def test_forgeries_are_refused(target: str, forge: Forge) -> None:
     lo, hi = -np.ones(2), np.ones(2)
     ridge, claim = built("product")[:2] if target == "product" else piecewise_linear(["min(x0, x1)", "max(x0, x1)"], 2)
     agree_formulas(ridge, claim, lo, hi)
-    with pytest.raises(CertificateError):
+    with pytest.raises(ww.CertificateError):
         agree_formulas(*forge(ridge, claim), lo, hi)
 
 
@@ -193,21 +193,21 @@ def test_forgeries_are_refused(target: str, forge: Forge) -> None:
 )
 def test_other_domains_are_refused(lo: Any, hi: Any) -> None:
     ridge, claim = built("product")[:2]
-    with pytest.raises(CertificateError):
+    with pytest.raises(ww.CertificateError):
         agree_formulas(ridge, claim, np.array(lo), np.array(hi))
-    with pytest.raises(CertificateError):
+    with pytest.raises(ww.CertificateError):
         agree_formulas(ridge, claim, lo, hi)  # lists
 
 
 def test_a_domain_must_be_one_for_exact_claims_too() -> None:
     ridge, claim = piecewise_linear(["abs(x0)"], 1)
-    with pytest.raises(CertificateError, match="no box"):
+    with pytest.raises(ww.CertificateError, match="no box"):
         agree_formulas(ridge, claim, np.ones(1), -np.ones(1))
 
 
 @pytest.mark.parametrize("formula", ["abs(abs(x0) + abs(x1))", "abs(x0 - abs(x1))", "max(abs(x0), abs(x1))"])
 def test_the_checker_reads_no_second_layer(formula: str) -> None:
-    with pytest.raises(CertificateError, match="one layer"):
+    with pytest.raises(ww.CertificateError, match="one layer"):
         kinked.read(parse(formula, names(2)), names(2))
 
 
@@ -230,7 +230,7 @@ def test_a_wide_box_is_halved_and_only_so_often(monkeypatch: pytest.MonkeyPatch)
     ridge, claim, lo, hi = built("bell")
     assert len(claim.boxes) > 4
     whole = dataclasses.replace(claim, boxes=np.array([[lo, hi]]))
-    with pytest.raises(CertificateError, match="of the formula on"):
+    with pytest.raises(ww.CertificateError, match="of the formula on"):
         agree_formulas(ridge, whole, lo, hi)
     monkeypatch.setattr(rules, "HALVINGS", (200, 200))
     agree_formulas(ridge, whole, lo, hi)

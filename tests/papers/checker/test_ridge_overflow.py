@@ -16,9 +16,7 @@ from weightwright.claims.target import Composite
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Head, Linear, Mixed, Network, Sees, Term, selection
-from weightwright.numbers import Floats
 from weightwright.papers.claims.ridge_functions import GateClaim, RidgeFunctions
-from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
@@ -46,11 +44,11 @@ def test_a_token_of_a_gate_that_holds_another_number(tmp_path: Path) -> None:
 
 
 def test_a_coordinate_that_nobody_reads_overflows(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0]], [0.1], -1.0, 1.0, (-4, 4), p=16)
+    honest = ww.constructions.truncated_linear([[1.0]], [0.1], -1.0, 1.0, (-4, 4), p=16)
     net, certificate = honest.network, honest.certificate
     assert certificate is not None
 
-    def longer(W: Floats) -> Floats:
+    def longer(W: np.ndarray) -> np.ndarray:
         return np.concatenate([W, np.zeros((1, W.shape[1]))])
 
     (term,), layer = net.embed.terms, net.layers[0]
@@ -66,7 +64,7 @@ def test_a_coordinate_that_nobody_reads_overflows(tmp_path: Path) -> None:
 
 
 def test_values_in_a_column_that_nobody_reads(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), tol=1e-4, method="spectral")
+    honest = ww.constructions.truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), tol=1e-4, method="spectral")
     net, certificate = honest.network, honest.certificate
     assert certificate is not None
     layer = net.layers[0]

@@ -15,13 +15,12 @@ from weightwright.claims.target import Composite
 from weightwright.heads.registers import on_registers
 from weightwright.network import Attention, Sees
 from weightwright.papers.claims.ridge_functions import RidgeFunctions, TokenModels
-from weightwright.papers.theorems.constructions import truncated_linear
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
 
 def test_dead_zones_that_leave_nothing(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), p=16)
+    honest = ww.constructions.truncated_linear([[1.0, -1.0]], [0.1], -1.0, 1.0, (-1, 1), p=16)
     certificate = honest.certificate
     assert certificate is not None
     assert isinstance(certificate.claim, Composite)
@@ -34,7 +33,7 @@ def test_dead_zones_that_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_models_of_other_tokens(tmp_path: Path) -> None:
-    honest = truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=16)
+    honest = ww.constructions.truncated_linear([[1.0], [-1.0]], [0.1, 0.1], -1.0, 1.0, (-1, 1), p=16)
     certificate = honest.certificate
     assert certificate is not None
     assert isinstance(certificate.claim, Composite)

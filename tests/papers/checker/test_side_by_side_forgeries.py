@@ -13,12 +13,11 @@ import pytest
 from papers.support.grids import SIDES, made
 from support.forging import nudged_networks, proven, refused, widened, with_claim
 
-from weightwright.box import Box
+import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
 from weightwright.claims.leaf import Leaf, Samples
 from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
 from weightwright.papers.claims.cell_grid import GridClaim
-from weightwright.papers.grids.grid_lookup import sequence_to_scalar
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
 LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)
@@ -26,7 +25,7 @@ LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0
 
 @cache
 def a_grid() -> GridClaim:
-    claim = sequence_to_scalar("x0 + abs(x1)", 2, 1, g=2, delta=0.25).certificate.claim
+    claim = ww.constructions.sequence_to_scalar("x0 + abs(x1)", 2, 1, g=2, delta=0.25).certificate.claim
     assert isinstance(claim, GridClaim)
     return claim
 
@@ -59,7 +58,7 @@ SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "a part about another formula": (lambda c: with_part(c, formula="x"), "the parts are about"),
     "another formula": (lambda c: replace(c, formula="x"), "the parts are about"),
     "a wider domain": (widened, "a part has another domain"),
-    "a flat domain": (lambda c: replace(c, domain=Box([-1, -1], [1, 1])), "tokens of"),
+    "a flat domain": (lambda c: replace(c, domain=ww.Box([-1, -1], [1, 1])), "tokens of"),
     "a grid": (lambda c: replace(c, claim=a_grid(), formula="x0 + abs(x1)"), "no rule covers"),
     "a grid in a part": (lambda c: with_part(c, claim=a_grid()), "one plain network"),
     "a part that was measured": (

@@ -8,10 +8,9 @@ from pathlib import Path
 from support.forging import refused
 
 import weightwright as ww
-from weightwright.runtime import AttentionNetwork
 
 
-def flagged(net: AttentionNetwork, ablatable: object = True):  # type: ignore[no-untyped-def]
+def flagged(net: ww.AttentionNetwork, ablatable: object = True):  # type: ignore[no-untyped-def]
     said = net.said
     return replace(said, claim=replace(said.claim, ablatable=ablatable))
 

@@ -8,39 +8,42 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.numbers import Floats
+import weightwright as ww
 from weightwright.papers.descent.regression import least_squares
-from weightwright.papers.theorems.constructions import in_context_gradients, in_context_step_of_pairs
-from weightwright.runtime import AttentionNetwork
 
 PAIR = "(1 + y**2/4)*softplus(x) - x*y/2"
-PAIRS = Ranges(1.0, 1.0, 0.5, 0.25)
+PAIRS = ww.incontext.Ranges(1.0, 1.0, 0.5, 0.25)
 
 #: Of gradients in one layer: the slope of the loss, and the network.
-CASES: dict[str, tuple[str, Callable[[], AttentionNetwork]]] = {
-    "P": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, P=16)),
-    "tol": ("x", lambda: in_context_gradients("x", 2, 1, tol=0.2)),
-    "soft": ("sin(x)", lambda: in_context_gradients("sin(x)", 2, 2, P=8, beta=1.0)),
-    "one sample, a small reach": ("exp(x)", lambda: in_context_gradients("exp(x)", 1, 3, P=8, reach=1.5)),
-    "two spacings": ("x", lambda: in_context_gradients("x", 2, 1, P=2)),
-    "float32": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, P=16, dtype="float32")),
-    "spectral": ("sin(x)", lambda: in_context_gradients("sin(x)", 3, 2, tol=1e-8, method="spectral")),
+CASES: dict[str, tuple[str, Callable[[], ww.AttentionNetwork]]] = {
+    "P": ("sin(x)", lambda: ww.constructions.in_context_gradients("sin(x)", 3, 2, P=16)),
+    "tol": ("x", lambda: ww.constructions.in_context_gradients("x", 2, 1, tol=0.2)),
+    "soft": ("sin(x)", lambda: ww.constructions.in_context_gradients("sin(x)", 2, 2, P=8, beta=1.0)),
+    "one sample, a small reach": (
+        "exp(x)",
+        lambda: ww.constructions.in_context_gradients("exp(x)", 1, 3, P=8, reach=1.5),
+    ),
+    "two spacings": ("x", lambda: ww.constructions.in_context_gradients("x", 2, 1, P=2)),
+    "float32": ("sin(x)", lambda: ww.constructions.in_context_gradients("sin(x)", 3, 2, P=16, dtype="float32")),
+    "spectral": ("sin(x)", lambda: ww.constructions.in_context_gradients("sin(x)", 3, 2, tol=1e-8, method="spectral")),
     "spectral, float32": (
         "sin(x)",
-        lambda: in_context_gradients("sin(x)", 2, 1, tol=1e-4, method="spectral", dtype="float32"),
+        lambda: ww.constructions.in_context_gradients("sin(x)", 2, 1, tol=1e-4, method="spectral", dtype="float32"),
     ),
-    "large numbers": ("tanh(x)", lambda: in_context_gradients("tanh(x)", 2, 1, P=64, ranges=Ranges(4.0, 2.0, 3.0))),
+    "large numbers": (
+        "tanh(x)",
+        lambda: ww.constructions.in_context_gradients("tanh(x)", 2, 1, P=64, ranges=ww.incontext.Ranges(4.0, 2.0, 3.0)),
+    ),
 }
 
 
 @cache
-def made(name: str) -> AttentionNetwork:
+def made(name: str) -> ww.AttentionNetwork:
     return CASES[name][1]()
 
 
 @cache
-def data() -> tuple[Floats, Floats]:
+def data() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(11)
     X = np.round(rng.uniform(-1, 1, (8, 3)) * 16) / 16
     return X, np.round((X @ [0.5, -1.0, 0.25] + 0.1 * rng.normal(size=8)) * 16) / 16
@@ -55,6 +58,6 @@ PROBLEMS = {
 
 
 @cache
-def pairs(method: Any) -> AttentionNetwork:
+def pairs(method: Any) -> ww.AttentionNetwork:
     given: dict[str, Any] = {"P": 2} if method == "faithful" else {"tol": 1e-4}
-    return in_context_step_of_pairs(PAIR, 4, 2, PAIRS, method=method, **given)
+    return ww.constructions.in_context_step_of_pairs(PAIR, 4, 2, PAIRS, method=method, **given)

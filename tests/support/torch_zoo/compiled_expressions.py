@@ -11,7 +11,6 @@ from support.torch_zoo.torch_expressions import EXPRESSIONS, module_expressions
 from support.torch_zoo.torch_table import BOXES, FEATURES, TOKENS, in_a_line, table_expressions
 
 import weightwright as ww
-from weightwright.errors import WeightwrightError
 from weightwright.tracing.running import run
 
 TOL, INPUTS = 1e-2, 64
@@ -42,7 +41,7 @@ def compile_and_compare(function: Callable[[Any], Any], box: tuple[float, float]
     """ "right", "refused: ERROR", or what is wrong."""
     try:
         net = ww.compile(function, ww.Box([box[0]] * FEATURES, [box[1]] * FEATURES), TOL, tokens=TOKENS)
-    except WeightwrightError as error:
+    except ww.WeightwrightError as error:
         return f"refused: {type(error).__name__}"
     except Exception as error:
         return f"WRONG: {type(error).__name__}: {error}"

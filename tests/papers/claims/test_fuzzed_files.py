@@ -14,22 +14,23 @@ import pytest
 from flint import arb
 from fuzz_files import MUTATIONS, Summary, examine, fuzz
 from fuzz_formulas import UnreadableError, read_formulas
+from fuzz_mutations import SAVED as FOLDERS
 from fuzz_mutations import consistent
 from fuzz_readers import Readers, strange_lines
 from fuzz_truth import value, worst_violation
 from fuzz_zones import most_hits
 
+import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import encode_file, read
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import LoopClaim
-from weightwright.errors import WeightwrightError
 from weightwright.limits import Limits
 from weightwright.network import Network
 
-SAVED = Path(__file__).parent / "saved"
-PROVEN = sorted(path.stem for path in SAVED.glob("*.safetensors") if path.stem not in ("no_certificate",))
+SAVED = {path.stem: path for folder in FOLDERS for path in folder.glob("*.safetensors")}
+PROVEN = sorted(SAVED.keys() - {"no_certificate"})
 Patch = pytest.MonkeyPatch
 
 
@@ -46,7 +47,7 @@ def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROVEN)
 def test_what_is_false_would_be_seen(name: str) -> None:
     """With a bound below 0 every claim is false, and inputs show it; with its own none of them do."""
-    network, said = read(SAVED / f"{name}.safetensors")
+    network, said = read(SAVED[name])
     assert said is not None
     if said.measured is not None:
         return
@@ -56,7 +57,7 @@ def test_what_is_false_would_be_seen(name: str) -> None:
 
 
 def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
-    path, summary = SAVED / "formula.safetensors", Summary()
+    path, summary = SAVED["formula"], Summary()
 
     def crash(*_: object) -> None:
         raise KeyError("a bug")
@@ -64,7 +65,7 @@ def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
     assert examine(path, np.random.default_rng(0), summary) is None
     monkeypatch.setattr("weightwright.claims.files._contents", crash)
     assert "a bug" in (examine(path, np.random.default_rng(0), summary) or "")
-    assert not issubclass(KeyError, WeightwrightError)
+    assert not issubclass(KeyError, ww.WeightwrightError)
 
 
 # a checker that lets something misleading pass
@@ -72,7 +73,7 @@ def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
 
 def changed(name: str, folder: Path, change: Callable[[Network, Certificate], Certificate]) -> Path:
     """A saved file with something else in its certificate, and all that must fit it."""
-    network, said = read(SAVED / f"{name}.safetensors")
+    network, said = read(SAVED[name])
     assert said is not None
     path = folder / "changed.safetensors"
     path.write_bytes(encode_file(network, change(network, said)))
@@ -102,7 +103,7 @@ def zones_are(change: Callable[[Any], tuple[Any, ...]], monkeypatch: Patch) -> N
 
 
 def test_a_hidden_dead_zone_would_be_seen(monkeypatch: Patch) -> None:
-    path = SAVED / "dead_zones.safetensors"
+    path = SAVED["dead_zones"]
     assert seen(path) == ""
     zones_are(lambda zones: (), monkeypatch)
     assert "MISLEADING: zones_are_shown: the zone from -0.01 to 0.01 is not shown" in seen(path)
@@ -144,7 +145,7 @@ def test_a_name_without_quotes_would_be_seen(tmp_path: Path, monkeypatch: Patch)
 
 
 def test_one_digest_of_two_functions_would_be_seen() -> None:
-    network, said = read(SAVED / "graph.safetensors")
+    network, said = read(SAVED["graph"])
     assert said is not None
     target = said.claim.target  # type: ignore[union-attr]
     other = replace(said.claim, target=replace(target, outputs=target.outputs[::-1] + target.outputs))  # type: ignore[call-arg]
@@ -154,7 +155,7 @@ def test_one_digest_of_two_functions_would_be_seen() -> None:
 
 
 def test_a_pass_that_certifies_would_be_seen(monkeypatch: Patch) -> None:
-    path = SAVED / "loop.safetensors"
+    path = SAVED["loop"]
     assert seen(path) == ""
     monkeypatch.setattr("weightwright.adversary.predictions._bound_of_one_input", lambda net: net.certificate.bound)
     assert "MISLEADING: subject: a bound about a pass certifies predictions" in seen(path)
@@ -164,12 +165,12 @@ def test_a_pass_that_certifies_would_be_seen(monkeypatch: Patch) -> None:
 
 def test_a_bound_that_does_not_say_that_it_is_about_a_pass_would_be_seen(monkeypatch: Patch) -> None:
     monkeypatch.setattr("weightwright.claims.certificate.bound_in_words", lambda said: f"{said.bound!r} on outputs")
-    assert "MISLEADING: words: nothing says that the bound is about a pass" in seen(SAVED / "loop.safetensors")
+    assert "MISLEADING: words: nothing says that the bound is about a pass" in seen(SAVED["loop"])
 
 
 @pytest.mark.parametrize("name", PROVEN)
 def test_saved_files_have_no_assumption_that_no_rule_asks_for(name: str) -> None:
-    _, said = read(SAVED / f"{name}.safetensors")
+    _, said = read(SAVED[name])
     assert said is not None
     assert strange_lines(said) == []
     assert strange_lines(replace(said, assumptions=(*said.assumptions, "x is 0"))) == ["x is 0"]
@@ -186,7 +187,7 @@ def test_an_assumption_that_no_rule_asks_for_would_be_seen(tmp_path: Path, monke
 
 @pytest.mark.parametrize("what", ["seconds", "megabytes"])
 def test_a_cost_beyond_its_limit_would_be_seen(what: str, monkeypatch: Patch) -> None:
-    path, rule = SAVED / "formula.safetensors", rules()[OneLayerClaim]
+    path, rule = SAVED["formula"], rules()[OneLayerClaim]
     monkeypatch.setattr(fuzz_files, "LIMITS", Limits(seconds=0.05, megabytes=8.0))
 
     def wasteful(*about: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import in_context_curve as benchmark
 import numpy as np
@@ -11,9 +10,8 @@ import pytest
 import torch
 from in_context_transformer import InContextTransformer, Settings, train
 
-from weightwright.incontext import RegressionTask
+import weightwright as ww
 
-ROOT = Path(__file__).parents[2]
 PAGE = benchmark.PAGE.read_text()
 FACTS = json.loads((benchmark.RESULTS / "in_context_curve.json").read_text())
 TRAINED = json.loads((benchmark.RESULTS / "in_context_transformer.json").read_text())
@@ -44,7 +42,7 @@ def test_the_trained_model_has_the_usual_interface_and_sees_nothing_ahead() -> N
     model, figures = train(settings)
     assert isinstance(model, InContextTransformer)
     assert figures["steps taken"] == 3
-    xs, ys = RegressionTask(2, 4).sample(3, seed=0)
+    xs, ys = ww.incontext.RegressionTask(2, 4).sample(3, seed=0)
     before = model(xs, ys).detach()
     ys[:, 2] += 1.0
     after = model(xs, ys).detach()
