@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import altered, array_places, entry
+from support.forging import altered, array_places, entry, widened
 from support.mutating import mutations, with_flat
 from support.user_networks import BUILDERS, user_network
 
@@ -81,6 +82,11 @@ def with_words(certificate: Certificate) -> Certificate:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_is_forged_here_was_right(name: str, tmp_path: Path) -> None:
+    assert is_accepted(user_network(name).network, user_network(name).certificate, tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_field_that_changes_is_refused(kind: str, name: str, tmp_path: Path) -> None:
     net = user_network(name)
@@ -90,6 +96,33 @@ def test_a_field_that_changes_is_refused(kind: str, name: str, tmp_path: Path) -
             forged = replace(net.certificate, claim=altered(net.certificate.claim, path, lambda _, new=new: new))
             harmless = any(field.endswith(end) and kind in kinds for end, kinds in HARMLESS.items())
             assert harmless or not is_accepted(net.network, with_words(forged), tmp_path), (path, new)
+
+
+#: What may be changed in any certificate.
+CERTIFICATES: dict[str, Callable[[Certificate], Certificate]] = {
+    "a smaller bound": lambda c: replace(c, bound=0.999 * c.bound if c.bound else -1e-300),
+    "a negative bound": lambda c: replace(c, bound=-1.0),
+    "an infinite bound": lambda c: replace(c, bound=math.inf),
+    "a bound that is NaN": lambda c: replace(c, bound=math.nan),
+    "negative rounding": lambda c: replace(c, terms=replace(c.terms, rounding=-1.0)),
+    "rounding that is NaN": lambda c: replace(c, terms=replace(c.terms, rounding=math.nan)),
+    "leakage that is infinite": lambda c: replace(c, terms=replace(c.terms, leakage=math.inf)),
+    "another formula": lambda c: replace(c, formula=c.formula + " + 1"),
+    "an empty formula": lambda c: replace(c, formula=""),
+    "another dtype": lambda c: replace(c, dtype="float32" if c.dtype == "float64" else "float64"),
+    "a kernel that is not known": lambda c: replace(c, kernel="flash"),
+    "a domain of another shape": lambda c: replace(c, domain=ww.Box([-1] * 7, [1] * 7)),
+    "a domain a thousand times as large": lambda c: widened(c, 1000.0),
+    "an assumption of its own": lambda c: replace(c, assumptions=(*c.assumptions, "all inputs are 0")),
+    "no claim": lambda c: replace(c, claim=None),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("change", CERTIFICATES)
+def test_a_certificate_that_changes_is_refused(change: str, name: str, tmp_path: Path) -> None:
+    net = user_network(name)
+    assert not is_accepted(net.network, CERTIFICATES[change](net.certificate), tmp_path)
 
 
 def some_entries(array: Any) -> list[int]:

@@ -50,6 +50,7 @@ BUILDERS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "two variables": lambda: ww.approximate("x*y", SQUARE, 0.1),
     "samples": lambda: ww.approximate(np.sin, (-1, 1), 0.1, derivative_bound=(2, 1.0)),
     "mlp": lambda: ww.compile(mlp, SQUARE, 1e-3),
+    "relu layer": lambda: ww.compile(lambda x: torch.relu(x @ random_weights(5, 2, 2)), SQUARE, 1e-2),
     "product": lambda: ww.compile(lambda x: x[:, :1] * torch.exp(x[:, 1:]), SQUARE, 1e-3),
     "layer norm": lambda: ww.compile(layer_norm, SQUARE, 0.1),
     "attention": lambda: ww.compile(attention, SQUARE, 1e-2, tokens=2),

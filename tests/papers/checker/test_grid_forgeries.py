@@ -101,7 +101,7 @@ CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", GRIDS)
+@pytest.mark.parametrize("kind", ["bumps", "softmax, sequence"])
 @pytest.mark.parametrize("change", CLAIMS)
 def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     forge, said = CLAIMS[change]
