@@ -104,12 +104,13 @@ def draw(every: list[Mutant], count: int, seed: int) -> list[Mutant]:
     return sorted(every, key=lambda mutant: sha256(f"{seed} {mutant.file} {mutant.change}".encode()).digest())[:count]
 
 
-def is_killed(mutant: Mutant, tests: list[str]) -> bool:
-    """Whether a test fails, or does not end."""
+def is_killed(mutant: Mutant | None, tests: list[str]) -> bool:
+    """Whether a test fails, or does not end. None: of the source as it is."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "weightwright"
         shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-        (package / mutant.file).write_text(mutant.source())
+        if mutant is not None:
+            (package / mutant.file).write_text(mutant.source())
         paths = [folder, *(str(ROOT / name) for name in ("tests", "benchmarks")), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
@@ -128,6 +129,8 @@ def main() -> None:
     parser.add_argument("--file", default=".py", help="only files whose name ends so")
     parser.add_argument("--tests", nargs="+", default=[one for one in TESTS if (ROOT / one).exists()])
     asked = parser.parse_args()
+    if is_killed(None, asked.tests):
+        raise SystemExit("the tests fail on the source as it is, or take too long")
     every = mutants(asked.file)
     drawn = draw(every, asked.count, asked.seed)
     with ThreadPoolExecutor(asked.jobs) as pool:

@@ -45,6 +45,7 @@ HARMLESS: dict[str, set[str]] = {
     "claim.layer": {"one more", "one less"},
     "leaf.lipschitz": {"zero", "half", "twice", "moved"},
     "stacked": {"flipped"},
+    "spread": {"flipped"},  # a result that goes to one coordinate with weight 1 is the same either way
     # says less: a larger slope, a narrower range where arguments are watched, boxes that cover more
     "claim.lipschitz": {"twice"},
     "summands.claim.lo": {"zero", "half"},
