@@ -13,7 +13,10 @@ Rooms are frozen: they are the folders directly in the package at commit c206d83
 one room. `ROOMS` says where each of them stands now, so that moving files makes no walk shorter. A file in a place that
 the table does not name is an error: say there which room its code comes from.
 
-Every call has a process of its own, in which all modules are imported before, and which keeps nothing on disk.
+Every call has a process of its own, in which all modules are imported and all it needs is made before, and which keeps
+nothing on disk. At c206d83 itself, with these definitions, approximate has 362 functions, 161 changes of file and 85 of
+room; compile of the module 667, 320 and 141; Ridge 676, 342 and 155; memorize 204, 103 and 56; the interpreter 423, 205
+and 98; the check 250, 111 and 51.
 """
 
 from __future__ import annotations
