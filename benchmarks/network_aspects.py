@@ -23,7 +23,7 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.report.drawing.flow import flow
 from weightwright.report.drawing.lanes import lanes
 from weightwright.report.facts.network_facts import network_facts
-from weightwright.runtime.passes.by_pieces import _plan_of
+from weightwright.runtime.passes.by_pieces import _DTYPES, _has_passes, _plan_of
 from weightwright.runtime.watch import all_states, passes
 
 #: Inputs for which the effect of an ablation is predicted.
@@ -143,7 +143,8 @@ def _with_last_token(x: Tensor, features: slice, value: float) -> Tensor:
 def describe_plans(subject: Subject) -> Any:
     """How the module would run: its plan, and its steps by pieces where it runs passes."""
     net = subject.net
-    by_pieces, plan = _plan_of(net, net.device), net._planned()
+    takes_pieces = _has_passes(net.was) and net.dtype in _DTYPES
+    by_pieces, plan = _plan_of(net, net.device) if takes_pieces else None, net._planned()
     steps = None if plan is None else (plan.steps, plan.read, plan.alone, plan.scores, plan.numbers)
     kept = None if by_pieces is None else (by_pieces.embed, by_pieces.passes, by_pieces.read, by_pieces.inputs)
     return {"by pieces": kept, "plan": steps}
