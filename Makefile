@@ -59,6 +59,7 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/compile_times.py --examples
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/walks.py
+	$(BIN)/python benchmarks/repetition.py
 
 docs: .venv/.ready
 	$(BIN)/python benchmarks/house.py --write docs/modules.md

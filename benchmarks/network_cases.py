@@ -28,13 +28,15 @@ SQUARE = ww.Box([-1, -1], [1, 1])
 
 @dataclass
 class Made:
-    """What a case has made: a network, perhaps with inputs of its own; other outputs and bounds by name."""
+    """What a case has made: a network, perhaps with inputs of its own; other outputs and bounds by name; the estimator
+    whose network it is."""
 
     net: Any = None
     inputs: Tensor | None = None
     tokens: int | None = None  # of an input, where the domain does not say how many there are
     outputs: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
+    model: Any = None
 
 
 @dataclass(frozen=True)
@@ -617,7 +619,7 @@ def describe_fit(model: Any, X: np.ndarray) -> Made:
         outputs["scale"], bounds["scale bound"] = model.scale_, model.scale_bound_
     outputs["steps"] = np.array([model.n_iter_, model.steps_needed_])
     prompt = None if model.prompt_ is None else model.prompt_[None]
-    return Made(model.network_, prompt, outputs=outputs, bounds=bounds)
+    return Made(model.network_, prompt, outputs=outputs, bounds=bounds, model=model)
 
 
 def fit_many() -> Made:
@@ -627,7 +629,7 @@ def fit_many() -> Made:
     models = ww.incontext.Ridge(0.5).fit_many(Xs, ys)
     outputs = {f"coef of {k}": model.coef_ for k, model in enumerate(models)}
     bounds = {f"bound of {k}": model.bound_ for k, model in enumerate(models)}
-    return Made(models[0].network_, models[0].prompt_[None], outputs=outputs, bounds=bounds)
+    return Made(models[0].network_, models[0].prompt_[None], outputs=outputs, bounds=bounds, model=models[0])
 
 
 add("estimators", {
