@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/weightwright")
 FOLDERS = ("checker", "papers/checker")
-TESTS = ("tests/checker", "tests/papers/checker", "tests/claims")
+TESTS = ("tests/checker", "tests/papers/checker")
 #: Seconds that the tests of one mutant may take: a loop that never ends is noticed, too.
 LIMIT = 600
 
