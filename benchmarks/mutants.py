@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -133,11 +133,14 @@ def main() -> None:
         raise SystemExit("the tests fail on the source as it is, or take too long")
     every = mutants(asked.file)
     drawn = draw(every, asked.count, asked.seed)
+    killed = 0
     with ThreadPoolExecutor(asked.jobs) as pool:
-        killed = list(pool.map(lambda mutant: is_killed(mutant, asked.tests), drawn))
-    for mutant, dead in zip(drawn, killed, strict=True):
-        print("killed  " if dead else "SURVIVED", f"{mutant.file}:{mutant.line}: {mutant.change[:140]}")
-    print(f"{sum(killed)} of {len(drawn)} mutants killed ({len(every)} possible), seed {asked.seed}")
+        running = {pool.submit(is_killed, mutant, asked.tests): mutant for mutant in drawn}
+        for ended in as_completed(running):
+            mutant, dead = running[ended], ended.result()
+            killed += dead
+            print("killed  " if dead else "SURVIVED", f"{mutant.file}:{mutant.line}: {mutant.change[:140]}", flush=True)
+    print(f"{killed} of {len(drawn)} mutants killed ({len(every)} possible), seed {asked.seed}")
 
 
 if __name__ == "__main__":
