@@ -11,7 +11,7 @@ from weightwright.papers.experiments.catalogue import STUDIES, find_study
 from weightwright.papers.experiments.machinery.study import Options, compare_variation
 from weightwright.papers.experiments.machinery.study_units import write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
-from weightwright.papers.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
+from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
 
@@ -27,7 +27,7 @@ def test_the_nine_studies_are_there() -> None:
 @pytest.mark.parametrize("options", [Options(quick=True), Options(), Options(full=True)], ids=["quick", "cut", "full"])
 def test_a_study_is_planned(name: str, options: Options) -> None:
     study = STUDIES[name]
-    chosen = study.settings(options)
+    chosen = study.choose_settings(options)
     units = study.plan(chosen)
     assert len({unit.name for unit in units}) == len(units)
     assert all(write_json(unit.settings) and pickle.dumps(unit.work) for unit in units)
@@ -45,8 +45,7 @@ def test_epochs_that_are_asked_for_are_trained_and_said(name: str) -> None:
     assert set(trained) == {2}
     assert name == "AE-E1" or any("2 epochs" in line for line in chosen["cut"])  # the paper has no sizes of AE-E1
     longer = study.choose_settings(Options(full=True, epochs=10**6))
-    assert (longer["epochs"], longer["cut"]) == (10**6, study.settings(Options(full=True))["cut"])
-    assert study.choose_settings(Options(full=True)) == study.settings(Options(full=True))
+    assert (longer["epochs"], longer["cut"]) == (10**6, study.choose_settings(Options(full=True))["cut"])
 
 
 def test_epochs_are_refused_where_nothing_is_trained() -> None:

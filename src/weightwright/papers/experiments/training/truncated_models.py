@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.training.batched_models import Group, MultiHead, SequenceMap
+from weightwright.papers.experiments.training.constructed_networks import describe_network, run
+from weightwright.papers.experiments.training.training_loop import count_training
+from weightwright.papers.theorems import constructions
 
 
 def draw_models(seed: int, n: int, d: int) -> tuple[Tensor, Tensor]:
@@ -31,6 +37,22 @@ def draw_problem(seeds: list[int], samples: int, n: int, d: int, a: float, b: fl
     for s, seed in enumerate(seeds):
         Y[s, ..., 0] = truncated_values(X[s], *draw_models(seed, n, d), a, b)
     return X, Y
+
+
+def draw_held_out(unit: Json) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first seed's w and t, its held-out X (N, n, d) and their values (N, n), in float64."""
+    n, d, seed, half = unit["n"], unit["d"], unit["seeds"][0], unit["width"] / 2
+    w, t = (part.double() for part in draw_models(seed, n, d))
+    X = draw_inputs(seed, unit["samples"], n, d)[count_training(unit) :].double()
+    return w, t, X, truncated_values(X, w, t, -half, half)
+
+
+def build_truncated(unit: Json, p: int, method: Any) -> tuple[Any, Json]:
+    """The constructed network of the first seed's models, and its errors on the held-out samples."""
+    w, t, X, Y = draw_held_out(unit)
+    half = unit["width"] / 2
+    net = constructions.truncated_linear(w.numpy(), t.numpy(), -half, half, (-5.0, 5.0), p=p, method=method)
+    return net, describe_network(net, run(net, X)[..., 0] - Y)
 
 
 class TruncatedLinearAttention(nn.Module):
