@@ -47,6 +47,13 @@ class Sized:
     full: Any
 
 
+#: Training as most of the papers' experiments have it: Adam on batches of 32, and four fifths of the samples.
+TRAINING = {"rate": 1e-3, "batch": 32, "train_share": 0.8}
+
+#: Rows of a table: their first columns, and the numbers that the other columns are read from.
+Cells = list[tuple[list[Any], Json]]
+
+
 @dataclass(frozen=True)
 class Cut:
     """A sentence that says what is smaller than in the paper, for runs where it is.
@@ -133,7 +140,7 @@ class Summary:
     """What came out of a study.
 
     trends: of `fit_trend`.
-    cells: the rows of the table: their first columns, and the numbers that the other columns are read from.
+    cells: the rows of the table.
     verdicts: of `say`.
     curves: what the figure draws.
     varied: of `compare_variation`, where a study varies more than its `variations`.
@@ -141,7 +148,7 @@ class Summary:
     """
 
     trends: list[Json]
-    cells: list[tuple[list[Any], Json]]
+    cells: Cells
     verdicts: list[Json]
     curves: Json
     varied: tuple[Json, ...] = ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -11,6 +9,8 @@ from weightwright.incontext import Ranges
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
     Condition,
     Looked,
@@ -78,7 +78,7 @@ def build(unit: Json, tell: Tell) -> Json:
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     block, spectral = results["trained-block"], results["spectral"]
     faithful = [results[f"faithful-P{P}"] for P in chosen["faithful_P"]]
-    cells: list[tuple[list[Any], Json]] = [
+    cells: Cells = [
         (["trained, P keys for each sample"], block),
         (["trained, one token for each sample"], results["varied-tokens"]),
         (["trained, P keys, n = 10, d = 4"], results["varied-small"]),
@@ -140,16 +140,14 @@ AE_E1 = Study(
             "one token for each sample, all see all",
         ),
     ),
-    settings={
+    settings=TRAINING
+    | {
         "n": 20,
         "d": 24,
         "hidden": 48,
         "P": 10,
-        "rate": 1e-3,
-        "batch": 32,
         "epochs": Sized(4, 50, 50),
         "samples": Sized(1000, 5000, 5000),
-        "train_share": 0.8,
         "faithful_P": [256, 1024, 4096],
         "seeds": Sized(2, 5, 5),
     },

@@ -5,8 +5,6 @@ First multi-head layers learn K, Q and V of the tokens, then one head learns sof
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -14,6 +12,8 @@ from weightwright.interpreter import Interpreter
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -122,7 +122,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         for kind, key in (("plain", "mse"), ("plain", "as_in_proof"), ("scaled", "mse"))
     )
     variance = parts[0]["plain"]["variance"]
-    cells: list[tuple[list[Any], Json]] = [
+    cells: Cells = [
         (
             [f"trained, H = {H}"],
             {"paper": PAPER_MSE[H], "mse": mse[:, i], "proof": proof[:, i], "parts": of_parts[:, i]},
@@ -193,16 +193,14 @@ AE_E2 = Study(
         ),
         Choice("split", "80/20", "not stated", "not varied"),
     ),
-    settings={
+    settings=TRAINING
+    | {
         "n": 20,
         "d": 24,
         "hidden": 48,
         "H": Sized([1, 4, 12], list(PAPER_MSE), list(PAPER_MSE)),
-        "rate": 1e-3,
-        "batch": 32,
         "epochs": Sized(4, 12, 50),
         "samples": Sized(500, 50_000, 50_000),
-        "train_share": 0.8,
         "seeds": Sized(1, 3, 10),
     },
     cut=(

@@ -14,6 +14,7 @@ from weightwright.interpreter import Interpreter, library
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Bars, Picture
 from weightwright.papers.experiments.machinery.study import (
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -134,7 +135,7 @@ def _draw_examples(unit: Json, name: str, k: int) -> Any:
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     trained, given, learned = (results[name] for name in ("trained", "given", "learned"))
-    cells: list[tuple[list[Any], Json]] = []
+    cells: Cells = []
     for model in ("frozen", "baseline"):
         cells.append(([f"paper, {model}", "w given"], PAPER[model]))
         cells.append(([f"trained, {model}", "w given"], {name: show(trained[model][name]) for name in ALGORITHMS}))

@@ -17,6 +17,7 @@ from weightwright.incontext import Ranges
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Picture
 from weightwright.papers.experiments.machinery.study import (
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -162,7 +163,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     trained, given = results["trained"], results["given"]
     learned = {name: results.get(f"learned-{name}", {}) for name in ALGORITHMS}
     errors = {"to_price": "log price", "to_algorithm": "algorithm"}
-    cells: list[tuple[list[Any], Json]] = [([f"paper, {model}"], PAPER[model]) for model in ("frozen", "baseline")]
+    cells: Cells = [([f"paper, {model}"], PAPER[model]) for model in ("frozen", "baseline")]
     for kind in ("frozen", "frozen, weights given", "frozen, trained on prices", "baseline"):
         for key, words in errors.items():
             shown = {name: show(of_kind(trained[key], kind, name)) for name in ALGORITHMS}

@@ -16,7 +16,15 @@ from weightwright.interpreter import Interpreter
 from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
-from weightwright.papers.experiments.machinery.study import Choice, Condition, Sized, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.study import (
+    Cells,
+    Choice,
+    Condition,
+    Sized,
+    Study,
+    Summary,
+    compare_variation,
+)
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
 from weightwright.papers.experiments.machinery.verdicts import say, show_power
@@ -97,7 +105,7 @@ def squared_error_of(vm: Any, x: Floats, weights: list[Floats]) -> float:
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     P = chosen["P"]
     trends: list[Json] = []
-    cells: list[tuple[list[Any], Json]] = []
+    cells: Cells = []
     curves: Json = {}
     for d in chosen["d"]:
         means = {kind: mean_over_samples(results[f"d{d}-{kind}"]) for kind in KINDS}

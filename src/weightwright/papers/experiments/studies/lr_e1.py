@@ -16,6 +16,7 @@ from weightwright.memory.memorizing import memorize
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -111,7 +112,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     models = {f"trained, depth {depth}": one for depth, one in zip(depths, trained, strict=True)}
     models["trained, depth 1, d = 32"] = results["varied-width"]
     models["trained, depth 1, no positions"] = results["varied-no-positions"]
-    cells: list[tuple[list[Any], Json]] = [
+    cells: Cells = [
         ([words], one | {"last": [curve[-1] for curve in one["accuracy"]]}) for words, one in models.items()
     ]
     first = trained[0]

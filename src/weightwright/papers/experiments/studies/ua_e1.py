@@ -5,13 +5,13 @@ The theory bounds the *largest* error by (b - a)/p and (b - a)/((n - 2) H); the 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -29,13 +29,9 @@ from weightwright.papers.experiments.machinery.verdicts import (
     say_slope,
     stack,
 )
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, MappedAttention
 from weightwright.papers.experiments.training.training_loop import train_and_measure
-from weightwright.papers.experiments.training.truncated_models import (
-    TruncatedLinearAttention,
-    build_truncated,
-    draw_problem,
-)
+from weightwright.papers.experiments.training.truncated_models import build_truncated, draw_problem
 from weightwright.progress import Tell
 
 
@@ -64,7 +60,7 @@ def train(unit: Json, tell: Tell) -> Json:
     group = Group(tuple(unit["seeds"]), tuple(unit["H"]))
     n, d, half = unit["n"], unit["d"], unit["width"] / 2
     X, Y = (part.to(unit["device"]) for part in draw_problem(unit["seeds"], unit["samples"], n, d, -half, half))
-    model = TruncatedLinearAttention(group, n, unit["p"], d, unit["hidden"], unit["per_position"])
+    model = MappedAttention(group, n, unit["p"], n, d, unit["hidden"], d, unit["per_position"])
     found = train_and_measure(model, group, X, Y, unit, tell)
     errors = {key: group.by_heads(found[key]) for key in ("mse", "largest")}
     return errors | {"H": unit["H"], "last_loss": [losses[-1] for losses in found["curve"]]}
@@ -97,7 +93,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         ("H", chosen["H"], [usual, "heads"], built_heads, "O(1/H): about -1"),
     )
     trends: list[Json] = []
-    cells: list[tuple[list[Any], Json]] = []
+    cells: Cells = []
     curves: Json = {}
     for name, values, trained, constructed, predicted in sweeps:
         mse, largest = (
@@ -169,15 +165,13 @@ UA_E1 = Study(
         Choice("p and |b - a| where they are not swept", "60 and 2 (quick: 24)", "not stated", "swept"),
         Choice("scores", "not divided by the root of the head's size", "as the paper writes them", "not varied"),
     ),
-    settings={
+    settings=TRAINING
+    | {
         "d": 10,
         "n": Sized(20, 50, 50),
         "hidden": 32,
-        "rate": 1e-3,
         "epochs": Sized(10, 50, 50),
-        "batch": 32,
         "samples": 1000,
-        "train_share": 0.8,
         "p": Sized([24, 48, 96], [60, 90, 135, 200], [60, 90, 135, 200]),
         "widths": [0.5, 1.0, 2.0, 4.0],
         "H": Sized([1, 4, 16], [1, 2, 8, 32], [1, 2, 8, 32]),

@@ -16,6 +16,8 @@ from weightwright.network.interpreter import attention_weights
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import HeatMap, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -118,7 +120,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         [results[f"{kind}-width{width:g}"] for width in widths] for kind in ("trained", "trained-p31", "built")
     )
     faithful = [one["faithful, p = n + 1"] for one in built]
-    cells: list[tuple[list[Any], Json]] = []
+    cells: Cells = []
     for i, width in enumerate(widths):
         numbers = {"more": more[i]["mse"], "faithful": faithful[i], "spectral": built[i]["spectral, p = n"]}
         cells.append(([width], trained[i] | numbers | {"share": built[i]["share_at_the_ends"]}))
@@ -180,17 +182,15 @@ UA_E2 = Study(
         ),
         Choice("seeds", "1234 as in the paper, and the next four", "the paper has one", "they are the variation"),
     ),
-    settings={
+    settings=TRAINING
+    | {
         "d": 10,
         "n": 30,
         "p": 30,
         "hidden": 10,
         "beta": 30.0,
-        "rate": 1e-3,
-        "batch": 32,
         "epochs": Sized(15, 100, 100),
         "samples": 1000,
-        "train_share": 0.8,
         "widths": [0.5, 1.5, 3.0],
         "seeds": Sized(1, 5, 5),
     },

@@ -13,6 +13,8 @@ from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
     Condition,
     Cut,
@@ -28,10 +30,10 @@ from weightwright.papers.experiments.machinery.verdicts import say_slope, stack
 from weightwright.papers.experiments.training.batched_models import Group
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.sequence_models import (
-    TwoLayers,
     apply_to_sequences,
     draw_relu_network,
     draw_sequences,
+    stack_two_layers,
 )
 from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
 from weightwright.papers.theorems import constructions
@@ -59,7 +61,7 @@ def train(unit: Json, tell: Tell) -> Json:
         return X, apply_to_sequences(draw_relu_network(seed, n * d, unit["m"], unit["normal"]), X)
 
     X, Y = stack_seeds(map(draw, unit["seeds"]), unit["device"])
-    model = TwoLayers(group, n, unit["p"], d, unit["hidden"], unit["per_position"])
+    model = stack_two_layers(group, n, unit["p"], d, unit["hidden"], unit["per_position"])
     found = train_and_measure(model, group, X, Y, unit, tell)
     variance = Y[:, count_training(unit) :].var(1).sum(-1).mean(-1)  # of a token, as the MSE
     found["share"] = [error / total for error, total in zip(found["mse"], group.repeat(variance).tolist(), strict=True)]
@@ -94,7 +96,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     by_p, heads = [results[f"trained-p{p}"] for p in chosen["p"]], results["trained-heads"]
     mse = {"p": stack([one["mse"][0] for one in by_p]), "H": stack(heads["mse"])}
     shares = {"p": [one["share"][0] for one in by_p], "H": heads["share"]}
-    cells: list[tuple[list[Any], Json]] = [
+    cells: Cells = [
         ([f"trained, {name} = {value}"], {"mse": mse[name][:, i], "share": shares[name][i]})
         for name in ("p", "H")
         for i, value in enumerate(chosen[name])
@@ -154,14 +156,12 @@ UA_E3 = Study(
             "one map for all tokens",
         ),
     ),
-    settings={
+    settings=TRAINING
+    | {
         "d": 5,
         "m": 10,
-        "rate": 1e-3,
         "epochs": 3,
-        "batch": 32,
         "samples": Sized(2000, 12_000, 50_000),
-        "train_share": 0.8,
         "p": Sized([12, 24, 48], [12, 24, 48, 96], [12, 24, 48, 96]),
         "p_sweep": {"n": 10, "hidden": 16, "H": [2]},
         "H": Sized([1, 4, 16], [1, 4, 32], [1, 2, 4, 8, 16, 32]),

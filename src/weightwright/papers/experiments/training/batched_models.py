@@ -125,6 +125,26 @@ class EmbeddedAttention(nn.Module):
         return self.attention(self.embed(x))
 
 
+class MappedAttention(nn.Module):
+    """One layer of attention after the papers' map A: (G, B, n, d_in) -> (G, B, asks, d_out).
+
+    p: tokens of A(X); those beyond n are empty.
+    asks: the first tokens, which ask.
+    """
+
+    def __init__(
+        self, group: Group, n: int, p: int, asks: int, d_in: int, hidden: int, d_out: int, per_position: bool = True
+    ) -> None:
+        super().__init__()
+        self.asks = asks
+        self.A = SequenceMap(group, n, p, d_in, hidden, per_position)
+        self.attention = MultiHead(group, hidden, hidden, d_out)
+
+    def forward(self, X: Tensor) -> Tensor:
+        Z = self.A(X)  # (G, B, p, hidden)
+        return self.attention(Z, asking=Z[:, :, : self.asks])
+
+
 def slices_of(group: Group) -> list[tuple[int, slice]]:
     """The models of each number of heads."""
     S = len(group.seeds)

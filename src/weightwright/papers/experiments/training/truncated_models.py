@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.papers.experiments.machinery.study_units import Json
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, SequenceMap
+from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.training_loop import count_training
 from weightwright.papers.theorems import constructions
@@ -53,20 +53,6 @@ def build_truncated(unit: Json, p: int, method: Any) -> tuple[Any, Json]:
     half = unit["width"] / 2
     net = constructions.truncated_linear(w.numpy(), t.numpy(), -half, half, (-5.0, 5.0), p=p, method=method)
     return net, describe_network(net, run(net, X)[..., 0] - Y)
-
-
-class TruncatedLinearAttention(nn.Module):
-    """One layer of softmax attention after the map A, which adds p - n empty tokens. (G, B, n, d) -> (G, B, n, d)."""
-
-    def __init__(self, group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> None:
-        super().__init__()
-        self.n = n
-        self.A = SequenceMap(group, n, p, d, hidden, per_position)
-        self.attention = MultiHead(group, hidden, hidden, d)
-
-    def forward(self, X: Tensor) -> Tensor:
-        Z = self.A(X)  # (G, B, p, hidden)
-        return self.attention(Z, asking=Z[:, :, : self.n])
 
 
 class GuidedAttention(nn.Module):
