@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
 from weightwright.papers.experiments.machinery.panels import Bars, Curves, HeatMap
 from weightwright.papers.experiments.machinery.study import (
+    ComparedNumber,
     Condition,
     Cut,
-    Looked,
     Options,
     Variation,
     compare_variation,
@@ -65,7 +65,7 @@ def test_a_variation_is_a_row() -> None:
         STUDIES["AE-E5"],
         conditions=lambda chosen: conditions,
         variations=(Variation("rate", "the rate", {"rate": 0.5}, seeds=1),),
-        looked=Looked("error:", lambda chosen, found: found[0]["error"]),
+        compared=ComparedNumber("error:", lambda chosen, found: found[0]["error"]),
     )
     chosen = study.choose_settings(Options(seeds=3))
     units = {unit.name: unit.settings for unit in study.plan(chosen)}

@@ -74,7 +74,7 @@ class Cut:
         if {"samples", "batch"} <= set(chosen):
             trained = round(chosen.get("train_share", 1) * chosen["samples"])
             found["steps"] = trained // chosen["batch"] * chosen["epochs"]
-            found["share"] = self.paper_steps // found["steps"]
+            found["share"] = self.paper_steps // max(found["steps"], 1)
         smaller = any(found[name] < value for name, value in self.paper.items())
         return [self.text.format(**found)] * (smaller or found["seeds"] > self.paper.get("seeds", found["seeds"]))
 
@@ -122,8 +122,8 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The number that is looked at where a setting is varied.
+class ComparedNumber:
+    """The number that is compared where a setting is varied.
 
     words: what it is.
     read: the number, from the settings of the run and the results of the varied conditions.
@@ -166,14 +166,14 @@ class Study:
     paper: its printed numbers.
     choices: settings that its text does not state.
     settings: of a run; a `Sized` has a value for each size of run, and `seeds` is a number of seeds.
-    cut: what is smaller than in the paper and by how much: sentences, or lists of them that depend on the size.
+    cut: what is smaller than in the paper and by how much: sentences; None in a `Sized` where there is none.
     conditions: what is run with these settings; a condition has all settings of the run but those that are its own.
     columns: of the table; those without a reader are the first of a row.
     meanings: what each column means.
     summarise: what came out, from the settings and the results by name.
     picture: the figure of a record.
     variations: settings that are varied; the conditions with `varied_as` are run with each of them.
-    looked: the number that shows what a variation does.
+    compared: the number that shows what a variation does.
     first_seed: the others follow it.
     complete: settings that follow from the others and from what was asked for; further sentences of `cut` among them.
     """
@@ -192,7 +192,7 @@ class Study:
     summarise: Callable[[Json, dict[str, Json]], Summary]
     picture: Callable[[Json], Picture]
     variations: tuple[Variation, ...] = ()
-    looked: Looked | None = None
+    compared: ComparedNumber | None = None
     first_seed: int = 0
     complete: Callable[[Json, Options], Json] | None = None
 
@@ -230,14 +230,14 @@ class Study:
         return units
 
     def compare_variations(self, chosen: Json, results: dict[str, Json]) -> list[Json]:
-        """What each variation does to the number that is looked at."""
+        """What each variation does to the number that is compared."""
         conditions = [one for one in self.conditions(chosen) if one.varied_as is not None]
-        looked, found = self.looked, []
+        compared, found = self.compared, []
         for one in self.variations:
-            assert looked is not None
+            assert compared is not None
             both = ([k.name for k in conditions], [f"varied-{one.name}{k.varied_as}" for k in conditions])
-            taken, varied = (looked.read(chosen, [results[name] for name in names]) for names in both)
-            found.append(compare_variation(one.setting, looked.words, taken, varied, looked.slopes))
+            taken, varied = (compared.read(chosen, [results[name] for name in names]) for names in both)
+            found.append(compare_variation(one.setting, compared.words, taken, varied, compared.slopes))
         return found
 
 

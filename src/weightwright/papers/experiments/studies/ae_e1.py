@@ -12,8 +12,8 @@ from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
     Choice,
+    ComparedNumber,
     Condition,
-    Looked,
     Sized,
     Study,
     Summary,
@@ -161,7 +161,7 @@ AE_E1 = Study(
         ),
         Variation("small", "n and d: 20 and 24, or 10 and 4", {"n": 10, "d": 4}),
     ),
-    looked=Looked("share of the mean square that is left:", lambda chosen, found: share_left(found[0])),
+    compared=ComparedNumber("share of the mean square that is left:", lambda chosen, found: share_left(found[0])),
     columns={
         "model": None,
         "MSE": read.mean("mse"),

@@ -16,9 +16,9 @@ from weightwright.papers.experiments.machinery.panels import Bars, Picture
 from weightwright.papers.experiments.machinery.study import (
     Cells,
     Choice,
+    ComparedNumber,
     Condition,
     Cut,
-    Looked,
     Sized,
     Study,
     Summary,
@@ -254,7 +254,7 @@ AE_E3 = Study(
     ),
     conditions=conditions,
     variations=(Variation("noise", "sigma, the noise: 0.1 or 0.5", {"sigma": 0.5}, seeds=1),),
-    looked=Looked("share of the variance left, frozen, linear:", read_share),
+    compared=ComparedNumber("share of the variance left, frozen, linear:", read_share),
     columns={"model": None, "task": None} | {name: read.value(name) for name in ALGORITHMS},
     meanings={
         "w given": "the paper's task: every token holds x and the algorithm's weights w, the output is X w; nothing "

@@ -18,9 +18,9 @@ from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
     Cells,
     Choice,
+    ComparedNumber,
     Condition,
     Cut,
-    Looked,
     Options,
     Sized,
     Study,
@@ -224,7 +224,7 @@ LR_E1 = Study(
         Variation("width", "d, the width: 64 or 32", {"d": 32}),
         Variation("no-positions", "whether tokens have positions", {"positions": False}),
     ),
-    looked=Looked("share of wrong labels at the end, depth 1:", read_wrong),
+    compared=ComparedNumber("share of wrong labels at the end, depth 1:", read_wrong),
     columns={
         "model": None,
         "training accuracy": read.mean("last"),
