@@ -76,6 +76,16 @@ def test_a_variation_is_a_row() -> None:
     assert (row["setting"], row["number"], row["taken"], row["varied"]) == ("the rate", "error:", 1.0, 4.0)
 
 
+@pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
+def test_every_study_that_trains_can_be_varied_by_a_row(name: str) -> None:
+    study = replace(STUDIES[name], variations=(Variation("rate", "the learning rate", {"rate": 3e-4}),))
+    assert study.compared is not None
+    units = {unit.name: unit.settings for unit in study.plan(study.choose_settings(Options()))}
+    rates = {unit: settings["rate"] for unit, settings in units.items() if unit.startswith("varied-rate")}
+    assert set(rates.values()) == {3e-4}
+    assert all(settings["rate"] == 1e-3 for unit, settings in units.items() if unit not in rates)
+
+
 def work_of_none(unit: Json, tell: Tell) -> Json:
     raise AssertionError("nothing is run here")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -52,6 +52,8 @@ TRAINING = {"rate": 1e-3, "batch": 32, "train_share": 0.8}
 
 #: Rows of a table: their first columns, and the numbers that the other columns are read from.
 Cells = list[tuple[list[Any], Json]]
+#: A number from the settings of a run and the results of the conditions that are varied.
+Reader = Callable[[Json, list[Json]], float]
 
 
 @dataclass(frozen=True)
@@ -106,22 +108,6 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Variation:
-    """The conditions that are varied, run with a setting changed.
-
-    name: its units are "varied-" and this.
-    setting: what is changed, in words.
-    changed: the settings.
-    seeds: how many of the seeds it runs with; None: all.
-    """
-
-    name: str
-    setting: str
-    changed: Json
-    seeds: int | None = None
-
-
-@dataclass(frozen=True)
 class ComparedNumber:
     """The number that is compared where a setting is varied.
 
@@ -131,8 +117,30 @@ class ComparedNumber:
     """
 
     words: str
-    read: Callable[[Json, list[Json]], float]
+    read: Reader
     slopes: bool = False
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A setting that is changed: the conditions that are varied are run again, or already have what it leads to.
+
+    name: its units are "varied-" and this.
+    setting: what is changed, in words.
+    changed: the settings; None: nothing is run again.
+    seeds: how many of the seeds it runs with; None: all.
+    read: the number that is compared, where it is not read as without the variation.
+    """
+
+    name: str
+    setting: str
+    changed: Json | None
+    seeds: int | None = None
+    read: Reader | None = None
+
+    def names_of(self, conditions: Sequence[Condition]) -> list[str]:
+        """Under which names the results of the varied conditions are found."""
+        return [one.name if self.changed is None else f"varied-{self.name}{one.varied_as}" for one in conditions]
 
 
 @dataclass(frozen=True)
@@ -220,24 +228,25 @@ class Study:
         base = {name: value for name, value in chosen.items() if name not in ("cut", "study")}
         conditions = list(self.conditions(chosen))
         units = [Unit(one.name, one.work, base | one.given) for one in conditions]
+        varied = [one for one in conditions if one.varied_as is not None]
         for variation in self.variations:
-            changed = variation.changed | {"seeds": chosen["seeds"][: variation.seeds]}
-            units += [
-                Unit(f"varied-{variation.name}{one.varied_as}", one.work, base | one.given | changed)
-                for one in conditions
-                if one.varied_as is not None
-            ]
+            if variation.changed is not None:
+                changed = variation.changed | {"seeds": chosen["seeds"][: variation.seeds]}
+                names = variation.names_of(varied)
+                units += [Unit(k, one.work, base | one.given | changed) for k, one in zip(names, varied, strict=True)]
         return units
 
     def compare_variations(self, chosen: Json, results: dict[str, Json]) -> list[Json]:
         """What each variation does to the number that is compared."""
         conditions = [one for one in self.conditions(chosen) if one.varied_as is not None]
-        compared, found = self.compared, []
+        found = []
         for one in self.variations:
-            assert compared is not None
-            both = ([k.name for k in conditions], [f"varied-{one.name}{k.varied_as}" for k in conditions])
-            taken, varied = (compared.read(chosen, [results[name] for name in names]) for names in both)
-            found.append(compare_variation(one.setting, compared.words, taken, varied, compared.slopes))
+            assert self.compared is not None
+            taken = self.compared.read(chosen, [results[condition.name] for condition in conditions])
+            read = one.read or self.compared.read
+            varied = read(chosen, [results[name] for name in one.names_of(conditions)])
+            words, slopes = self.compared.words, self.compared.slopes
+            found.append(compare_variation(one.setting, words, taken, varied, slopes))
         return found
 
 

@@ -15,12 +15,14 @@ from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
     Choice,
+    ComparedNumber,
     Condition,
     Cut,
+    Reader,
     Sized,
     Study,
     Summary,
-    compare_variation,
+    Variation,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
@@ -51,10 +53,11 @@ _PAPER_STEPS = 50_000 // 32 * 50
 def conditions(chosen: Json) -> list[Condition]:
     """On a GPU all models are trained side by side; cores share the numbers of heads among them."""
     together = [[H] for H in chosen["H"]] if chosen["device"] == "cpu" else [chosen["H"]]
-    return [
-        Condition("built", build, {"seeds": chosen["seeds"][:1], "H": [1]}),
-        *(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}) for heads in together[::-1]),
-    ]
+    found = [Condition("built", build, {"seeds": chosen["seeds"][:1], "H": [1]})]
+    for heads in together[::-1]:
+        varied_as = "" if heads[-1] == chosen["H"][-1] else None
+        found.append(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}, varied_as))
+    return found
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -115,20 +118,15 @@ def build(unit: Json, tell: Tell) -> Json:
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     heads, built = chosen["H"], results["built"]
-    parts = sorted((part for name, part in results.items() if name != "built"), key=lambda part: part["H"])
+    trained = (part for name, part in results.items() if name.startswith("trained"))
+    parts = sorted(trained, key=lambda part: part["H"])
     of_parts = np.concatenate([part["parts"] for part in parts]).T  # (seeds, H)
-    mse, proof, divided = (
-        np.concatenate([part[kind][key] for part in parts]).T
-        for kind, key in (("plain", "mse"), ("plain", "as_in_proof"), ("scaled", "mse"))
-    )
+    mse, proof = (np.concatenate([part["plain"][key] for part in parts]).T for key in ("mse", "as_in_proof"))
     variance = parts[0]["plain"]["variance"]
-    cells: Cells = [
-        (
-            [f"trained, H = {H}"],
-            {"paper": PAPER_MSE[H], "mse": mse[:, i], "proof": proof[:, i], "parts": of_parts[:, i]},
-        )
-        for i, H in enumerate(heads)
-    ]
+    cells: Cells = []
+    for i, H in enumerate(heads):
+        numbers = {"paper": PAPER_MSE[H], "mse": mse[:, i], "proof": proof[:, i], "parts": of_parts[:, i]}
+        cells.append(([f"trained, H = {H}"], numbers))
     cells.append(([f"constructed, {built['heads']} heads"], built))
     trends = [
         fit_trend("trained MSE against H", heads, mse, "O(1/H): about -1 (the table's: -0.69)"),
@@ -150,14 +148,13 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             f"largest error {built['largest']:.1e}, proven bound {built['bound']:.1e} ({built['status']})",
         ),
     ]
-    number, share = f"share of the variance left with {heads[-1]} heads:", mean_of(mse[:, -1]) / variance
-    others = {
-        "whether scores are divided by sqrt(h)": mean_of(divided[:, -1]) / parts[0]["scaled"]["variance"],
-        "whether the last head is trained, or set as in the proof": mean_of(proof[:, -1]) / variance,
-    }
-    varied = tuple(compare_variation(setting, number, share, other) for setting, other in others.items())
     curves = {"trained": mse.tolist(), "paper": [PAPER_MSE[H] for H in heads], "constructed": built["mse"]}
-    return Summary(trends, cells, verdicts, curves, varied)
+    return Summary(trends, cells, verdicts, curves)
+
+
+def read_share(kind: str, key: str) -> Reader:
+    """The share of the variance that is left with the most heads."""
+    return lambda chosen, found: mean_of(found[0][kind][key][-1]) / float(found[0][kind]["variance"])
 
 
 def picture(record: Json) -> Picture:
@@ -213,6 +210,16 @@ AE_E2 = Study(
         ),
     ),
     conditions=conditions,
+    compared=ComparedNumber("share of the variance left with 12 heads:", read_share("plain", "mse")),
+    variations=(
+        Variation("scaled", "whether scores are divided by sqrt(h)", None, read=read_share("scaled", "mse")),
+        Variation(
+            "in-proof",
+            "whether the last head is trained, or set as in the proof",
+            None,
+            read=read_share("plain", "as_in_proof"),
+        ),
+    ),
     columns={
         "model": None,
         "paper MSE": read.value("paper"),

@@ -19,12 +19,14 @@ from weightwright.papers.experiments.machinery.panels import Picture
 from weightwright.papers.experiments.machinery.study import (
     Cells,
     Choice,
+    ComparedNumber,
     Condition,
     Cut,
+    Reader,
     Sized,
     Study,
     Summary,
-    compare_variation,
+    Variation,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve
@@ -63,7 +65,7 @@ KINDS = {
 def conditions(chosen: Json) -> list[Condition]:
     estimator = {"one_pass": False}
     return [
-        Condition("trained", train, {}),
+        Condition("trained", train, {}, varied_as=""),
         Condition("given", compute_given, {}),
         *(Condition(f"learned-{name}", learn_from_rows, estimator | {"name": name}) for name in chosen["learners"]),
         Condition("one-pass", learn_from_rows, {"name": "ridge", "one_pass": True}),
@@ -183,8 +185,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         {name: mean_of(of_kind(trained["to_price"], kind, name)) for name in ALGORITHMS}
         for kind in ("frozen", "baseline")
     )
-    to_ridge = {kind: mean_of(values) for kind, values in trained["to_algorithm"]["ridge"].items()}
-    ahead = to_ridge["frozen"] / max(given["ridge"]["to_algorithm"], 1e-300)
+    ahead = mean_of(trained["to_algorithm"]["ridge"]["frozen"]) / max(given["ridge"]["to_algorithm"], 1e-300)
     shown_frozen, shown_plain = (", ".join(f"{value:.3g}" for value in one.values()) for one in (frozen, plain))
     verdicts = [
         say(
@@ -205,14 +206,6 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             "than the trained one's",
         ),
     ]
-    others = {
-        "whether the weights are guessed (AE-17) or given": "frozen, weights given",
-        "whether it is trained on the algorithm's predictions or on prices": "frozen, trained on prices",
-    }
-    varied = tuple(
-        compare_variation(setting, "MSE to ridge:", to_ridge["frozen"], to_ridge[kind])
-        for setting, kind in others.items()
-    )
     curves = {
         "frozen": frozen,
         "baseline": plain,
@@ -222,13 +215,18 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     features = ", ".join(map(str, sorted(set(trained["features"]))))
     meaning = f"{features} here (260 on all rows; a category that no training row has is missing), 262 in the paper"
     trends = [fit_curve("trained frozen model", trained["curve"])]
-    return Summary(trends, cells, verdicts, curves, varied, {"features": meaning})
+    return Summary(trends, cells, verdicts, curves, meanings={"features": meaning})
 
 
 def of_kind(errors: Json, kind: str, name: str) -> list[float]:
     """The errors of a trained model on an algorithm's task, by seed; there is a baseline for each algorithm."""
     found: list[float] = errors[name][f"baseline {name}" if kind == "baseline" else kind]
     return found
+
+
+def read_ridge(kind: str) -> Reader:
+    """The error of a trained model to what ridge regression predicts."""
+    return lambda chosen, found: mean_of(found[0]["to_algorithm"]["ridge"][kind])
 
 
 AE_E4 = Study(
@@ -290,6 +288,21 @@ AE_E4 = Study(
         Cut("the constructed learner sees {learner_rows} of the 2344 training rows", {"learner_rows": 2344}),
     ),
     conditions=conditions,
+    compared=ComparedNumber("MSE to ridge:", read_ridge("frozen")),
+    variations=(
+        Variation(
+            "given",
+            "whether the weights are guessed (AE-17) or given",
+            None,
+            read=read_ridge("frozen, weights given"),
+        ),
+        Variation(
+            "prices",
+            "whether it is trained on the algorithm's predictions or on prices",
+            None,
+            read=read_ridge("frozen, trained on prices"),
+        ),
+    ),
     columns={"model, and what its MSE is to": None} | {name: read.value(name) for name in ALGORITHMS},
     meanings={
         "frozen": "one model for all algorithms, whose weights are guessed by the auxiliary network from the "
