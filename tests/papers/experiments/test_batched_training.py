@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from weightwright.papers.experiments.studies.ae_e2 import train_module
-from weightwright.papers.experiments.studies.ua_e1 import train_models
+from weightwright.papers.experiments.studies import ae_e2, ua_e1
 from weightwright.papers.experiments.training.ames_housing import make_sequences
 from weightwright.papers.experiments.training.batched_models import Group, MultiHead, attend
 from weightwright.papers.experiments.training.rank_one import as_numbers, draw_corpus
@@ -23,14 +22,14 @@ def quiet(message: str) -> None:
 
 def test_a_model_does_not_feel_the_others() -> None:
     """A second seed and a second number of heads beside it change nothing but the order of sums."""
-    many = train_models(UNIT | {"seeds": [0, 1], "H": [1, 2]}, quiet)
-    alone = train_models(UNIT | {"seeds": [1], "H": [2]}, quiet)
+    many = ua_e1.train(UNIT | {"seeds": [0, 1], "H": [1, 2]}, quiet)
+    alone = ua_e1.train(UNIT | {"seeds": [1], "H": [2]}, quiet)
     assert many["mse"][1][1] == pytest.approx(alone["mse"][0][0], rel=1e-4)
     assert many["mse"][0][1] != many["mse"][1][1]
 
 
 def test_a_seed_gives_the_same_numbers_again() -> None:
-    runs = [train_models(UNIT | {"seeds": [0], "H": [1]}, quiet) for _ in range(2)]
+    runs = [ua_e1.train(UNIT | {"seeds": [0], "H": [1]}, quiet) for _ in range(2)]
     assert runs[0] == runs[1]
 
 
@@ -92,8 +91,8 @@ HEAD = {"n": 4, "d": 3, "hidden": 4, "rate": 1e-2, "epochs": 3, "batch": 8, "sam
 def test_numbers_of_heads_may_be_trained_in_units_of_their_own() -> None:
     """The second stage learns from what the first stage of its own model returns."""
     unit = HEAD | {"seeds": [0, 1], "device": "cpu"}
-    together = train_module(unit | {"H": [1, 2]}, quiet)
-    alone = [train_module(unit | {"H": [H]}, quiet) for H in (1, 2)]
+    together = ae_e2.train(unit | {"H": [1, 2]}, quiet)
+    alone = [ae_e2.train(unit | {"H": [H]}, quiet) for H in (1, 2)]
     for kind in ("plain", "scaled"):
         for key in ("mse", "as_in_proof"):
             assert np.array(together[kind][key]) == pytest.approx(

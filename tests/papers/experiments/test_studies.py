@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
-from weightwright.papers.experiments.machinery.study import Options, compare_variation
-from weightwright.papers.experiments.machinery.study_units import write_json
+from weightwright.papers.experiments.machinery.panels import Bars, Curves, HeatMap
+from weightwright.papers.experiments.machinery.study import (
+    ComparedNumber,
+    Condition,
+    Cut,
+    Options,
+    Variation,
+    compare_variation,
+)
+from weightwright.papers.experiments.machinery.study_units import Json, write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
-from weightwright.papers.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
+from weightwright.papers.experiments.machinery.verdicts import say_slope
+from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
+from weightwright.progress import Tell
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
 
@@ -27,13 +39,55 @@ def test_the_nine_studies_are_there() -> None:
 @pytest.mark.parametrize("options", [Options(quick=True), Options(), Options(full=True)], ids=["quick", "cut", "full"])
 def test_a_study_is_planned(name: str, options: Options) -> None:
     study = STUDIES[name]
-    chosen = study.settings(options)
+    chosen = study.choose_settings(options)
     units = study.plan(chosen)
     assert len({unit.name for unit in units}) == len(units)
     assert all(write_json(unit.settings) and pickle.dumps(unit.work) for unit in units)
     assert chosen["seeds"]
     assert study.choices
     assert options.full or chosen["cut"] or name in ("UA-E1", "UA-E2", "AE-E5")  # whatever is smaller says so
+
+
+def test_what_is_smaller_than_in_the_paper_is_said() -> None:
+    cut = Cut("{seeds} seeds, {steps} steps, 1/{share}", {"seeds": 10, "epochs": 5}, paper_steps=240)
+    chosen = {"seeds": [0] * 10, "samples": 100, "train_share": 0.8, "batch": 32, "epochs": 5}
+    assert cut.sentences(chosen) == []
+    assert cut.sentences(chosen | {"epochs": 6}) == []
+    assert cut.sentences(chosen | {"epochs": 4}) == ["10 seeds, 8 steps, 1/30"]
+    assert cut.sentences(chosen | {"seeds": [0]}) == ["1 seeds, 10 steps, 1/24"]
+    assert cut.sentences(chosen | {"seeds": [0] * 12}) == ["12 seeds, 10 steps, 1/24"]
+
+
+def test_a_variation_is_a_row() -> None:
+    """Every condition that is varied is run once more with the setting changed, and the number is compared."""
+    conditions = [Condition("one", work_of_none, {"H": 1}, varied_as="-a"), Condition("two", work_of_none, {"H": 2})]
+    study = replace(
+        STUDIES["AE-E5"],
+        conditions=lambda chosen: conditions,
+        variations=(Variation("rate", "the rate", {"rate": 0.5}, seeds=1),),
+        compared=ComparedNumber("error:", lambda chosen, found: found[0]["error"]),
+    )
+    chosen = study.choose_settings(Options(seeds=3))
+    units = {unit.name: unit.settings for unit in study.plan(chosen)}
+    assert list(units) == ["one", "two", "varied-rate-a"]
+    assert units["one"] == {key: value for key, value in chosen.items() if key not in ("cut", "study")} | {"H": 1}
+    assert units["varied-rate-a"] == units["one"] | {"rate": 0.5, "seeds": [0]}
+    (row,) = study.compare_variations(chosen, {"one": {"error": 1.0}, "varied-rate-a": {"error": 4.0}})
+    assert (row["setting"], row["number"], row["taken"], row["varied"]) == ("the rate", "error:", 1.0, 4.0)
+
+
+@pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
+def test_every_study_that_trains_can_be_varied_by_a_row(name: str) -> None:
+    study = replace(STUDIES[name], variations=(Variation("rate", "the learning rate", {"rate": 3e-4}),))
+    assert study.compared is not None
+    units = {unit.name: unit.settings for unit in study.plan(study.choose_settings(Options()))}
+    rates = {unit: settings["rate"] for unit, settings in units.items() if unit.startswith("varied-rate")}
+    assert set(rates.values()) == {3e-4}
+    assert all(settings["rate"] == 1e-3 for unit, settings in units.items() if unit not in rates)
+
+
+def work_of_none(unit: Json, tell: Tell) -> Json:
+    raise AssertionError("nothing is run here")
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
@@ -45,8 +99,7 @@ def test_epochs_that_are_asked_for_are_trained_and_said(name: str) -> None:
     assert set(trained) == {2}
     assert name == "AE-E1" or any("2 epochs" in line for line in chosen["cut"])  # the paper has no sizes of AE-E1
     longer = study.choose_settings(Options(full=True, epochs=10**6))
-    assert (longer["epochs"], longer["cut"]) == (10**6, study.settings(Options(full=True))["cut"])
-    assert study.choose_settings(Options(full=True)) == study.settings(Options(full=True))
+    assert (longer["epochs"], longer["cut"]) == (10**6, study.choose_settings(Options(full=True))["cut"])
 
 
 def test_epochs_are_refused_where_nothing_is_trained() -> None:
@@ -88,3 +141,27 @@ def test_a_sign_that_cannot_be_told_is_undecided() -> None:
 def test_the_largest_effect_is_a_ratio() -> None:
     assert compare_variation("a", "MSE:", 1.0, 100.0)["effect"] > compare_variation("b", "MSE:", 1.0, 0.5)["effect"]
     assert compare_variation("c", "slope:", 0.1, 1.1, slopes=True)["effect"] == 1.0
+
+
+def test_a_slope_is_reproduced_where_its_sign_and_interval_are_those_of_the_claim() -> None:
+    trend = {"sign": "falls", "slope": -1.1, "lo": -1.5, "hi": -0.5}
+    said = [say_slope("claim", trend | changed, -1)["reproduced"] for changed in ({}, {"hi": -1.2}, {"sign": "grows"})]
+    assert said == ["yes", "in part", "no"]
+    assert say_slope("claim", {"sign": "undecided", "slope": -1.0, "lo": None, "hi": None}, -1)["reproduced"] == "no"
+
+
+def test_curves_and_bars_leave_out_what_is_missing() -> None:
+    axes = Figure().subplots(1, 3)
+    Curves("x", [1, 2], {"faithful": [None, 2.0], "trained": [[1.0, 2.0], [3.0, 4.0]]}, {"faithful, P": 1.0}).draw(
+        axes[0]
+    )
+    faithful, trained, level = axes[0].get_lines()
+    assert np.isnan(faithful.get_ydata()[0])
+    assert list(trained.get_ydata()) == [2.0, 3.0]
+    assert (faithful.get_color(), level.get_color()) == ("tab:green", "tab:green")
+    assert (faithful.get_linestyle(), level.get_linestyle()) == ("-", "--")  # lines of one colour are told apart
+    bars = [("one", "tab:red", {"a": 1.0, "b": None}), ("two", "tab:blue", {"a": 0.0, "b": 3.0})]
+    Bars(("a", "b"), bars, "MSE").draw(axes[1])
+    assert sorted(bar.get_height() for bar in axes[1].patches) == [1e-16, 1.0, 3.0]
+    HeatMap("title", [[0.0, 1.0]]).draw(axes[2])
+    assert axes[2].get_title() == "title"

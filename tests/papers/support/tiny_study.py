@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.papers.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.study import Choice, Condition, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.studies.ua_e1 import train_models
+from weightwright.papers.experiments.machinery.verdicts import mean_of, say
+from weightwright.papers.experiments.studies import ua_e1
 
-BASE = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, "samples": 20, "train_share": 0.8}
+SETTINGS = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, "samples": 20, "train_share": 0.8}
+SETTINGS |= {"p": [4, 5, 6], "seeds": 2, "width": 2.0}
 
 
 def work(counting: Path | None, stop_at: str | None, unit: Json, tell: Any) -> Json:
@@ -23,28 +27,31 @@ def work(counting: Path | None, stop_at: str | None, unit: Json, tell: Any) -> J
             lines.write(f"{unit['p']}\n")
         if stop_at == str(unit["p"]):
             raise KeyboardInterrupt
-    return train_models(unit, tell)
+    return ua_e1.train(unit, tell)
+
+
+def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
+    mse = np.array([results[f"p{p}"]["mse"][0] for p in chosen["p"]]).T
+    trend = fit_trend("MSE against p", chosen["p"], mse, "falls")
+    cells = [([p], {"mse": mse[:, i]}) for i, p in enumerate(chosen["p"])]
+    varied = compare_variation("p", "MSE:", mean_of(mse[:, 0]), mean_of(mse[:, -1]))
+    return Summary([trend], cells, [say("it falls", False, "it is small")], {"trained": mse.tolist()}, (varied,))
 
 
 def tiny_study(counting: Path | None = None, stop_at: str | None = None) -> Study:
-    def settings(options: Options) -> Json:
-        return BASE | {"p": [4, 5, 6], "seeds": list(range(options.seeds or 2)), "cut": [], "width": 2.0}
-
-    def plan(chosen: Json) -> list[Unit]:
-        shared = {key: chosen[key] for key in (*BASE, "seeds", "width")} | {"H": [1, 2], "per_position": True}
-        doing = functools.partial(work, counting, stop_at)
-        return [Unit(f"p{p}", doing, shared | {"p": p}) for p in chosen["p"]]
-
-    def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-        mse = np.array([results[f"p{p}"]["mse"][0] for p in chosen["p"]]).T
-        trend = fit_trend("MSE against p", chosen["p"], mse, "falls")
-        rows = [[p, float(mse[:, i].mean())] for i, p in enumerate(chosen["p"])]
-        verdict = {"claim": "it falls", "reproduced": "no", "because": "it is small"}
-        varied = [compare_variation("p", "MSE:", rows[0][1], rows[-1][1])]
-        return Summary([trend], ["p", "MSE"], {"MSE": "an error"}, rows, [verdict], varied, {"mse": mse.tolist()})
-
-    def draw(record: Json, figure: Any) -> None:
-        figure.subplots().plot(record["settings"]["p"], record["curves"]["mse"][0])
-
-    choice = Choice("p", "4", "not stated", "6")
-    return Study("TINY", "a small study", "here", "it falls", {}, (choice,), settings, plan, summarise, draw)
+    doing, given = functools.partial(work, counting, stop_at), {"H": [1, 2], "per_position": True}
+    return Study(
+        id="TINY",
+        title="a small study",
+        source="here",
+        claim="it falls",
+        paper={},
+        choices=(Choice("p", "4", "not stated", "6"),),
+        settings=SETTINGS,
+        cut=(),
+        conditions=lambda chosen: [Condition(f"p{p}", doing, given | {"p": p}) for p in chosen["p"]],
+        columns={"p": None, "MSE": read.mean("mse")},
+        meanings={"MSE": "an error"},
+        summarise=summarise,
+        picture=lambda record: Picture([[Curves("p", record["settings"]["p"], record["curves"])]]),
+    )

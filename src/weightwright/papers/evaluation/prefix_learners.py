@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from weightwright.numbers import Floats, counted
+from weightwright.numbers import Floats, counted, is_positive
 
 #: Any model's predictions: (xs, ys, inds) to (prompts, positions).
 Predict = Callable[..., Any]
@@ -198,7 +198,6 @@ def read_prompts(xs: Any, ys: Any, inds: Sequence[int] | None) -> tuple[torch.Te
 
 
 def _above_zero(name: str, value: Any) -> float:
-    right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    if not right:
+    if not is_positive(value):
         raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
     return float(value)

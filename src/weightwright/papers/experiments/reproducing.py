@@ -12,14 +12,12 @@ from weightwright.errors import WeightwrightError
 from weightwright.export.figures import require_matplotlib, write_figure
 from weightwright.output_files import whole
 from weightwright.papers.experiments.machinery.environment import check_device, find_versions
+from weightwright.papers.experiments.machinery.panels import draw_picture
 from weightwright.papers.experiments.machinery.study import Options, Study
-from weightwright.papers.experiments.machinery.study_units import PLACE, Json, Unit, digest_of, write_json
+from weightwright.papers.experiments.machinery.study_units import PLACE, Json, digest_of, write_json
 from weightwright.papers.experiments.machinery.unit_runs import run_units
 from weightwright.papers.experiments.study_tables import write_table
 from weightwright.progress import Tell
-
-#: Inches of a figure.
-_SIZE = (11.0, 4.2)
 
 
 def reproduce(
@@ -44,8 +42,9 @@ def reproduce(
     require_matplotlib()
     check_device(options.device)
     start = time.perf_counter()
-    chosen = study.choose_settings(options) | {"device": options.device, "study": study.id}
-    _check_names(units := _with_device(study.plan(chosen), options.device))
+    chosen = study.choose_settings(options)
+    units = study.plan(chosen)
+    assert len({unit.name for unit in units}) == len(units), "two units of a study have one name"
     jobs = 1 if options.device != "cpu" and engine == "joblib" else jobs
     parts = run_units(units, out / f"{study.id}.parts", engine, jobs, lambda said: tell(f"{study.id}: {said}"))
     tell(f"{study.id}: writing")
@@ -74,6 +73,8 @@ def describe_run(parts: dict[str, Json]) -> Json:
 def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
     """All numbers of a study and what they mean; everything but `run`, which differs from run to run."""
     summary = study.summarise(chosen, results)
+    readers = [reader for reader in study.columns.values() if reader is not None]
+    varied = [*study.compare_variations(chosen, results), *summary.varied]
     return {
         "study": study.id,
         "title": study.title,
@@ -86,12 +87,12 @@ def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
         "versions": find_versions(),
         "results": without_maps(results),
         "trends": summary.trends,
-        "columns": summary.columns,
-        "meanings": summary.meanings,
-        "rows": summary.rows,
+        "columns": list(study.columns),
+        "meanings": {**study.meanings, **summary.meanings},
+        "rows": [[*first, *(reader(numbers) for reader in readers)] for first, numbers in summary.cells],
         "verdicts": summary.verdicts,
-        "varied": summary.varied,
-        "depends_most_on": summary.depends_most_on,
+        "varied": varied,
+        "depends_most_on": max(varied, key=lambda one: one["effect"], default=None),
         "curves": clean(summary.curves),
     }
 
@@ -103,7 +104,7 @@ def write_record(study: Study, record: Json, out: Path) -> None:
         facts.write_text(lines_of(record))
         page.write_text(write_table(record))
     for ending in ("png", "svg"):
-        write_figure(out / f"{study.id}.{ending}", lambda: _figure(study, record))
+        write_figure(out / f"{study.id}.{ending}", lambda: draw_picture(study.picture(record), record))
 
 
 def lines_of(record: Json) -> str:
@@ -148,19 +149,3 @@ def clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [clean(one) for one in value]
     return None if isinstance(value, float) and value != value else value
-
-
-def _figure(study: Study, record: Json) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    study.draw(record, figure)
-    return figure
-
-
-def _with_device(units: list[Unit], device: str) -> list[Unit]:
-    return [Unit(unit.name, unit.work, unit.settings | {"device": device}) for unit in units]
-
-
-def _check_names(units: list[Unit]) -> None:
-    assert len({unit.name for unit in units}) == len(units), "two units of a study have one name"

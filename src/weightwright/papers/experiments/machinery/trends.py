@@ -50,6 +50,12 @@ def fit_trend(name: str, x: Sequence[float], y: Floats, predicted: str, scale: s
     }
 
 
+def fit_curve(name: str, curve: Sequence[Sequence[float]]) -> Json:
+    """The trend of a training loss (seeds, epochs) with the epochs."""
+    epochs = range(1, len(curve[0]) + 1)
+    return fit_trend(f"{name}: training MSE against epochs", epochs, np.array(curve), "falls")
+
+
 def _interval(u: Floats, v: Floats, slopes: Floats) -> tuple[float | None, float | None, str]:
     if len(slopes) > 1:
         spread = slopes.std(ddof=1) / np.sqrt(len(slopes)) * stats.t.ppf((1 + CONFIDENCE) / 2, len(slopes) - 1)
@@ -69,13 +75,3 @@ def trend_in_words(trend: Json) -> str:
         f"{trend['name']}: {trend['sign']}, {trend['scale']} slope {trend['slope']:.3g} "
         f"[{between}] ({trend['seeds']} seed{'s' * (trend['seeds'] != 1)}); the paper: {trend['predicted']}"
     )
-
-
-def mean_and_spread(values: Sequence[float]) -> Json:
-    """Mean and sample standard deviation over seeds, and the values themselves."""
-    array = np.asarray(values, float)
-    return {
-        "mean": float(array.mean()),
-        "std": float(array.std(ddof=1)) if len(array) > 1 else 0.0,
-        "values": array.tolist(),
-    }

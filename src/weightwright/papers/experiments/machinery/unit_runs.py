@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ def run_units(units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | N
     def shown(message: str) -> None:
         tell(f"{done} of {len(units)} parts {_bar(done, len(units))} {message}")
 
-    work = _Work(shown if here else None)
+    work = functools.partial(_run_unit, shown if here else None)
     shown("kept from an earlier run" if done else "")
     by_name = {unit.name: unit for unit in missing}
     for name, result, seconds, machine in run_everywhere(work, missing, engine, jobs):
@@ -39,20 +40,16 @@ def run_units(units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | N
     return {unit.name: read_part(folder, unit) or {} for unit in units}
 
 
-class _Work:
-    """Does a unit: its name, result, seconds and machine. `tell` stays in this process: it is not sent to others."""
+def _run_unit(tell: Tell | None, unit: Unit) -> tuple[str, Json, float, Json]:
+    """Its name, result, seconds and machine. tell: None in other processes, which have nobody to tell."""
 
-    def __init__(self, tell: Tell | None) -> None:
-        self.tell = tell
+    def told(message: str) -> None:
+        if tell is not None:
+            tell(f"{unit.name}: {message}")
 
-    def __call__(self, unit: Unit) -> tuple[str, Json, float, Json]:
-        start = time.perf_counter()
-        said = self.tell
-        result = unit.work(
-            unit.settings, (lambda message: None) if said is None else lambda m: said(f"{unit.name}: {m}")
-        )
-        seconds = time.perf_counter() - start
-        return unit.name, result, seconds, describe_machine(unit.settings["device"])
+    start = time.perf_counter()
+    result = unit.work(unit.settings, told)
+    return unit.name, result, time.perf_counter() - start, describe_machine(unit.settings["device"])
 
 
 def _bar(done: int, total: int, width: int = 20) -> str:

@@ -5,131 +5,103 @@ First multi-head layers learn K, Q and V of the tokens, then one head learns sof
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import torch
 
-from weightwright.papers.experiments.machinery.panels import draw_errors, mention_below, name_dependence
+from weightwright.interpreter import Interpreter
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
-    Options,
+    ComparedNumber,
+    Condition,
+    Cut,
+    Reader,
+    Sized,
     Study,
     Summary,
-    compare_variation,
-    describe_certificate,
+    Variation,
 )
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
+from weightwright.papers.experiments.machinery.verdicts import mean_of, say, say_slope
+from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.constructed_networks import describe_network, run
+from weightwright.papers.experiments.training.emulating_models import (
+    HeadParts,
+    LastHead,
+    apply_head,
+    draw_head,
+    draw_head_inputs,
+)
+from weightwright.papers.experiments.training.training_loop import (
+    count_training,
+    run_in_pieces,
+    squared_error,
+    train_and_measure,
+)
 from weightwright.progress import Tell
 
-HEADS = (1, 2, 4, 6, 8, 12)
-PAPER_MSE = (3.469, 2.802, 1.222, 1.012, 0.793, 0.686)
+#: Number of heads: the paper's MSE.
+PAPER_MSE = {1: 3.469, 2: 2.802, 4: 1.222, 6: 1.012, 8: 0.793, 12: 0.686}
 #: Samples of 50,000, seen 50 times, in batches of 32: steps of a stage in the paper.
 _PAPER_STEPS = 50_000 // 32 * 50
 
 
-def settings(options: Options) -> Json:
-    samples, epochs = options.choose((500, 4), (50_000, 12), (50_000, 50))
-    epochs = options.epochs_or(epochs)
-    seeds = list(range(options.seeds or options.choose(1, 3, 10)))
-    steps = round(0.8 * samples) // 32 * epochs
-    cut = [f"{len(seeds)} seeds in the place of 10"] * (len(seeds) != 10)
-    cut += [
-        f"{samples} samples and {epochs} epochs in the place of 50000 and 50: {steps} steps of each stage, "
-        f"1/{_PAPER_STEPS // steps} of the paper's"
-    ] * (samples < 50_000 or epochs < 50)
-    return {
-        "n": 20,
-        "d": 24,
-        "hidden": 48,
-        "H": list(options.choose((1, 4, 12), HEADS, HEADS)),
-        "rate": 1e-3,
-        "batch": 32,
-        "epochs": epochs,
-        "samples": samples,
-        "train_share": 0.8,
-        "seeds": seeds,
-        "cut": cut,
-        "device": options.device,
-    }
-
-
-def plan(chosen: Json) -> list[Unit]:
+def conditions(chosen: Json) -> list[Condition]:
     """On a GPU all models are trained side by side; cores share the numbers of heads among them."""
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device")}
     together = [[H] for H in chosen["H"]] if chosen["device"] == "cpu" else [chosen["H"]]
-    return [
-        Unit("built", build_module, base | {"seeds": chosen["seeds"][:1], "H": [1]}),
-        *(Unit(f"trained-{'-'.join(map(str, heads))}", train_module, base | {"H": heads}) for heads in together[::-1]),
-    ]
+    found = [Condition("built", build, {"seeds": chosen["seeds"][:1], "H": [1]})]
+    for heads in together[::-1]:
+        varied_as = "" if heads[-1] == chosen["H"][-1] else None
+        found.append(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}, varied_as))
+    return found
 
 
-def train_module(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, tell: Tell) -> Json:
     """All seeds and head counts of the unit side by side: held-out errors of K, Q and V, and of the whole.
 
     Over one first stage two last heads are trained: for scores as the paper writes them, and for divided ones.
     """
-    import torch
-
-    from weightwright.papers.experiments.training.batched_models import Group
-    from weightwright.papers.experiments.training.emulating_models import (
-        HeadParts,
-        LastHead,
-        apply_head,
-        draw_head,
-        draw_head_inputs,
-    )
-    from weightwright.papers.experiments.training.training_loop import measure, run_in_pieces, squared_error, train
-
     group, n, d, h = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"], unit["hidden"]
     X = torch.stack([draw_head_inputs(seed, unit["samples"], n, d) for seed in unit["seeds"]])
     W = [torch.cat(draw_head(seed, d, h)) for seed in unit["seeds"]]  # (2h + d, d) each
     P = (X @ torch.stack(W).transpose(1, 2)[:, None]).to(unit["device"])  # K, Q and V of every sample
-    X = X.to(unit["device"])
-    kept = round(unit["train_share"] * unit["samples"])
-    how = {"epochs": unit["epochs"], "batch": unit["batch"], "rate": unit["rate"]}
-    first = HeadParts(group, d, h).to(unit["device"])
-    train(first, group, X[:, :kept], P[:, :kept], **how, tell=lambda said: tell(f"K, Q, V: {said}"))
-    stage, _ = measure(first, group, X[:, kept:], P[:, kept:])
+    X, kept = X.to(unit["device"]), count_training(unit)
+    first = HeadParts(group, d, h)
+    parts = train_and_measure(first, group, X, P, unit, lambda said: tell(f"K, Q, V: {said}"))["mse"]
     returned = run_in_pieces(first, group, X)  # the first stage is frozen from here on
-    S = len(unit["seeds"])
 
-    def by_heads(values: list[float], numbers: int) -> list[list[float]]:
-        return [[value / numbers for value in values[k : k + S]] for k in range(0, len(values), S)]
+    def emulate(parts: torch.Tensor, scale: float) -> torch.Tensor:
+        K, Q, V = parts.split([h, h, d], -1)
+        return apply_head(K, Q, V, scale)
 
-    def finish(scale: float, said_of: str) -> Json:
-        K, Q, V = P.split([h, h, d], -1)
-        Y = apply_head(K, Q, V, scale)
-        last = LastHead(group, d, h).to(unit["device"])
-        curve = train(
-            last, group, returned[:, :kept], Y[:, :kept], **how, tell=lambda said: tell(f"head, {said_of}: {said}")
+    def by_heads(values: list[float], numbers: int = d) -> list[list[float]]:
+        return group.by_heads([value / numbers for value in values])
+
+    def finish(scale: float, words: str) -> Json:
+        Y = emulate(P, scale)
+        found = train_and_measure(
+            LastHead(group, d, h), group, returned, Y, unit, lambda said: tell(f"head, {words}: {said}")
         )
-        mse, _ = measure(last, group, returned[:, kept:], Y[:, kept:])
-        K, Q, V = returned[:, kept:].split([h, h, d], -1)
+        as_in_proof = squared_error(emulate(returned[:, kept:], scale), group.repeat(Y[:, kept:]))
         return {
-            "mse": by_heads(mse, d),
-            "as_in_proof": by_heads(squared_error(apply_head(K, Q, V, scale), group.repeat(Y[:, kept:])).tolist(), d),
+            "mse": by_heads(found["mse"]),
+            "as_in_proof": by_heads(as_in_proof.tolist()),
             "variance": float(Y[:, kept:].var()),
-            "last_loss": by_heads([one[-1] for one in curve], d),
+            "last_loss": by_heads([losses[-1] for losses in found["curve"]]),
         }
 
-    return {
-        "H": unit["H"],
-        "parts": by_heads(stage, 2 * h + d),
-        "plain": finish(1.0, "scores as written"),
-        "scaled": finish(h**-0.5, "scores divided"),
-    }
+    heads = {"plain": finish(1.0, "scores as written"), "scaled": finish(h**-0.5, "scores divided")}
+    return heads | {"H": unit["H"], "parts": by_heads(parts, 2 * h + d)}
 
 
-def build_module(unit: Json, tell: Tell) -> Json:
+def build(unit: Json, tell: Tell) -> Json:
     """The interpreter, whose bounds are the training samples' with a margin of a half, on twenty held-out samples."""
-    import torch
-
-    from weightwright.interpreter import Interpreter
-    from weightwright.papers.experiments.training.emulating_models import draw_head, draw_head_inputs
-
     n, d, h, seed = unit["n"], unit["d"], unit["hidden"], unit["seeds"][0]
-    kept = round(unit["train_share"] * unit["samples"])
+    kept = count_training(unit)
     X = draw_head_inputs(seed, unit["samples"], n, d).double()
     W_K, W_Q, W_V = (W.double().numpy() for W in draw_head(seed, d, h))
     largest = max(float(np.abs(W).max()) for W in (W_K, W_Q, W_V))
@@ -140,97 +112,56 @@ def build_module(unit: Json, tell: Tell) -> Json:
     program = vm.program(W_Q, W_K, W_V)
     x = X[kept : kept + 20]
     tell("running")
-    with torch.no_grad():
-        errors = vm(x, program).numpy() - program.run(x.numpy())
-    return {
-        "mse": float((errors**2).mean()),
-        "largest": float(np.abs(errors).max()),
-        **describe_certificate(vm),
-        "heads": len(list(vm.net.network.heads)),
-    }
+    errors = run(vm, x, program).numpy() - program.run(x.numpy())
+    return describe_network(vm, errors) | {"heads": len(list(vm.net.network.heads))}
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    built = results["built"]
-    parts = sorted((part for name, part in results.items() if name != "built"), key=lambda part: part["H"])
+    heads, built = chosen["H"], results["built"]
+    trained = (part for name, part in results.items() if name.startswith("trained"))
+    parts = sorted(trained, key=lambda part: part["H"])
     of_parts = np.concatenate([part["parts"] for part in parts]).T  # (seeds, H)
-    plain, scaled = ([part[kind] for part in parts] for kind in ("plain", "scaled"))
-    mse, proof, divided = (
-        np.concatenate([one[key] for one in kind]).T
-        for kind, key in ((plain, "mse"), (plain, "as_in_proof"), (scaled, "mse"))
-    )
-    variance = plain[0]["variance"]
-    printed = dict(zip(HEADS, PAPER_MSE, strict=True))
-    rows = [
-        [
-            f"trained, H = {H}",
-            printed[H],
-            float(mse[:, i].mean()),
-            float(mse[:, i].std(ddof=1)) if len(mse) > 1 else 0.0,
-            float(proof[:, i].mean()),
-            float(of_parts[:, i].mean()),
-            None,
-        ]
-        for i, H in enumerate(chosen["H"])
+    mse, proof = (np.concatenate([part["plain"][key] for part in parts]).T for key in ("mse", "as_in_proof"))
+    variance = parts[0]["plain"]["variance"]
+    cells: Cells = []
+    for i, H in enumerate(heads):
+        numbers = {"paper": PAPER_MSE[H], "mse": mse[:, i], "proof": proof[:, i], "parts": of_parts[:, i]}
+        cells.append(([f"trained, H = {H}"], numbers))
+    cells.append(([f"constructed, {built['heads']} heads"], built))
+    trends = [
+        fit_trend("trained MSE against H", heads, mse, "O(1/H): about -1 (the table's: -0.69)"),
+        fit_trend("MSE against H, last head as in the proof", heads, proof, "O(1/H): about -1"),
+        fit_trend("trained: MSE of K, Q, V against H", heads, of_parts, "falls"),
     ]
-    rows.append([f"constructed, {built['heads']} heads", None, built["mse"], None, None, None, built["bound"]])
-    trend = fit_trend("trained MSE against H", chosen["H"], mse, "O(1/H): about -1 (the table's: -0.69)")
-    first = fit_trend("trained: MSE of K, Q, V against H", chosen["H"], of_parts, "falls")
-    untrained = fit_trend("MSE against H, last head as in the proof", chosen["H"], proof, "O(1/H): about -1")
-    ends = [chosen["H"][0], chosen["H"][-1]]
-    share, other = float(mse[:, -1].mean()) / variance, float(divided[:, -1].mean()) / scaled[0]["variance"]
-    near = trend["sign"] == "falls" and trend["lo"] <= -1 <= trend["hi"]
+    one, most = mse.mean(0)[0], mse.mean(0)[-1]
     verdicts = [
-        {
-            "claim": "the MSE falls with the number of heads as 1/H",
-            "reproduced": "yes" if near else "in part" if trend["sign"] == "falls" else "no",
-            "because": f"the slope is {trend['slope']:.2f} [{trend['lo']:.2f}, {trend['hi']:.2f}]: {trend['sign']}",
-        },
-        {
-            "claim": "MSE 3.469 with 1 head to 0.686 with 12",
-            "reproduced": "yes"
-            if abs(np.log(mse.mean(0)[-1] / 0.686)) < 0.5 and abs(np.log(mse.mean(0)[0] / 3.469)) < 0.5
-            else "no",
-            "because": f"{rows[0][2]:.3g} with {ends[0]} and {rows[len(chosen['H']) - 1][2]:.3g} with {ends[1]}, "
+        say_slope("the MSE falls with the number of heads as 1/H", trends[0], -1),
+        say(
+            "MSE 3.469 with 1 head to 0.686 with 12",
+            abs(np.log(most / PAPER_MSE[12])) < 0.5 and abs(np.log(one / PAPER_MSE[1])) < 0.5,
+            f"{mean_of(mse[:, 0]):.3g} with {heads[0]} and {mean_of(mse[:, -1]):.3g} with {heads[-1]}, "
             f"of a variance of {variance:.0f}" + "; training was cut" * (chosen["epochs"] < 50),
-        },
-        {
-            "claim": "(ours) one frozen module does it for every head within its bounds",
-            "reproduced": "yes",
-            "because": f"largest error {built['largest']:.1e}, proven bound {built['bound']:.1e} ({built['status']})",
-        },
-    ]
-    varied = [
-        compare_variation(
-            "whether scores are divided by sqrt(h)", f"share of the variance left with {ends[1]} heads:", share, other
         ),
-        compare_variation(
-            "whether the last head is trained, or set as in the proof",
-            f"share of the variance left with {ends[1]} heads:",
-            share,
-            float(proof[:, -1].mean()) / variance,
+        say(
+            "(ours) one frozen module does it for every head within its bounds",
+            True,
+            f"largest error {built['largest']:.1e}, proven bound {built['bound']:.1e} ({built['status']})",
         ),
     ]
-    curves = {"trained": mse.tolist(), "paper": [printed[H] for H in chosen["H"]], "constructed": built["mse"]}
-    return Summary([trend, untrained, first], _COLUMNS, _MEANINGS, rows, verdicts, varied, curves)
+    curves = {"trained": mse.tolist(), "paper": [PAPER_MSE[H] for H in heads], "constructed": built["mse"]}
+    return Summary(trends, cells, verdicts, curves)
 
 
-_COLUMNS = ["model", "paper MSE", "our MSE", "std", "last head as in the proof", "MSE of K, Q, V", "bound"]
-_MEANINGS = {
-    "our MSE": "of a single number of the output, held-out, mean over seeds",
-    "last head as in the proof": "MSE where the last head is set, not trained: it takes the first stage's K, Q, V",
-    "MSE of K, Q, V": "of what the first stage returns, a single number",
-    "constructed": "`ww.Interpreter`, the head's weights in the prompt; 120 heads compute K, Q and V, one is the head",
-    "bound": "proven, of the largest error of any head and input within the module's bounds",
-}
+def read_share(kind: str, key: str) -> Reader:
+    """The share of the variance that is left with the most heads."""
+    return lambda chosen, found: mean_of(found[0][kind][key][-1]) / float(found[0][kind]["variance"])
 
 
-def draw(record: Json, figure: Any) -> None:
-    axes, curves, heads = figure.subplots(), record["curves"], record["settings"]["H"]
-    draw_errors(axes, heads, {"paper": [curves["paper"]], "trained": curves["trained"]}, "H, heads")
-    mention_below(axes, "constructed (interpreter)", curves["constructed"])
-    axes.legend(fontsize=7)
-    name_dependence(figure, record)
+def picture(record: Json) -> Picture:
+    curves = dict(record["curves"])
+    below = {"constructed (interpreter)": curves.pop("constructed")}
+    shown = {name: curves[name] for name in ("paper", "trained")}
+    return Picture([[Curves("H, heads", record["settings"]["H"], shown, below=below)]])
 
 
 AE_E2 = Study(
@@ -238,7 +169,7 @@ AE_E2 = Study(
     title="attention emulates an attention head",
     source="AE, Figure 2 and Table 1",
     claim="the MSE falls as 1/H, from 3.469 with one head to 0.686 with 12",
-    paper={"H": list(HEADS), "MSE": list(PAPER_MSE)},
+    paper={"H": list(PAPER_MSE), "MSE": list(PAPER_MSE.values())},
     choices=(
         Choice(
             "W_K, W_Q, W_V",
@@ -259,8 +190,53 @@ AE_E2 = Study(
         ),
         Choice("split", "80/20", "not stated", "not varied"),
     ),
-    settings=settings,
-    plan=plan,
+    settings=TRAINING
+    | {
+        "n": 20,
+        "d": 24,
+        "hidden": 48,
+        "H": Sized([1, 4, 12], list(PAPER_MSE), list(PAPER_MSE)),
+        "epochs": Sized(4, 12, 50),
+        "samples": Sized(500, 50_000, 50_000),
+        "seeds": Sized(1, 3, 10),
+    },
+    cut=(
+        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
+        Cut(
+            "{samples} samples and {epochs} epochs in the place of 50000 and 50: {steps} steps of each stage, "
+            "1/{share} of the paper's",
+            {"samples": 50_000, "epochs": 50},
+            _PAPER_STEPS,
+        ),
+    ),
+    conditions=conditions,
+    compared=ComparedNumber("share of the variance left with 12 heads:", read_share("plain", "mse")),
+    variations=(
+        Variation("scaled", "whether scores are divided by sqrt(h)", None, read=read_share("scaled", "mse")),
+        Variation(
+            "in-proof",
+            "whether the last head is trained, or set as in the proof",
+            None,
+            read=read_share("plain", "as_in_proof"),
+        ),
+    ),
+    columns={
+        "model": None,
+        "paper MSE": read.value("paper"),
+        "our MSE": read.mean("mse"),
+        "std": read.spread("mse"),
+        "last head as in the proof": read.mean("proof"),
+        "MSE of K, Q, V": read.mean("parts"),
+        "bound": read.value("bound"),
+    },
+    meanings={
+        "our MSE": "of a single number of the output, held-out, mean over seeds",
+        "last head as in the proof": "MSE where the last head is set, not trained: it takes the first stage's K, Q, V",
+        "MSE of K, Q, V": "of what the first stage returns, a single number",
+        "constructed": "`ww.Interpreter`, the head's weights in the prompt; 120 heads compute K, Q and V, one is the "
+        "head",
+        "bound": "proven, of the largest error of any head and input within the module's bounds",
+    },
     summarise=summarise,
-    draw=draw,
+    picture=picture,
 )

@@ -10,20 +10,41 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from weightwright.errors import WeightwrightError
-from weightwright.papers.experiments.machinery.panels import name_dependence
+from weightwright.incontext import Ranges
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Picture
 from weightwright.papers.experiments.machinery.study import (
+    Cells,
     Choice,
-    Options,
+    ComparedNumber,
+    Condition,
+    Cut,
+    Reader,
+    Sized,
     Study,
     Summary,
-    compare_variation,
-    describe_certificate,
+    Variation,
 )
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
-from weightwright.papers.experiments.machinery.trends import fit_trend, mean_and_spread
-from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
+from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.machinery.trends import fit_curve
+from weightwright.papers.experiments.machinery.verdicts import mean_of, say, show
+from weightwright.papers.experiments.studies.ae_e3 import draw_bars
+from weightwright.papers.experiments.training.ames_housing import (
+    ALGORITHMS,
+    by_rows,
+    filled,
+    fit_algorithms,
+    make_sequences,
+    read_ames,
+)
+from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
+from weightwright.papers.experiments.training.regression_models import HousingAttention
+from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
+from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
 
 PAPER = {
@@ -41,93 +62,48 @@ KINDS = {
 }
 
 
-def settings(options: Options) -> Json:
-    hidden, usual = options.choose((32, 3), (128, 15), (520, 300))
-    epochs = options.epochs_or(usual)
-    seeds = list(range(options.seeds or options.choose(1, 3, 5)))
-    cut = [f"{len(seeds)} seeds in the place of 5"] * (len(seeds) != 5)
-    smaller = hidden < 520 or epochs < 300
-    cut += [f"hidden dimension {hidden} in the place of 524, {epochs} epochs in the place of 300"] * smaller
-    rows = options.choose(100, 300, 2344)
-    cut += [f"the constructed learner sees {rows} of the 2344 training rows"] * (rows != 2344)
-    return {
-        "n": 8,
-        "hidden": hidden,
-        "H": 8,
-        "lasso": 0.01,
-        "ridge": 10.0,
-        "rate": 1e-3,
-        "batch": 4,
-        "epochs": epochs,
-        "train_share": 0.8,
-        "learner_rows": rows,
-        "learners": list(options.choose(("ridge",), ALGORITHMS, ALGORITHMS)),
-        "steps": options.choose(200, 1000, 3000),
-        "momentum": 0.98,
-        "seeds": seeds,
-        "cut": cut,
-    }
-
-
-def plan(chosen: Json) -> list[Unit]:
-    apart = ("cut", "study", "device", "learners", "learner_rows", "steps", "momentum")
-    base = {key: chosen[key] for key in chosen if key not in apart}
-    first = {key: chosen[key] for key in ("lasso", "ridge", "train_share", "learner_rows")} | {
-        "seed": chosen["seeds"][0]
-    }
+def conditions(chosen: Json) -> list[Condition]:
+    estimator = {"one_pass": False}
     return [
-        Unit("trained", train_housing, base),
-        Unit("given", compute_given, first),
-        *(Unit(f"learned-{name}", learn_from_rows, first | {"name": name}) for name in chosen["learners"]),
-        Unit("one-pass", learn_in_a_pass, first | {key: chosen[key] for key in ("steps", "momentum")}),
+        Condition("trained", train, {}, varied_as=""),
+        Condition("given", compute_given, {}),
+        *(Condition(f"learned-{name}", learn_from_rows, estimator | {"name": name}) for name in chosen["learners"]),
+        Condition("one-pass", learn_from_rows, {"name": "ridge", "one_pass": True}),
     ]
 
 
-def train_housing(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, tell: Tell) -> Json:
     """All kinds and seeds side by side. Held-out errors: to the algorithm's prediction, and to the log price."""
-    import torch
-
-    from weightwright.papers.experiments.training.ames_housing import (
-        by_rows,
-        filled,
-        fit_algorithms,
-        make_sequences,
-        read_ames,
-    )
-    from weightwright.papers.experiments.training.batched_models import Group
-    from weightwright.papers.experiments.training.regression_models import HousingAttention
-    from weightwright.papers.experiments.training.training_loop import run_in_pieces, train
-
-    seeds, kinds = unit["seeds"], list(KINDS.values())
+    seeds, kinds, n = unit["seeds"], list(KINDS.values()), unit["n"]
     group = Group(tuple(10 * seed + k for k in range(len(kinds)) for seed in seeds), (unit["H"],))
     tell("fitting the algorithms")
     houses = [read_ames(seed, unit["train_share"]) for seed in seeds]
     wide = max(house.X.shape[1] for house in houses)
     weights = [filled(fit_algorithms(house.X, house.y, unit["lasso"], unit["ridge"]), wide) for house in houses]
-    inputs, targets = [], []
-    for served, _, goal in kinds:
-        for house, W, seed in zip(houses, weights, seeds, strict=True):
-            rows, wanted = make_sequences(filled(house.X, wide), house.y, W, served, goal, unit["n"], seed)
-            inputs.append(rows)
-            targets.append(wanted)
-    X, Y = (torch.tensor(np.stack(parts), dtype=torch.float32, device=unit["device"]) for parts in (inputs, targets))
+    drawn = [
+        make_sequences(filled(house.X, wide), house.y, W, served, goal, n, seed)
+        for served, _, goal in kinds
+        for house, W, seed in zip(houses, weights, seeds, strict=True)
+    ]
+
+    def single(arrays: Any) -> torch.Tensor:
+        return torch.tensor(np.stack(arrays), dtype=torch.float32, device=unit["device"])
+
+    X, Y = map(single, zip(*drawn, strict=True))
     guessing = torch.tensor([kind[1] for kind in kinds for _ in seeds])
-    table = torch.tensor(np.stack(weights * len(kinds)), dtype=torch.float32)
-    model = HousingAttention(group, table, guessing, unit["hidden"]).to(unit["device"])
-    curve = train(model, group, X, Y, epochs=unit["epochs"], batch=unit["batch"], rate=unit["rate"], tell=tell)
+    model = HousingAttention(group, single(weights * len(kinds)), guessing, unit["hidden"])
+    curve = train_models(model, group, X, Y, unit, tell)
     found: Json = {
         "to_algorithm": {},
         "to_price": {},
         "algorithm_to_price": {},
         "variance": [float(h.y_test.var()) for h in houses],
         "features": [house.about["features"] for house in houses],
-        "curve": np.array(curve)[: len(seeds)].tolist(),
+        "curve": curve[: len(seeds)],
     }
     for a, name in enumerate(ALGORITHMS):
-        held = [by_rows(filled(house.X_test, wide), a, unit["n"]) for house in houses]
-        outputs = run_in_pieces(
-            model, group, torch.tensor(np.stack(held * len(kinds)), dtype=torch.float32, device=unit["device"])
-        )
+        held = [by_rows(filled(house.X_test, wide), a, n) for house in houses]
+        outputs = run_in_pieces(model, group, single(held * len(kinds)))
         y = outputs.flatten(1).double().cpu().numpy().reshape(len(kinds), len(seeds), -1)
         count = y.shape[-1]
         price = np.stack([house.y_test[:count] for house in houses])
@@ -145,13 +121,7 @@ def compute_given(unit: Json, tell: Tell) -> Json:
 
     Its ranges are those of the training rows with a margin of a half; held-out rows beyond are counted and left out.
     """
-    import torch
-
-    from weightwright.incontext import Ranges
-    from weightwright.papers.experiments.training.ames_housing import fit_algorithms, read_ames
-    from weightwright.papers.theorems import constructions
-
-    house = read_ames(unit["seed"], unit["train_share"])
+    house = read_ames(unit["seeds"][0], unit["train_share"])
     W = fit_algorithms(house.X, house.y, unit["lasso"], unit["ridge"])
     d, reach = house.X.shape[1], 1.5 * float(np.abs(house.X @ W.T).max())
     ranges = Ranges(1.5 * float(np.abs(house.X).max()), 1e-6, float(np.abs(W).max()), 1.0)
@@ -159,18 +129,13 @@ def compute_given(unit: Json, tell: Tell) -> Json:
     net = constructions.in_context_truncated_linear(-reach, reach, 1, d, ranges=ranges, tol=1e-6, method="spectral")
     inside = (np.abs(house.X_test).max(1) <= ranges.x) & (np.abs(house.X_test @ W.T).max(1) <= reach)
     X, price = house.X_test[inside], house.y_test[inside]
-    found: Json = {
-        **describe_certificate(net),
-        "left_out": int((~inside).sum()),
-        "rows": len(inside),
-    }
+    found: Json = describe_certificate(net) | {"left_out": int((~inside).sum()), "rows": len(inside)}
     for a, name in enumerate(ALGORITHMS):
         tell(f"running {name}")
         first = np.zeros((len(X), d))
         first[:, 0] = 1.0
         prompt = np.concatenate([X, first, np.zeros((len(X), 1)), np.tile(W[a], (len(X), 1))], 1)[:, None]
-        with torch.no_grad():
-            y = net(torch.tensor(prompt))[:, 0, 0].numpy()
+        y = run(net, torch.tensor(prompt))[:, 0, 0].numpy()
         found[name] = {
             "to_algorithm": float(((y - X @ W[a]) ** 2).mean()),
             "largest": float(np.abs(y - X @ W[a]).max()),
@@ -180,180 +145,88 @@ def compute_given(unit: Json, tell: Tell) -> Json:
 
 
 def learn_from_rows(unit: Json, tell: Tell) -> Json:
-    """Another task: the weights are learned in context from some training rows and their prices."""
-    from weightwright.papers.experiments.training.ames_housing import read_ames
-    from weightwright.papers.experiments.training.in_context_learners import exact_weights, learn_in_context
+    """Another task: the weights are learned in context from some training rows and their prices.
 
-    house, rows, name = read_ames(unit["seed"], unit["train_share"]), unit["learner_rows"], unit["name"]
-    X, y, Xq = house.X[:rows], house.y[:rows], house.X_test
+    By an estimator, or in one forward pass: rows, prices and held-out houses in, their prices out.
+    """
+    house, rows, name = read_ames(unit["seeds"][0], unit["train_share"]), unit["learner_rows"], unit["name"]
     tell(f"learning {name} from {rows} rows")
     try:
-        said = learn_in_context(name, X, y, Xq, unit["lasso"], unit["ridge"])
+        said = learn(unit, name, house.X[:rows], house.y[:rows], house.X_test, house.y_test)
     except WeightwrightError as error:
         return {"refused": str(error)}
-    exact = Xq @ exact_weights(name, X, y, unit["lasso"], unit["ridge"])
-    return {
-        "to_algorithm": float(((said["predictions"] - exact) ** 2).mean()),
-        "to_price": float(((said["predictions"] - house.y_test) ** 2).mean()),
-        "algorithm_to_price": float(((exact - house.y_test) ** 2).mean()),
-        "bound": said["bound"],
-    }
-
-
-def learn_in_a_pass(unit: Json, tell: Tell) -> Json:
-    """Ridge regression again, in one forward pass: rows, prices and held-out houses in, their prices out."""
-    from weightwright.papers.experiments.training.ames_housing import read_ames
-    from weightwright.papers.experiments.training.in_context_learners import exact_weights, learn_in_one_pass
-
-    house, rows = read_ames(unit["seed"], unit["train_share"]), unit["learner_rows"]
-    X, y, Xq = house.X[:rows], house.y[:rows], house.X_test
-    tell(f"learning ridge from {rows} rows in one pass")
-    said = learn_in_one_pass(X, y, Xq, unit["ridge"], unit["steps"], unit["momentum"])
-    exact = Xq @ exact_weights("ridge", X, y, unit["lasso"], unit["ridge"])
-    return {
-        "to_algorithm": float(((said["predictions"] - exact) ** 2).mean()),
-        "to_price": float(((said["predictions"] - house.y_test) ** 2).mean()),
-        "status": said["status"],
-    }
+    found = {"to_algorithm": said["to_algorithm"], "to_price": said["held_out"]}
+    if unit["one_pass"]:
+        return found | {"status": said["status"]}
+    return found | {"algorithm_to_price": said["algorithm_held_out"], "bound": said["bound"]}
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     trained, given = results["trained"], results["given"]
     learned = {name: results.get(f"learned-{name}", {}) for name in ALGORITHMS}
-
-    def both(kind: str) -> list[list[Any]]:
-        names = [kind if kind != "baseline" else f"baseline {name}" for name in ALGORITHMS]
-        return [
-            [
-                f"trained, {kind}, to the {words}",
-                *(_shown(trained[key][name][who]) for name, who in zip(ALGORITHMS, names, strict=True)),
-            ]
-            for key, words in (("to_price", "log price"), ("to_algorithm", "algorithm"))
-        ]
-
-    rows: list[list[Any]] = [
-        [f"paper, {model}", *(PAPER[model][name] for name in ALGORITHMS)] for model in ("frozen", "baseline")
-    ]
+    errors = {"to_price": "log price", "to_algorithm": "algorithm"}
+    cells: Cells = [([f"paper, {model}"], PAPER[model]) for model in ("frozen", "baseline")]
     for kind in ("frozen", "frozen, weights given", "frozen, trained on prices", "baseline"):
-        rows += both(kind)
-    rows += [
-        [
-            "the algorithms themselves, to the log price",
-            *(_shown(trained["algorithm_to_price"][name]) for name in ALGORITHMS),
-        ],
-        ["constructed, w given, to the log price", *(given[name]["to_price"] for name in ALGORITHMS)],
-        ["constructed, w given, to the algorithm", *(given[name]["to_algorithm"] for name in ALGORITHMS)],
-        [
-            f"constructed learner ({chosen['learner_rows']} rows), to the log price",
-            *(learned[name].get("to_price") for name in ALGORITHMS),
-        ],
-        ["constructed learner, to the algorithm", *(learned[name].get("to_algorithm") for name in ALGORITHMS)],
-        ["one-pass learner, to the log price", None, results["one-pass"]["to_price"], None],
-        ["one-pass learner, to the algorithm", None, results["one-pass"]["to_algorithm"], None],
-    ]
-    curve = np.array(trained["curve"])
-    trends = [
-        fit_trend(
-            "trained frozen model: training MSE against epochs", list(range(1, curve.shape[1] + 1)), curve, "falls"
-        )
-    ]
+        for key, words in errors.items():
+            shown = {name: show(of_kind(trained[key], kind, name)) for name in ALGORITHMS}
+            cells.append(([f"trained, {kind}, to the {words}"], shown))
+    themselves = {name: show(trained["algorithm_to_price"][name]) for name in ALGORITHMS}
+    cells.append((["the algorithms themselves, to the log price"], themselves))
+    for model, numbers in (
+        ("constructed, w given", given),
+        ("constructed learner", learned),
+        ("one-pass learner", {"ridge": results["one-pass"]}),
+    ):
+        for key, words in errors.items():
+            rows = f" ({chosen['learner_rows']} rows)" * (model == "constructed learner" and key == "to_price")
+            errors_of = {name: numbers.get(name, {}).get(key) for name in ALGORITHMS}
+            cells.append(([f"{model}{rows}, to the {words}"], errors_of))
     frozen, plain = (
-        [float(np.mean(trained["to_price"][name][who])) for name, who in zip(ALGORITHMS, names, strict=True)]
-        for names in (["frozen"] * 3, [f"baseline {name}" for name in ALGORITHMS])
+        {name: mean_of(of_kind(trained["to_price"], kind, name)) for name in ALGORITHMS}
+        for kind in ("frozen", "baseline")
     )
-    ahead = float(np.mean(trained["to_algorithm"]["ridge"]["frozen"])) / max(given["ridge"]["to_algorithm"], 1e-300)
+    ahead = mean_of(trained["to_algorithm"]["ridge"]["frozen"]) / max(given["ridge"]["to_algorithm"], 1e-300)
+    shown_frozen, shown_plain = (", ".join(f"{value:.3g}" for value in one.values()) for one in (frozen, plain))
     verdicts = [
-        {
-            "claim": "the frozen model does as well as the baselines, though its weights are guessed",
-            "reproduced": "yes" if all(a <= 1.25 * b for a, b in zip(frozen, plain, strict=True)) else "no",
-            "because": f"MSE to the log price {', '.join(f'{value:.3g}' for value in frozen)} against "
-            f"{', '.join(f'{value:.3g}' for value in plain)}",
-        },
-        {
-            "claim": "MSE 0.0322, 0.0252, 0.0250",
-            "reproduced": "yes"
-            if all(
-                abs(np.log(value / PAPER["frozen"][name])) < 0.3 for value, name in zip(frozen, ALGORITHMS, strict=True)
-            )
-            else "no",
-            "because": f"{', '.join(f'{value:.3g}' for value in frozen)}; the algorithms themselves have "
-            f"{', '.join(_shown(trained['algorithm_to_price'][name]) for name in ALGORITHMS)}",
-        },
-        {
-            "claim": "(ours) with w given the constructed network is exact",
-            "reproduced": "yes",
-            "because": f"largest error {max(given[name]['largest'] for name in ALGORITHMS):.1e}, proven bound "
+        say(
+            "the frozen model does as well as the baselines, though its weights are guessed",
+            all(frozen[name] <= 1.25 * plain[name] for name in ALGORITHMS),
+            f"MSE to the log price {shown_frozen} against {shown_plain}",
+        ),
+        say(
+            "MSE 0.0322, 0.0252, 0.0250",
+            all(abs(np.log(frozen[name] / PAPER["frozen"][name])) < 0.3 for name in ALGORITHMS),
+            f"{shown_frozen}; the algorithms themselves have {', '.join(themselves.values())}",
+        ),
+        say(
+            "(ours) with w given the constructed network is exact",
+            True,
+            f"largest error {max(given[name]['largest'] for name in ALGORITHMS):.1e}, proven bound "
             f"{given['bound']:.1e}; for ridge its MSE to the algorithm is {ahead:.0e} times smaller "
             "than the trained one's",
-        },
-    ]
-    taken = float(np.mean(trained["to_algorithm"]["ridge"]["frozen"]))
-    varied = [
-        compare_variation(
-            "whether the weights are guessed (AE-17) or given",
-            "MSE to ridge:",
-            taken,
-            float(np.mean(trained["to_algorithm"]["ridge"]["frozen, weights given"])),
-        ),
-        compare_variation(
-            "whether it is trained on the algorithm's predictions or on prices",
-            "MSE to ridge:",
-            taken,
-            float(np.mean(trained["to_algorithm"]["ridge"]["frozen, trained on prices"])),
         ),
     ]
     curves = {
-        "frozen": dict(zip(ALGORITHMS, frozen, strict=True)),
-        "baseline": dict(zip(ALGORITHMS, plain, strict=True)),
+        "frozen": frozen,
+        "baseline": plain,
         "given": {name: given[name]["to_price"] for name in ALGORITHMS},
         "learned": {name: learned[name].get("to_price") for name in ALGORITHMS},
     }
     features = ", ".join(map(str, sorted(set(trained["features"]))))
-    meanings = _MEANINGS | {
-        "features": f"{features} here (260 on all rows; a category that no training row has is missing), 262 in "
-        "the paper"
-    }
-    return Summary(trends, ["model, and what its MSE is to", *ALGORITHMS], meanings, rows, verdicts, varied, curves)
+    meaning = f"{features} here (260 on all rows; a category that no training row has is missing), 262 in the paper"
+    trends = [fit_curve("trained frozen model", trained["curve"])]
+    return Summary(trends, cells, verdicts, curves, meanings={"features": meaning})
 
 
-_MEANINGS = {
-    "frozen": "one model for all algorithms, whose weights are guessed by the auxiliary network from the "
-    "algorithm's name (AE-17)",
-    "baseline": "a model for each algorithm, whose weights are given",
-    "to the log price": "of held-out houses; the mean of the training rows is taken off",
-    "to the algorithm": "to what lasso, ridge or linear regression, fitted on the training rows, predicts",
-    "constructed, w given": "UA-11's network, w and x in the prompt: the paper's task, exact up to rounding",
-    "constructed learner": "another task: `ww.incontext` learns w from (X, y) alone; its algorithm is fitted on "
-    "the same rows; - where it was not run or refused",
-    "one-pass learner": "`ww.incontext.learner`: rows, prices and penalty of ridge regression and the held-out houses "
-    "go in, their prices come out of one forward pass of a frozen network (it has no l1)",
-}
+def of_kind(errors: Json, kind: str, name: str) -> list[float]:
+    """The errors of a trained model on an algorithm's task, by seed; there is a baseline for each algorithm."""
+    found: list[float] = errors[name][f"baseline {name}" if kind == "baseline" else kind]
+    return found
 
 
-def _shown(values: list[float]) -> str:
-    said = mean_and_spread(values)
-    return f"{said['mean']:.3g} ± {said['std']:.2g}"
-
-
-def draw(record: Json, figure: Any) -> None:
-    axes, curves = figure.subplots(), record["curves"]
-    bars = {
-        "paper, frozen": record["paper"]["frozen"],
-        "paper, baseline": record["paper"]["baseline"],
-        "trained, frozen": curves["frozen"],
-        "trained, baseline": curves["baseline"],
-        "constructed, w given": curves["given"],
-        "constructed learner": curves["learned"],
-    }
-    colours = ("tab:red", "lightcoral", "tab:blue", "lightsteelblue", "tab:green", "tab:olive")
-    for number, (name, values) in enumerate(bars.items()):
-        shown = [one for one in ALGORITHMS if values.get(one) is not None]
-        places = np.array([ALGORITHMS.index(one) for one in shown]) + 0.13 * (number - 2.5)
-        axes.bar(places, [values[one] for one in shown], 0.12, label=name, color=colours[number])
-    axes.set_xticks(range(3), ALGORITHMS)
-    axes.set_ylabel("MSE to the held-out log price")
-    axes.legend(fontsize=7)
-    name_dependence(figure, record)
+def read_ridge(kind: str) -> Reader:
+    """The error of a trained model to what ridge regression predicts."""
+    return lambda chosen, found: mean_of(found[0]["to_algorithm"]["ridge"][kind])
 
 
 AE_E4 = Study(
@@ -390,8 +263,59 @@ AE_E4 = Study(
             "not varied",
         ),
     ),
-    settings=settings,
-    plan=plan,
+    settings={
+        "n": 8,
+        "hidden": Sized(32, 128, 520),
+        "H": 8,
+        "lasso": 0.01,
+        "ridge": 10.0,
+        "rate": 1e-3,
+        "batch": 4,
+        "epochs": Sized(3, 15, 300),
+        "train_share": 0.8,
+        "learner_rows": Sized(100, 300, 2344),
+        "learners": Sized(["ridge"], list(ALGORITHMS), list(ALGORITHMS)),
+        "steps": Sized(200, 1000, 3000),
+        "momentum": 0.98,
+        "seeds": Sized(1, 3, 5),
+    },
+    cut=(
+        Cut("{seeds} seeds in the place of 5", {"seeds": 5}),
+        Cut(
+            "hidden dimension {hidden} in the place of 524, {epochs} epochs in the place of 300",
+            {"hidden": 520, "epochs": 300},
+        ),
+        Cut("the constructed learner sees {learner_rows} of the 2344 training rows", {"learner_rows": 2344}),
+    ),
+    conditions=conditions,
+    compared=ComparedNumber("MSE to ridge:", read_ridge("frozen")),
+    variations=(
+        Variation(
+            "given",
+            "whether the weights are guessed (AE-17) or given",
+            None,
+            read=read_ridge("frozen, weights given"),
+        ),
+        Variation(
+            "prices",
+            "whether it is trained on the algorithm's predictions or on prices",
+            None,
+            read=read_ridge("frozen, trained on prices"),
+        ),
+    ),
+    columns={"model, and what its MSE is to": None} | {name: read.value(name) for name in ALGORITHMS},
+    meanings={
+        "frozen": "one model for all algorithms, whose weights are guessed by the auxiliary network from the "
+        "algorithm's name (AE-17)",
+        "baseline": "a model for each algorithm, whose weights are given",
+        "to the log price": "of held-out houses; the mean of the training rows is taken off",
+        "to the algorithm": "to what lasso, ridge or linear regression, fitted on the training rows, predicts",
+        "constructed, w given": "UA-11's network, w and x in the prompt: the paper's task, exact up to rounding",
+        "constructed learner": "another task: `ww.incontext` learns w from (X, y) alone; its algorithm is fitted on "
+        "the same rows; - where it was not run or refused",
+        "one-pass learner": "`ww.incontext.learner`: rows, prices and penalty of ridge regression and the held-out "
+        "houses go in, their prices come out of one forward pass of a frozen network (it has no l1)",
+    },
     summarise=summarise,
-    draw=draw,
+    picture=lambda record: Picture([[draw_bars(record, "MSE to the held-out log price")]]),
 )

@@ -9,52 +9,44 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from weightwright.errors import DomainError, ToleranceError
+from weightwright.interpreter import Interpreter
 from weightwright.numbers import Floats
-from weightwright.papers.experiments.machinery.panels import draw_errors, name_dependence
-from weightwright.papers.experiments.machinery.study import Choice, Options, Study, Summary, compare_variation
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.study import (
+    Cells,
+    Choice,
+    Condition,
+    Sized,
+    Study,
+    Summary,
+    compare_variation,
+)
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
+from weightwright.papers.experiments.machinery.verdicts import say, show_power
 from weightwright.progress import Tell
 
-N, SAMPLES, POINTS = 12, 4, (20, 30, 40, 60, 80)
-PAPER_MEAN = (4.002e-1, 2.442e-2, 5.852e-4, 5.770e-9, 5.037e-14)
-PAPER_STD = (2.393e-1, 1.451e-2, 8.538e-5, 1.994e-9, 1.620e-14)
+PAPER: dict[str, list[Any]] = {
+    "P": [20, 30, 40, 60, 80],
+    "MSE": [4.002e-1, 2.442e-2, 5.852e-4, 5.770e-9, 5.037e-14],
+    "std": [2.393e-1, 1.451e-2, 8.538e-5, 1.994e-9, 1.620e-14],
+}
 #: The range d B^2 of the anchors hangs on B, which the paper does not print: this one is *fitted* to its Table 4.
 FITTED_B = 2.24
+KINDS = ("faithful-fitted", "faithful-stated", "spectral", "spectral-float32")
 
 Sample = tuple[Floats, list[Floats]]
 
 
-def settings(options: Options) -> Json:
-    dims = [4] if options.quick else [4, 24]
-    cut = ["d = 4 alone; the paper's figure has d = 24"] if options.quick else []
-    return {
-        "n": N,
-        "d": dims,
-        "samples": SAMPLES,
-        "P": list(POINTS),
-        "beta": 2.0,
-        "seeds": list(range(options.seeds or 1)),
-        "cut": cut,
-    }
+def conditions(chosen: Json) -> list[Condition]:
+    return [Condition(f"d{d}-{kind}", build, {"d": d, "kind": kind}) for d in chosen["d"] for kind in KINDS]
 
 
-def plan(chosen: Json) -> list[Unit]:
-    kinds = ("faithful-fitted", "faithful-stated", "spectral", "spectral-float32")
-    return [
-        Unit(
-            f"d{d}-{kind}",
-            run_module,
-            {key: chosen[key] for key in ("n", "samples", "P", "seeds")} | {"d": d, "kind": kind},
-        )
-        for d in chosen["d"]
-        for kind in kinds
-    ]
-
-
-def run_module(unit: Json, tell: Tell) -> Json:
+def build(unit: Json, tell: Tell) -> Json:
     """Errors (seeds, P) of one kind of module: built for the samples of a seed, run on them."""
     errors, bounds, ranges = [], [], []
     for seed in unit["seeds"]:
@@ -70,13 +62,12 @@ def _at(unit: Json, P: int, samples: list[Sample], tell: Tell) -> tuple[list[flo
     """The mean squared error of every sample and the proven bound; None where no module can be certified."""
     tell(f"d = {unit['d']}, P = {P}")
     d, kind = unit["d"], unit["kind"]
+    how: Json = {"dtype": "float32" if kind.endswith("float32") else "float64"}
+    if kind.startswith("faithful"):
+        B = FITTED_B if kind == "faithful-fitted" else largest_entry(samples)
+        how = {"method": "faithful", "grid": d * B**2}
     try:
-        if kind.startswith("spectral"):
-            dtype = "float32" if kind.endswith("float32") else "float64"
-            vm = build_module(d, samples, anchors=P + 1, dtype=dtype)
-        else:
-            B = FITTED_B if kind == "faithful-fitted" else largest_entry(samples)
-            vm = build_module(d, samples, method="faithful", anchors=P + 1, grid=d * B**2)
+        vm = build_module(d, samples, anchors=P + 1, **how)
         return [squared_error_of(vm, *sample) for sample in samples], float(vm.certificate.bound)
     except (ToleranceError, DomainError):
         return None, None
@@ -95,8 +86,6 @@ def largest_entry(samples: list[Sample]) -> float:
 
 def build_module(d: int, samples: list[Sample], **options: Any) -> Any:
     """A frozen module whose bounds hold all samples; it knows their ranges and nothing else of them."""
-    from weightwright.interpreter import Interpreter
-
     n = len(samples[0][0])
     products = [float(np.abs(x @ W.T).max()) for x, weights in samples for W in weights]
     w = max(float(np.abs(W).max()) for _, weights in samples for W in weights)
@@ -106,8 +95,6 @@ def build_module(d: int, samples: list[Sample], **options: Any) -> Any:
 
 def squared_error_of(vm: Any, x: Floats, weights: list[Floats]) -> float:
     """Of the interpreted head against the plain one; both are filled up with zeros: values have n entries."""
-    import torch
-
     n, wide = len(x), vm.features - x.shape[1]
     X, K, Q, V = (np.pad(part, ((0, 0), (0, wide))) for part in (x, *weights))
     program = vm.program(Q, K, V)
@@ -116,110 +103,60 @@ def squared_error_of(vm: Any, x: Floats, weights: list[Floats]) -> float:
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    trends, rows, curves = [], [], {}
-    columns = [
-        "d",
-        "P",
-        "paper",
-        "faithful, B fitted",
-        "faithful, B as stated",
-        "spectral",
-        "spectral float32",
-        "bound of spectral",
-    ]
+    P = chosen["P"]
+    trends: list[Json] = []
+    cells: Cells = []
+    curves: Json = {}
     for d in chosen["d"]:
-        means = {
-            kind: _means(results[f"d{d}-{kind}"])
-            for kind in ("faithful-fitted", "faithful-stated", "spectral", "spectral-float32")
-        }
-        curves[str(d)] = {name: values.mean(0).tolist() for name, values in means.items()}
-        for i, P in enumerate(chosen["P"]):
-            bound = _largest([one[i] for one in results[f"d{d}-spectral"]["bound"]])
-            rows.append(
-                [
-                    d,
-                    P,
-                    f"{PAPER_MEAN[i]:.1e}",
-                    *(_number(values.mean(0)[i]) for values in means.values()),
-                    _number(bound),
-                ]
-            )
-        for name in ("faithful-fitted", "faithful-stated"):
-            if np.isfinite(means[name]).all():
-                trends.append(
-                    fit_trend(f"d = {d}, {name}: ln MSE against P", chosen["P"], np.log(means[name]), "falls", "linear")
-                )
-    first = str(chosen["d"][0])
-    fitted = np.array(curves[first]["faithful-fitted"])
-    close = bool(np.isfinite(fitted).all() and (np.abs(np.log10(fitted / np.array(PAPER_MEAN))) < 1).all())
-    spectral = np.array(curves[first]["spectral"])
-    last, stated = curves[first]["faithful-fitted"][-1], curves[first]["faithful-stated"][-1]
+        means = {kind: mean_over_samples(results[f"d{d}-{kind}"]) for kind in KINDS}
+        curves[str(d)] = {kind: values.mean(0).tolist() for kind, values in means.items()}
+        bounds = np.array(results[f"d{d}-spectral"]["bound"], dtype=float)
+        for i, points in enumerate(P):
+            numbers = {kind: values.mean(0)[i] for kind, values in means.items()}
+            cells.append(([d, points], numbers | {"paper": PAPER["MSE"][i], "bound": np.fmax.reduce(bounds[:, i])}))
+        for kind in ("faithful-fitted", "faithful-stated"):
+            if np.isfinite(means[kind]).all():
+                logarithms = np.log(means[kind])
+                trends.append(fit_trend(f"d = {d}, {kind}: ln MSE against P", P, logarithms, "falls", "linear"))
+    first = curves[str(chosen["d"][0])]
+    fitted, spectral = np.array(first["faithful-fitted"]), first["spectral"][0]
+    close = bool(np.isfinite(fitted).all() and (np.abs(np.log10(fitted / np.array(PAPER["MSE"]))) < 1).all())
     verdicts = [
-        {
-            "claim": "MSE falls from 4e-1 at P = 20 to 5e-14 at P = 80 (d = 4)",
-            "reproduced": "yes" if close else "in part",
-            "because": f"with B = {FITTED_B}, which is fitted to the table, since B is not printed: "
-            + ", ".join(_number(value) for value in fitted)
+        say(
+            "MSE falls from 4e-1 at P = 20 to 5e-14 at P = 80 (d = 4)",
+            close,
+            f"with B = {FITTED_B}, which is fitted to the table, since B is not printed: "
+            + ", ".join(map(show_power, fitted))
             + "; within a factor of ten at every P" * close,
-        },
-        {
-            "claim": "(ours) soft anchors do better with as many points",
-            "reproduced": "yes" if spectral[0] < PAPER_MEAN[-1] else "no",
-            "because": f"our spectral module has {_number(spectral[0])} at P = 20",
-        },
+            in_part=True,
+        ),
+        say(
+            "(ours) soft anchors do better with as many points",
+            spectral < PAPER["MSE"][-1],
+            f"our spectral module has {show_power(spectral)} at P = 20",
+        ),
     ]
+    last = f"MSE at P = {P[-1]}, d = {chosen['d'][0]}:"
+    stated = first["faithful-stated"][-1]
     varied = [
-        compare_variation(
-            "B, the range of the anchors (fitted, or as the theorem states)",
-            f"MSE at P = {chosen['P'][-1]}, d = {first}:",
-            last,
-            stated,
-        )
+        compare_variation("B, the range of the anchors (fitted, or as the theorem states)", last, fitted[-1], stated)
     ]
-    if len(chosen["d"]) > 1:
-        other = curves[str(chosen["d"][1])]["faithful-fitted"][-1]
-        varied.append(
-            compare_variation("d (4 in the caption, 24 in the figure)", "MSE at the last P, B fitted:", last, other)
-        )
-    return Summary(
-        trends, columns, _MEANINGS, rows, verdicts, [one for one in varied if np.isfinite(one["varied"])], curves
-    )
+    for d in chosen["d"][1:]:
+        other = curves[str(d)]["faithful-fitted"][-1]
+        words = "d (4 in the caption, 24 in the figure)", "MSE at the last P, B fitted:"
+        varied.append(compare_variation(*words, fitted[-1], other))
+    return Summary(trends, cells, verdicts, curves, tuple(one for one in varied if np.isfinite(one["varied"])))
 
 
-_MEANINGS = {
-    "paper": "Table 4's mean over 4 samples",
-    "faithful, B fitted": f"Theorem 4.2's anchors on [-d B^2, d B^2], B = {FITTED_B}, fitted to the paper's numbers",
-    "faithful, B as stated": "the same with B the largest entry of all samples, as the theorem states",
-    "spectral": "our soft anchors, the same number of them, float64",
-    "spectral float32": "the same in float32",
-    "bound of spectral": "the proven bound of the largest error of one number (not of the MSE)",
-    "-": "no module could be certified there",
-}
-
-
-def _means(result: Json) -> Floats:
-    """(seeds, P): the mean over samples; nan where there was no module."""
+def mean_over_samples(result: Json) -> Floats:
+    """(seeds, P); nan where there was no module."""
     return np.array([[np.nan if one is None else np.mean(one) for one in row] for row in result["mse"]])
 
 
-def _largest(values: list[float | None]) -> float:
-    return max((value for value in values if value is not None), default=float("nan"))
-
-
-def _number(value: float) -> str:
-    return f"{value:.1e}" if np.isfinite(value) else "-"
-
-
-def draw(record: Json, figure: Any) -> None:
-    chosen, curves = record["settings"], record["curves"]
-    panels = np.atleast_1d(figure.subplots(1, len(chosen["d"]), sharey=True))
-    for axes, d in zip(panels, chosen["d"], strict=True):
-        shown = {
-            name: [values] for name, values in curves[str(d)].items() if all(value is not None for value in values)
-        }
-        draw_errors(axes, chosen["P"], {"paper": [list(PAPER_MEAN)], **shown}, "P, interpolation points", "linear")
-        axes.set_title(f"d = {d}", fontsize=9)
-    name_dependence(figure, record)
+def draw_module(d: int, record: Json) -> Curves:
+    curves = {name: one for name, one in record["curves"][str(d)].items() if None not in one}
+    label, P = "P, interpolation points", record["settings"]["P"]
+    return Curves(label, P, {"paper": record["paper"]["MSE"]} | curves, title=f"d = {d}", scales=("linear", "log"))
 
 
 AE_E5 = Study(
@@ -227,7 +164,7 @@ AE_E5 = Study(
     title="a hand-set module emulates an attention head",
     source="AE, Table 4 and Figure 5",
     claim="with frozen, hand-set weights the MSE falls as the interpolation points P grow, down to 5e-14 at P = 80",
-    paper={"P": list(POINTS), "MSE": list(PAPER_MEAN), "std": list(PAPER_STD)},
+    paper=PAPER,
     choices=(
         Choice(
             "B",
@@ -237,8 +174,36 @@ AE_E5 = Study(
         ),
         Choice("d", "4, as the caption of Table 4", "Figure 5 says 24", "24"),
     ),
-    settings=settings,
-    plan=plan,
+    settings={
+        "n": 12,
+        "d": Sized([4], [4, 24], [4, 24]),
+        "samples": 4,
+        "P": PAPER["P"],
+        "beta": 2.0,
+        "seeds": 1,
+    },
+    cut=(Sized("d = 4 alone; the paper's figure has d = 24", None, None),),
+    conditions=conditions,
+    columns={
+        "d": None,
+        "P": None,
+        "paper": read.power("paper"),
+        "faithful, B fitted": read.power("faithful-fitted"),
+        "faithful, B as stated": read.power("faithful-stated"),
+        "spectral": read.power("spectral"),
+        "spectral float32": read.power("spectral-float32"),
+        "bound of spectral": read.power("bound"),
+    },
+    meanings={
+        "paper": "Table 4's mean over 4 samples",
+        "faithful, B fitted": f"Theorem 4.2's anchors on [-d B^2, d B^2], B = {FITTED_B}, fitted to the paper's "
+        "numbers",
+        "faithful, B as stated": "the same with B the largest entry of all samples, as the theorem states",
+        "spectral": "our soft anchors, the same number of them, float64",
+        "spectral float32": "the same in float32",
+        "bound of spectral": "the proven bound of the largest error of one number (not of the MSE)",
+        "-": "no module could be certified there",
+    },
     summarise=summarise,
-    draw=draw,
+    picture=lambda record: Picture([[draw_module(d, record) for d in record["settings"]["d"]]], share_y=True),
 )

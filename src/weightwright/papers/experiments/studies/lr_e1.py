@@ -6,116 +6,84 @@ a small made-up corpus is taken.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
+import torch
 
-from weightwright.papers.experiments.machinery.panels import name_dependence
+from weightwright.memory.memorizing import memorize
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    Cells,
     Choice,
+    ComparedNumber,
+    Condition,
+    Cut,
     Options,
+    Sized,
     Study,
     Summary,
-    compare_variation,
-    describe_certificate,
+    Variation,
 )
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
-from weightwright.papers.experiments.machinery.trends import fit_trend, mean_and_spread
+from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.machinery.trends import fit_trend
+from weightwright.papers.experiments.machinery.verdicts import mean_of, say, stack
+from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.constructed_networks import describe_certificate
+from weightwright.papers.experiments.training.rank_one import (
+    RankOneTransformer,
+    accuracy,
+    as_numbers,
+    label_loss,
+    read_sentences_of,
+)
+from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
 from weightwright.progress import Tell
 
 #: Training sentences of CoNLL-2003.
 _PAPER_SENTENCES = 14_041
 
 
-def settings(options: Options) -> Json:
-    sentences, epochs = options.choose((64, 60), (320, 100), (_PAPER_SENTENCES, 400))
-    epochs = options.epochs_or(epochs)
-    seeds = list(range(options.seeds or options.choose(1, 3, 3)))
-    cut = [f"{sentences} sentences in the place of {_PAPER_SENTENCES}, {epochs} epochs in the place of 400"] * (
-        sentences < _PAPER_SENTENCES or epochs < 400
-    )
-    corpus = "made up" if options.data is None else options.data.name
-    cut += [f"the corpus is {corpus}, not CoNLL-2003"] * ("conll" not in corpus.lower())
-    return {
-        "corpus": corpus,
-        "data": None if options.data is None else str(options.data),
-        "corpus_digest": None if options.data is None else _digest(options),
-        "sentences": sentences,
-        "longest": 40,
-        "d": 64,
-        "depths": [1, 3, 6],
-        "rate": 1e-3,
-        "batch": 32,
-        "epochs": epochs,
-        "seeds": seeds,
-        "cut": cut,
-    }
+def describe_corpus(chosen: Json, options: Options) -> Json:
+    """Name, place and digest of the corpus that was asked for."""
+    found: Json = {"corpus": "made up", "data": None, "corpus_digest": None}
+    if options.data is not None:
+        digest = hashlib.sha256(options.data.read_bytes()).hexdigest()
+        found = {"corpus": options.data.name, "data": str(options.data), "corpus_digest": digest}
+    known = "conll" in found["corpus"].lower()
+    return found | {"cut": [] if known else [f"the corpus is {found['corpus']}, not CoNLL-2003"]}
 
 
-def _digest(options: Options) -> str:
-    import hashlib
-
-    assert options.data is not None
-    return hashlib.sha256(options.data.read_bytes()).hexdigest()
-
-
-def plan(chosen: Json) -> list[Unit]:
-    base = {key: chosen[key] for key in chosen if key not in ("cut", "study", "device", "depths", "corpus")} | {
-        "positions": True,
-        "look": max(1, chosen["epochs"] // 20),
-    }
+def conditions(chosen: Json) -> list[Condition]:
+    usual = {"positions": True, "look": max(1, chosen["epochs"] // 20)}
     return [
-        Unit("memorized", memorize_corpus, base | {"seeds": []}),
-        *(Unit(f"trained-depth{depth}", train_rank_one, base | {"depth": depth}) for depth in chosen["depths"]),
-        Unit("varied-width", train_rank_one, base | {"depth": 1, "d": 32}),
-        Unit("varied-no-positions", train_rank_one, base | {"depth": 1, "positions": False}),
+        Condition("memorized", memorize_corpus, {"seeds": []}),
+        *(
+            Condition(f"trained-depth{depth}", train, usual | {"depth": depth}, "" if depth == 1 else None)
+            for depth in chosen["depths"]
+        ),
     ]
 
 
-def train_rank_one(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, tell: Tell) -> Json:
     """All seeds side by side; training accuracy every `look` epochs, as the paper plots it."""
-    import torch
-
-    from weightwright.papers.experiments.training.batched_models import Group
-    from weightwright.papers.experiments.training.rank_one import (
-        RankOneTransformer,
-        accuracy,
-        as_numbers,
-        label_loss,
-        read_sentences_of,
-    )
-    from weightwright.papers.experiments.training.training_loop import run_in_pieces, train
-
     group = Group(tuple(unit["seeds"]))
     X, Y, words, labels = as_numbers(*read_sentences_of(unit["data"], unit["sentences"], unit["longest"]))
     X, Y = (part.to(unit["device"]).expand(len(unit["seeds"]), *part.shape) for part in (X, Y))
-    model = RankOneTransformer(group, words, X.shape[2], labels, unit["d"], unit["depth"], unit["positions"]).to(
-        unit["device"]
-    )
+    model = RankOneTransformer(group, words, X.shape[2], labels, unit["d"], unit["depth"], unit["positions"])
     found: list[list[float]] = []
 
     def watch(epoch: int) -> None:
         if epoch % unit["look"] == 0:
             found.append(accuracy(run_in_pieces(model, group, X), Y))
 
-    train(
-        model,
-        group,
-        X,
-        Y,
-        epochs=unit["epochs"],
-        batch=unit["batch"],
-        rate=unit["rate"],
-        loss=label_loss,
-        tell=tell,
-        watch=watch,
-    )
-    count = sum(one.numel() for one in model.parameters()) // group.size
-    epochs = [unit["look"] * (k + 1) for k in range(len(found))]
+    train_models(model, group, X, Y, unit, tell, label_loss, watch)
     return {
-        "epochs": epochs,
+        "epochs": [unit["look"] * (k + 1) for k in range(len(found))],
         "accuracy": torch.tensor(found).T.tolist(),
-        "parameters": count,
+        "parameters": sum(one.numel() for one in model.parameters()) // group.size,
         "words": words,
         "labels": labels,
         "tokens": int((Y[0] >= 0).sum()),
@@ -124,9 +92,6 @@ def train_rank_one(unit: Json, tell: Tell) -> Json:
 
 def memorize_corpus(unit: Json, tell: Tell) -> Json:
     """The constructed memory of the same sentences: one rank-1 layer, every label proven."""
-    from weightwright.memory.memorizing import memorize
-    from weightwright.papers.experiments.training.rank_one import read_sentences_of
-
     sentences, labels = read_sentences_of(unit["data"], unit["sentences"], unit["longest"])
     net = memorize(sentences, labels, on_conflict="skip", progress=tell)
     answers = net.predict(sentences)
@@ -144,101 +109,79 @@ def memorize_corpus(unit: Json, tell: Tell) -> Json:
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     depths, memory = chosen["depths"], results["memorized"]
     trained = [results[f"trained-depth{depth}"] for depth in depths]
-    rows: list[list[Any]] = []
-    for words, one in [
-        *((f"trained, depth {depth}", one) for depth, one in zip(depths, trained, strict=True)),
-        ("trained, depth 1, d = 32", results["varied-width"]),
-        ("trained, depth 1, no positions", results["varied-no-positions"]),
-    ]:
-        last = mean_and_spread([curve[-1] for curve in one["accuracy"]])
-        rows.append(
-            [words, last["mean"], last["std"], *(_reached(one, level) for level in (0.9, 0.98)), one["parameters"]]
-        )
-    rows.append(["constructed, ww.memorize", memory["accuracy"], None, 0, 0, memory["parameters"]])
-    floor = 0.5 / trained[0]["tokens"]  # half a token: a share of 0 has no logarithm
-    errors = np.array([[max(1 - curve[-1], floor) for curve in one["accuracy"]] for one in trained]).T
-    half = np.array([[max(1 - curve[len(curve) // 4], floor) for curve in one["accuracy"]] for one in trained]).T
-    trends = [
-        fit_trend(
-            f"share of wrong labels after {trained[0]['epochs'][len(trained[0]['epochs']) // 4]} epochs against depth",
-            depths,
-            half,
-            "falls",
-        ),
-        fit_trend("share of wrong labels at the end against depth", depths, errors, "falls"),
+    models = {f"trained, depth {depth}": one for depth, one in zip(depths, trained, strict=True)}
+    models["trained, depth 1, d = 32"] = results["varied-width"]
+    models["trained, depth 1, no positions"] = results["varied-no-positions"]
+    cells: Cells = [
+        ([words], one | {"last": [curve[-1] for curve in one["accuracy"]]}) for words, one in models.items()
     ]
-    first = rows[0][1]
+    first = trained[0]
+    cells.append((["constructed, ww.memorize"], {"last": memory["accuracy"], "parameters": memory["parameters"]}))
+    quarter = len(first["epochs"]) // 4
+    early, errors = (stack([wrong_labels(one, place) for one in trained]) for place in (quarter, -1))
+    words = f"share of wrong labels after {first['epochs'][quarter]} epochs against depth"
+    faster = fit_trend(words, depths, early, "falls")
+    trends = [faster, fit_trend("share of wrong labels at the end against depth", depths, errors, "falls")]
+    one_layer = mean_of([curve[-1] for curve in first["accuracy"]])
+    reached = ", ".join(str(find_epoch(0.9)(one) or "not reached") for one in trained)
     verdicts = [
-        {
-            "claim": "one rank-1 layer memorises the corpus almost perfectly (0.9872 after 800 epochs)",
-            "reproduced": "yes" if first >= 0.98 else "in part" if first >= 0.9 else "no",
-            "because": f"accuracy {first:.4f} after {chosen['epochs']} epochs on {trained[0]['tokens']} tokens of "
+        say(
+            "one rank-1 layer memorises the corpus almost perfectly (0.9872 after 800 epochs)",
+            one_layer >= 0.98,
+            f"accuracy {one_layer:.4f} after {chosen['epochs']} epochs on {first['tokens']} tokens of "
             f"{chosen['corpus']}",
-        },
-        {
-            "claim": "deeper rank-1 Transformers learn faster",
-            "reproduced": "yes" if trends[0]["sign"] == "falls" else "no",
-            "because": f"the slope of wrong labels against depth is {trends[0]['slope']:.2f} early: "
-            f"{trends[0]['sign']}; epochs to 0.9: "
-            f"{', '.join('not reached' if row[3] is None else str(row[3]) for row in rows[: len(depths)])}",
-        },
-        {
-            "claim": "(ours) the constructed memory has every consistent label",
-            "reproduced": "yes" if memory["status"] == "PROVEN" else "no",
-            "because": f"accuracy {memory['accuracy']:.4f}, {memory['status']}, {memory['conflicts']} items that "
-            f"contradict each other, {memory['parameters']} parameters, no training",
-        },
-    ]
-    varied = [
-        compare_variation(
-            "d, the width: 64 or 32",
-            "share of wrong labels at the end, depth 1:",
-            max(1 - first, floor),
-            max(1 - rows[len(depths)][1], floor),
+            in_part=one_layer >= 0.9,
         ),
-        compare_variation(
-            "whether tokens have positions",
-            "share of wrong labels at the end, depth 1:",
-            max(1 - first, floor),
-            max(1 - rows[len(depths) + 1][1], floor),
+        say(
+            "deeper rank-1 Transformers learn faster",
+            faster["sign"] == "falls",
+            f"the slope of wrong labels against depth is {faster['slope']:.2f} early: {faster['sign']}; epochs to "
+            f"0.9: {reached}",
+        ),
+        say(
+            "(ours) the constructed memory has every consistent label",
+            memory["status"] == "PROVEN",
+            f"accuracy {memory['accuracy']:.4f}, {memory['status']}, {memory['conflicts']} items that "
+            f"contradict each other, {memory['parameters']} parameters, no training",
         ),
     ]
     curves = {
-        "epochs": trained[0]["epochs"],
+        "epochs": first["epochs"],
         "accuracy": {str(depth): one["accuracy"] for depth, one in zip(depths, trained, strict=True)},
         "memorized": memory["accuracy"],
     }
-    return Summary(trends, _COLUMNS, _MEANINGS, rows, verdicts, varied, curves)
+    return Summary(trends, cells, verdicts, curves)
 
 
-_COLUMNS = ["model", "training accuracy", "std", "epochs to 0.9", "epochs to 0.98", "parameters"]
-_MEANINGS = {
-    "training accuracy": "share of tokens with the right label, at the end; these are the training sentences: "
-    "the claim is about memory",
-    "epochs to": "the first epoch looked at where the mean over seeds is that high; - if none",
-    "constructed": "one rank-1 layer and a feed-forward part from `ww.memorize`, every label proven by the checker",
-    "parameters": "trained: word and position vectors included; constructed: as LR-4 counts them, word vectors "
-    "not included",
-}
+def wrong_labels(result: Json, place: int) -> list[float]:
+    """The share of wrong labels of each seed; at least half a token, since a share of 0 has no logarithm."""
+    return [max(1 - curve[place], 0.5 / result["tokens"]) for curve in result["accuracy"]]
 
 
-def _reached(one: Json, level: float) -> int | None:
-    mean = np.mean(one["accuracy"], 0)
-    return next((epoch for epoch, value in zip(one["epochs"], mean, strict=True) if value >= level), None)
+def read_wrong(chosen: Json, found: list[Json]) -> float:
+    """The mean over seeds at the end."""
+    return max(1 - mean_of([curve[-1] for curve in found[0]["accuracy"]]), 0.5 / found[0]["tokens"])
 
 
-def draw(record: Json, figure: Any) -> None:
-    axes, curves = figure.subplots(), record["curves"]
-    for style, (depth, accuracy) in zip(("-", "--", ":"), curves["accuracy"].items(), strict=True):
-        array = np.array(accuracy)
-        axes.plot(curves["epochs"], array.mean(0), style, color="tab:blue", label=f"trained, depth {depth}")
-        axes.fill_between(curves["epochs"], array.min(0), array.max(0), color="tab:blue", alpha=0.15, linewidth=0)
-    axes.axhline(curves["memorized"], color="tab:green", label="constructed (memorize)")
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("training accuracy")
-    axes.set_title(record["settings"]["corpus"], fontsize=9)
-    axes.legend(fontsize=7)
-    name_dependence(figure, record)
+def find_epoch(level: float) -> Any:
+    """A reader of a column: the first epoch looked at where the mean over seeds is that high; constructed: 0."""
+
+    def read_epoch(cell: Json) -> int | None:
+        if "epochs" not in cell:
+            return 0
+        pairs = zip(cell["epochs"], np.mean(cell["accuracy"], 0), strict=True)
+        return next((epoch for epoch, value in pairs if value >= level), None)
+
+    return read_epoch
+
+
+def picture(record: Json) -> Picture:
+    curves = record["curves"]
+    trained = {f"trained, depth {depth}": values for depth, values in curves["accuracy"].items()}
+    levels = {"constructed (memorize)": curves["memorized"]}
+    title, name, scales = record["settings"]["corpus"], "training accuracy", ("linear", "linear")
+    panel = Curves("epoch", curves["epochs"], trained, levels, {}, title, name, scales, markers=False)
+    return Picture([[panel]])
 
 
 LR_E1 = Study(
@@ -259,8 +202,45 @@ LR_E1 = Study(
             "not varied",
         ),
     ),
-    settings=settings,
-    plan=plan,
+    settings={
+        "sentences": Sized(64, 320, _PAPER_SENTENCES),
+        "longest": 40,
+        "d": 64,
+        "depths": [1, 3, 6],
+        "rate": 1e-3,
+        "batch": 32,
+        "epochs": Sized(60, 100, 400),
+        "seeds": Sized(1, 3, 3),
+    },
+    complete=describe_corpus,
+    cut=(
+        Cut(
+            f"{{sentences}} sentences in the place of {_PAPER_SENTENCES}, {{epochs}} epochs in the place of 400",
+            {"sentences": _PAPER_SENTENCES, "epochs": 400},
+        ),
+    ),
+    conditions=conditions,
+    variations=(
+        Variation("width", "d, the width: 64 or 32", {"d": 32}),
+        Variation("no-positions", "whether tokens have positions", {"positions": False}),
+    ),
+    compared=ComparedNumber("share of wrong labels at the end, depth 1:", read_wrong),
+    columns={
+        "model": None,
+        "training accuracy": read.mean("last"),
+        "std": read.spread("last"),
+        "epochs to 0.9": find_epoch(0.9),
+        "epochs to 0.98": find_epoch(0.98),
+        "parameters": read.value("parameters"),
+    },
+    meanings={
+        "training accuracy": "share of tokens with the right label, at the end; these are the training sentences: "
+        "the claim is about memory",
+        "epochs to": "the first epoch looked at where the mean over seeds is that high; - if none",
+        "constructed": "one rank-1 layer and a feed-forward part from `ww.memorize`, every label proven by the checker",
+        "parameters": "trained: word and position vectors included; constructed: as LR-4 counts them, word vectors "
+        "not included",
+    },
     summarise=summarise,
-    draw=draw,
+    picture=picture,
 )

@@ -10,123 +10,82 @@ from typing import Any
 import numpy as np
 
 from weightwright.numbers import Floats
-from weightwright.papers.experiments.machinery.panels import draw_errors, mention_below, name_dependence
+from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.study import (
+    TRAINING,
+    Cells,
     Choice,
-    Options,
+    ComparedNumber,
+    Condition,
+    Cut,
+    Sized,
     Study,
     Summary,
-    compare_variation,
-    describe_certificate,
+    Variation,
 )
-from weightwright.papers.experiments.machinery.study_units import Json, Unit
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
+from weightwright.papers.experiments.machinery.verdicts import say_slope, stack
+from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.constructed_networks import describe_network, run
+from weightwright.papers.experiments.training.sequence_models import (
+    apply_to_sequences,
+    draw_relu_network,
+    draw_sequences,
+    stack_two_layers,
+)
+from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
+from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
 
 
-def settings(options: Options) -> Json:
-    samples = options.choose(2000, 12_000, 50_000)
-    seeds = list(range(options.seeds or options.choose(2, 3, 10)))
-    cut = [f"{len(seeds)} seeds in the place of 10"] * (len(seeds) != 10)
-    cut += [f"{samples} samples in the place of 50000"] * (samples != 50_000)
-    epochs = options.epochs_or(3)
-    cut += [f"{epochs} epochs in the place of 3"] * (epochs < 3)
-    cut += ["H = 2, 8 and 16 left out"] * (not options.quick and not options.full)
-    return {
-        "d": 5,
-        "m": 10,
-        "rate": 1e-3,
-        "epochs": epochs,
-        "batch": 32,
-        "samples": samples,
-        "train_share": 0.8,
-        "p": options.choose([12, 24, 48], [12, 24, 48, 96], [12, 24, 48, 96]),
-        "p_sweep": {"n": 10, "hidden": 16, "H": [2]},
-        "H": options.choose([1, 4, 16], [1, 4, 32], [1, 2, 4, 8, 16, 32]),
-        "H_sweep": {"n": 20, "hidden": 32, "p": 24},
-        "seeds": seeds,
-        "cut": cut,
-    }
-
-
-def plan(chosen: Json) -> list[Unit]:
-    base = {key: chosen[key] for key in ("d", "m", "rate", "epochs", "batch", "samples", "train_share", "seeds")}
-    base |= {"per_position": True, "normal": False}
-    sweep = base | chosen["p_sweep"]
-    ends = _ends(chosen)
+def conditions(chosen: Json) -> list[Condition]:
+    """The variations are run at the ends of the sweep of p."""
+    usual = {"per_position": True, "normal": False}
+    ends = min(chosen["p"]), max(chosen["p"])
+    sweep = {p: usual | chosen["p_sweep"] | {"p": p} for p in chosen["p"]}
     return [
-        Unit("built", build_networks, base | {"n": 10, "seeds": chosen["seeds"][:1]}),
-        *(Unit(f"trained-p{p}", train_layers, sweep | {"p": p}) for p in chosen["p"]),
-        Unit("trained-heads", train_layers, base | chosen["H_sweep"] | {"H": chosen["H"]}),
-        *(Unit(f"varied-shared-p{p}", train_layers, sweep | {"p": p, "per_position": False}) for p in ends),
-        *(Unit(f"varied-normal-p{p}", train_layers, sweep | {"p": p, "normal": True}) for p in ends),
+        Condition("built", build, usual | {"n": 10, "seeds": chosen["seeds"][:1]}),
+        *(Condition(f"trained-p{p}", train, given, f"-p{p}" if p in ends else None) for p, given in sweep.items()),
+        Condition("trained-heads", train, usual | chosen["H_sweep"]),
     ]
 
 
-def _ends(chosen: Json) -> list[int]:
-    return [min(chosen["p"]), max(chosen["p"])]
-
-
-def train_layers(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, tell: Tell) -> Json:
     """All seeds and head counts side by side. `share` is the MSE over the variance of the held-out targets."""
-    import torch
+    group, n, d = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"]
 
-    from weightwright.papers.experiments.training.batched_models import Group
-    from weightwright.papers.experiments.training.sequence_models import (
-        TwoLayers,
-        apply_to_sequences,
-        draw_relu_network,
-        draw_sequences,
-    )
-    from weightwright.papers.experiments.training.training_loop import measure, train
+    def draw(seed: int) -> Any:
+        X = draw_sequences(seed, unit["samples"], n, d)
+        return X, apply_to_sequences(draw_relu_network(seed, n * d, unit["m"], unit["normal"]), X)
 
-    group, n, d, seeds = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"], unit["seeds"]
-    X = torch.stack([draw_sequences(seed, unit["samples"], n, d) for seed in seeds])
-    targets = [draw_relu_network(seed, n * d, unit["m"], unit["normal"]) for seed in seeds]
-    Y = torch.stack([apply_to_sequences(target, X[s]) for s, target in enumerate(targets)])
-    X, Y = X.to(unit["device"]), Y.to(unit["device"])
-    kept = round(unit["train_share"] * unit["samples"])
-    model = TwoLayers(group, n, unit["p"], d, unit["hidden"], unit["per_position"]).to(unit["device"])
-    train(
-        model, group, X[:, :kept], Y[:, :kept], epochs=unit["epochs"], batch=unit["batch"], rate=unit["rate"], tell=tell
-    )
-    mse, largest = measure(model, group, X[:, kept:], Y[:, kept:])
-    variance = Y[:, kept:].var(1).sum(-1).mean(-1).repeat(len(unit["H"])).tolist()  # of a token, as the MSE
-    S = len(seeds)
-
-    def by_heads(values: list[float]) -> list[list[float]]:
-        return [values[k : k + S] for k in range(0, len(values), S)]
-
-    share = [error / total for error, total in zip(mse, variance, strict=True)]
-    return {"mse": by_heads(mse), "largest": by_heads(largest), "share": by_heads(share)}
+    X, Y = stack_seeds(map(draw, unit["seeds"]), unit["device"])
+    model = stack_two_layers(group, n, unit["p"], d, unit["hidden"], unit["per_position"])
+    found = train_and_measure(model, group, X, Y, unit, tell)
+    variance = Y[:, count_training(unit) :].var(1).sum(-1).mean(-1)  # of a token, as the MSE
+    found["share"] = [error / total for error, total in zip(found["mse"], group.repeat(variance).tolist(), strict=True)]
+    return {key: group.by_heads(found[key]) for key in ("mse", "largest", "share")}
 
 
-def build_networks(unit: Json, tell: Tell) -> Json:
+def build(unit: Json, tell: Tell) -> Json:
     """UA-8's network (ours and the paper's anchors) and UA-10's, at d n = 50, on held-out sequences."""
-    import torch
-
-    from weightwright.papers.experiments.training.sequence_models import draw_relu_network, draw_sequences
-    from weightwright.papers.theorems import constructions
-
     n, d, seed = unit["n"], unit["d"], unit["seeds"][0]
     target = draw_relu_network(seed, n * d, unit["m"], unit["normal"])
-    kept = round(unit["train_share"] * unit["samples"])
-    X = draw_sequences(seed, unit["samples"], n, d)[kept:][:500].double()
+    X = draw_sequences(seed, unit["samples"], n, d)[count_training(unit) :][:500].double()
     wanted = target(X.flatten(-2)).view(X.shape)
+    builders: dict[str, Any] = {
+        "spectral": lambda: constructions.relu_network(target, n, (0.0, 1.0), tol=1e-6),
+        "faithful": lambda: constructions.relu_network(target, n, (0.0, 1.0), tol=1.0, method="faithful"),
+        "native": lambda: constructions.native_relu(target, n, (0.0, 1.0), tol=1e-6),
+    }
     found: Json = {}
-    for name, build in (
-        ("spectral", lambda: constructions.relu_network(target, n, (0.0, 1.0), tol=1e-6)),
-        ("faithful", lambda: constructions.relu_network(target, n, (0.0, 1.0), tol=1.0, method="faithful")),
-        ("native", lambda: constructions.native_relu(target, n, (0.0, 1.0), tol=1e-6)),
-    ):
+    for name, builder in builders.items():
         tell(name)
-        net = build()
-        with torch.no_grad():
-            errors = (net(X) - wanted).numpy()
-        found[name] = {
+        net = builder()
+        errors = (run(net, X) - wanted).numpy()
+        found[name] = describe_network(net, errors) | {
             "mse": float((errors**2).sum(-1).mean()),
-            "largest": float(np.abs(errors).max()),
-            **describe_certificate(net),
             "heads": len(list(net.network.heads)),
             "chosen": net.about.chosen,
         }
@@ -134,101 +93,40 @@ def build_networks(unit: Json, tell: Tell) -> Json:
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    rows: list[list[Any]] = []
-    mse = np.array([results[f"trained-p{p}"]["mse"][0] for p in chosen["p"]]).T
-    heads = np.array(results["trained-heads"]["mse"]).T
-    for name, values, errors, shares in (
-        ("p", chosen["p"], mse, [results[f"trained-p{p}"]["share"][0] for p in chosen["p"]]),
-        ("H", chosen["H"], heads, results["trained-heads"]["share"]),
-    ):
-        for i, value in enumerate(values):
-            spread = float(errors[:, i].std(ddof=1)) if len(errors) > 1 else 0.0
-            rows.append(
-                [
-                    f"trained, {name} = {value}",
-                    float(errors[:, i].mean()),
-                    spread,
-                    float(np.mean(shares[i])),
-                    None,
-                    None,
-                ]
-            )
+    by_p, heads = [results[f"trained-p{p}"] for p in chosen["p"]], results["trained-heads"]
+    mse = {"p": stack([one["mse"][0] for one in by_p]), "H": stack(heads["mse"])}
+    shares = {"p": [one["share"][0] for one in by_p], "H": heads["share"]}
+    cells: Cells = [
+        ([f"trained, {name} = {value}"], {"mse": mse[name][:, i], "share": shares[name][i]})
+        for name in ("p", "H")
+        for i, value in enumerate(chosen[name])
+    ]
     built = results["built"]
-    rows += [
-        [f"constructed, {name}, {one['heads']} heads", one["mse"], None, None, one["largest"], one["bound"]]
-        for name, one in built.items()
+    cells += [([f"constructed, {name}, {one['heads']} heads"], one) for name, one in built.items()]
+    trends = [fit_trend(f"trained MSE against {k}", chosen[k], mse[k], f"O(1/{k}): about -1") for k in ("p", "H")]
+    verdicts = [
+        say_slope(f"the MSE of two trained layers falls as 1/{name}", trend, -1)
+        for name, trend in zip(("p", "H"), trends, strict=True)
     ]
-    ends = _ends(chosen)
-    shared, normal = (
-        np.array([results[f"varied-{kind}-p{p}"]["mse"][0] for p in ends]).T for kind in ("shared", "normal")
-    )
-    trends = [
-        fit_trend("trained MSE against p", chosen["p"], mse, "O(1/p): about -1"),
-        fit_trend("trained MSE against H", chosen["H"], heads, "O(1/H): about -1"),
-        fit_trend("trained MSE against p, A_1 and A_2 shared by all tokens", ends, shared, "varied"),
-        fit_trend("trained MSE against p, targets with normal weights", ends, normal, "varied"),
-    ]
-    slope = _slope(mse[:, [0, -1]], ends)
-    varied = [
-        compare_variation(
-            "whether A_1 and A_2 have a map for every token",
-            "slope against p between its ends:",
-            slope,
-            _slope(shared, ends),
-            slopes=True,
-        ),
-        compare_variation(
-            "weights of the target (uniform +-1/sqrt(inputs), or standard normal)",
-            "slope against p between its ends:",
-            slope,
-            _slope(normal, ends),
-            slopes=True,
-        ),
-    ]
-    return Summary(
-        trends,
-        _COLUMNS,
-        _MEANINGS,
-        rows,
-        [_verdict(trends[0], "p"), _verdict(trends[1], "H")],
-        varied,
-        {"p": mse.tolist(), "H": heads.tolist(), "built": {name: one["mse"] for name, one in built.items()}},
-    )
+    ends = [min(chosen["p"]), max(chosen["p"])]
+    for name, words in (("shared", "A_1 and A_2 shared by all tokens"), ("normal", "targets with normal weights")):
+        varied = stack([results[f"varied-{name}-p{p}"]["mse"][0] for p in ends])
+        trends.append(fit_trend(f"trained MSE against p, {words}", ends, varied, "varied"))
+    constructed = {name: one["mse"] for name, one in built.items()}
+    return Summary(trends, cells, verdicts, {name: one.tolist() for name, one in mse.items()} | {"built": constructed})
 
 
-_COLUMNS = ["model", "MSE", "std", "share left", "largest error", "bound"]
-_MEANINGS = {
-    "MSE": "squared error of a token (summed over its 5 numbers), held-out, mean over seeds",
-    "share left": "MSE over the variance of the held-out targets: 1 is what the best constant gives",
-    "constructed": "at d n = 50, for the first seed's target: UA-8 with our soft anchors (spectral) and with the "
-    "paper's (faithful, "
-    "asked for an error of 1), UA-10 that an ordinary Transformer can load (native)",
-    "bound": "proven, of the largest error of one number",
-}
+def read_slope(chosen: Json, found: list[Json]) -> float:
+    """The slope of the MSE against p between the ends of its sweep."""
+    first, last = (np.array(one["mse"][0]) for one in found)
+    ratio: Floats = np.log(last / first)
+    return float(ratio.mean() / np.log(max(chosen["p"]) / min(chosen["p"])))
 
 
-def _slope(ends: Floats, x: list[int]) -> float:
-    return float(np.log(ends[:, 1] / ends[:, 0]).mean() / np.log(x[1] / x[0]))
-
-
-def _verdict(trend: Json, name: str) -> Json:
-    near = trend["lo"] <= -1 <= trend["hi"] and trend["sign"] == "falls"
-    return {
-        "claim": f"the MSE of two trained layers falls as 1/{name}",
-        "reproduced": "yes" if near else "in part" if trend["sign"] == "falls" else "no",
-        "because": f"the slope is {trend['slope']:.2f} [{trend['lo']:.2f}, {trend['hi']:.2f}]: {trend['sign']}",
-    }
-
-
-def draw(record: Json, figure: Any) -> None:
-    curves, chosen = record["curves"], record["settings"]
-    for axes, name in zip(figure.subplots(1, 2), ("p", "H"), strict=True):
-        draw_errors(axes, chosen[name], {"trained": curves[name]}, name)
-        axes.axhline(curves["built"]["faithful"], color="tab:green", label="faithful")
-        for key in ("spectral", "native"):
-            mention_below(axes, key, curves["built"][key])
-        axes.legend(fontsize=7)
-    name_dependence(figure, record)
+def draw_sweep(name: str, record: Json) -> Curves:
+    built, curves = dict(record["curves"]["built"]), {"trained": record["curves"][name]}
+    levels = {"faithful": built.pop("faithful")}
+    return Curves(name, record["settings"][name], curves, levels, {key: built[key] for key in ("spectral", "native")})
 
 
 UA_E3 = Study(
@@ -258,8 +156,45 @@ UA_E3 = Study(
             "one map for all tokens",
         ),
     ),
-    settings=settings,
-    plan=plan,
+    settings=TRAINING
+    | {
+        "d": 5,
+        "m": 10,
+        "epochs": 3,
+        "samples": Sized(2000, 12_000, 50_000),
+        "p": Sized([12, 24, 48], [12, 24, 48, 96], [12, 24, 48, 96]),
+        "p_sweep": {"n": 10, "hidden": 16, "H": [2]},
+        "H": Sized([1, 4, 16], [1, 4, 32], [1, 2, 4, 8, 16, 32]),
+        "H_sweep": {"n": 20, "hidden": 32, "p": 24},
+        "seeds": Sized(2, 3, 10),
+    },
+    cut=(
+        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
+        Cut("{samples} samples in the place of 50000", {"samples": 50_000}),
+        Cut("{epochs} epochs in the place of 3", {"epochs": 3}),
+        Sized(None, "H = 2, 8 and 16 left out", None),
+    ),
+    conditions=conditions,
+    variations=(
+        Variation("shared", "whether A_1 and A_2 have a map for every token", {"per_position": False}),
+        Variation("normal", "weights of the target (uniform +-1/sqrt(inputs), or standard normal)", {"normal": True}),
+    ),
+    compared=ComparedNumber("slope against p between its ends:", read_slope, slopes=True),
+    columns={
+        "model": None,
+        "MSE": read.mean("mse"),
+        "std": read.spread("mse"),
+        "share left": read.mean("share"),
+        "largest error": read.value("largest"),
+        "bound": read.value("bound"),
+    },
+    meanings={
+        "MSE": "squared error of a token (summed over its 5 numbers), held-out, mean over seeds",
+        "share left": "MSE over the variance of the held-out targets: 1 is what the best constant gives",
+        "constructed": "at d n = 50, for the first seed's target: UA-8 with our soft anchors (spectral) and with the "
+        "paper's (faithful, asked for an error of 1), UA-10 that an ordinary Transformer can load (native)",
+        "bound": "proven, of the largest error of one number",
+    },
     summarise=summarise,
-    draw=draw,
+    picture=lambda record: Picture([[draw_sweep(name, record) for name in ("p", "H")]]),
 )

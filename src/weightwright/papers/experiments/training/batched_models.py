@@ -47,6 +47,11 @@ class Group:
         """
         return x if len(x) == self.size else x.repeat(len(self.heads), *[1] * (x.dim() - 1))
 
+    def by_heads(self, values: list[float]) -> list[list[float]]:
+        """A number of each model as lists of seeds, one for each number of heads."""
+        S = len(self.seeds)
+        return [values[k : k + S] for k in range(0, len(values), S)]
+
 
 class TokenMap(nn.Module):
     """x_i -> x_i W + c for every token i; with biases (G, B, n, d_in) -> (G, B, n, d_out)."""
@@ -106,6 +111,38 @@ class MultiHead(nn.Module):
         queries, keys, values = self.Q(x if asking is None else asking), self.K(x), self.V(x)
         mixed = [attend(queries[part], keys[part], values[part], H, self.scaled) for H, part in slices_of(self.group)]
         return self.O(torch.cat(mixed) if len(mixed) > 1 else mixed[0])
+
+
+class EmbeddedAttention(nn.Module):
+    """One multi-head layer after a linear map of every token: (G, B, n, d_in) -> (G, B, n, d_out)."""
+
+    def __init__(self, group: Group, d_in: int, hidden: int, d_out: int, scaled: bool = False) -> None:
+        super().__init__()
+        self.embed = TokenMap(group, d_in, hidden)
+        self.attention = MultiHead(group, hidden, hidden, d_out, scaled)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(self.embed(x))
+
+
+class MappedAttention(nn.Module):
+    """One layer of attention after the papers' map A: (G, B, n, d_in) -> (G, B, asks, d_out).
+
+    p: tokens of A(X); those beyond n are empty.
+    asks: the first tokens, which ask.
+    """
+
+    def __init__(
+        self, group: Group, n: int, p: int, asks: int, d_in: int, hidden: int, d_out: int, per_position: bool = True
+    ) -> None:
+        super().__init__()
+        self.asks = asks
+        self.A = SequenceMap(group, n, p, d_in, hidden, per_position)
+        self.attention = MultiHead(group, hidden, hidden, d_out)
+
+    def forward(self, X: Tensor) -> Tensor:
+        Z = self.A(X)  # (G, B, p, hidden)
+        return self.attention(Z, asking=Z[:, :, : self.asks])
 
 
 def slices_of(group: Group) -> list[tuple[int, slice]]:

@@ -39,18 +39,6 @@ class BlockAttention(nn.Module):
         return (weights[..., None] * values).sum(-2)
 
 
-class TokenAttention(nn.Module):
-    """AE-E1, the other reading: one token per sample, the sum of a map of (x_i, y_i) and one of w_i; all see all."""
-
-    def __init__(self, group: Group, d: int, hidden: int) -> None:
-        super().__init__()
-        self.embed = TokenMap(group, 2 * d + 1, hidden)
-        self.attention = MultiHead(group, hidden, hidden, d)
-
-    def forward(self, Z: Tensor) -> Tensor:
-        return self.attention(self.embed(Z))
-
-
 def draw_head(seed: int, d: int, h: int) -> tuple[Tensor, Tensor, Tensor]:
     """AE-E2: W_K (h, d), W_Q (h, d), W_V (d, d), standard normal."""
     generator = torch.Generator().manual_seed(seed + 31)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, TokenMap
+from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group, TokenMap
 
 
 def draw_regression(
@@ -30,18 +30,6 @@ def draw_regression(
     return torch.cat([X, w.transpose(1, 2).expand(-1, n, -1)], -1), Y
 
 
-class PromptedAttention(nn.Module):
-    """One multi-head layer after a linear map: tokens (x_i, w) to numbers. (G, B, n, d_in) -> (G, B, n, 1)."""
-
-    def __init__(self, group: Group, d_in: int, hidden: int) -> None:
-        super().__init__()
-        self.embed = TokenMap(group, d_in, hidden)
-        self.attention = MultiHead(group, hidden, hidden, 1, scaled=True)
-
-    def forward(self, Z: Tensor) -> Tensor:
-        return self.attention(self.embed(Z))
-
-
 class HousingAttention(nn.Module):
     """AE-E4: tokens (x_i, which algorithm as one-hot) -> a number for each; the weights come from one of two places.
 
@@ -56,7 +44,7 @@ class HousingAttention(nn.Module):
         super().__init__()
         d = weights.shape[-1]
         self.first, self.second = TokenMap(group, len(ALGORITHMS), 64), TokenMap(group, 64, d)
-        self.model = PromptedAttention(group, 2 * d, hidden)
+        self.model = EmbeddedAttention(group, 2 * d, hidden, 1, scaled=True)
         self.register_buffer("weights", weights)
         self.register_buffer("guessing", guessing[:, None, None, None])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, SequenceMap
+from weightwright.papers.experiments.training.batched_models import Group, MappedAttention
 
 
 def draw_relu_network(seed: int, numbers: int, m: int, normal: bool) -> nn.Sequential:
@@ -36,17 +36,9 @@ def apply_to_sequences(network: nn.Module, X: Tensor) -> Tensor:
     return network(X.double().flatten(-2)).view(X.shape).to(X.dtype)
 
 
-class TwoLayers(nn.Module):
-    """Attention after A_1, attention after A_2, and the first n tokens are read. (G, B, n, d) -> (G, B, n, d)."""
-
-    def __init__(self, group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> None:
-        super().__init__()
-        self.n = n
-        self.A1 = SequenceMap(group, n, p, d, hidden, per_position)
-        self.first = MultiHead(group, hidden, hidden, hidden)
-        self.A2 = SequenceMap(group, p, p, hidden, hidden, per_position)
-        self.second = MultiHead(group, hidden, hidden, d)
-
-    def forward(self, X: Tensor) -> Tensor:
-        Z = self.A2(self.first(self.A1(X)))
-        return self.second(Z, asking=Z[:, :, : self.n])
+def stack_two_layers(group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> nn.Sequential:
+    """Attention after A_1, attention after A_2, and the first n tokens are read: (G, B, n, d) -> (G, B, n, d)."""
+    return nn.Sequential(
+        MappedAttention(group, n, p, p, d, hidden, hidden, per_position),
+        MappedAttention(group, p, p, n, hidden, hidden, d, per_position),
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
 
+from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.training.batched_models import Group
 from weightwright.progress import Tell
 
@@ -16,17 +17,19 @@ def squared_error(y: Tensor, target: Tensor) -> Tensor:
     return (y - target).square().sum(-1).flatten(1).mean(1)
 
 
-def train(
+def stack_seeds(drawn: Iterable[tuple[Tensor, ...]], device: str) -> list[Tensor]:
+    """What was drawn for each seed, for instance inputs and targets (N, ...), for all seeds: (S, N, ...) each."""
+    return [torch.stack(parts).to(device) for parts in zip(*drawn, strict=True)]
+
+
+def train_models(
     model: nn.Module,
     group: Group,
     inputs: Tensor,
     targets: Tensor,
-    *,
-    epochs: int,
-    batch: int = 32,
-    rate: float = 1e-3,
+    unit: Json,
+    tell: Tell,
     loss: Callable[[Tensor, Tensor], Tensor] = squared_error,
-    tell: Tell = lambda message: None,
     watch: Callable[[int], None] | None = None,
 ) -> list[list[float]]:
     """Train, and return the mean training loss of every epoch, a list for each model.
@@ -34,14 +37,14 @@ def train(
     model: (G, B, ...) to (G, B, ...).
     group: which models these are.
     inputs, targets: (S, N, ...): N samples for every seed, or (G, N, ...): for every model; each seed shuffles its own.
-    epochs, batch, rate: of Adam; a last batch that is not full is left out.
-    loss: outputs and targets to one number for each model.
+    unit: has epochs, batch and rate, those of Adam; a last batch that is not full is left out.
     tell: is told the epoch.
+    loss: outputs and targets to one number for each model.
     watch: is called after every epoch with its number, from 1.
     """
     N = inputs.shape[1]
-    batch = min(batch, N)
-    step = _make_step(model, group, inputs, targets, rate, loss)
+    batch, epochs = min(unit["batch"], N), unit["epochs"]
+    step = _make_step(model.to(inputs.device), group, inputs, targets, unit["rate"], loss)
     shuffling = [torch.Generator().manual_seed(7_919 * seed + 17) for seed in group.seeds]
     curve: list[Tensor] = []
     for epoch in range(epochs):
@@ -55,6 +58,25 @@ def train(
         if watch is not None:
             watch(epoch + 1)
     return torch.stack(curve, 1).tolist() if curve else [[] for _ in range(group.size)]
+
+
+def count_training(unit: Json) -> int:
+    """How many of a unit's samples are trained on; the others are held out."""
+    return round(unit["train_share"] * unit["samples"])
+
+
+def train_and_measure(model: nn.Module, group: Group, inputs: Tensor, targets: Tensor, unit: Json, tell: Tell) -> Json:
+    """Train on the first samples and measure on the others, (S, N, ...); a number for each model.
+
+    mse: mean squared error; over the numbers of a token it is summed.
+    largest: the largest error of a single number.
+    curve: training losses of all epochs.
+    """
+    kept = count_training(unit)
+    curve = train_models(model, group, inputs[:, :kept], targets[:, :kept], unit, tell)
+    y, wanted = run_in_pieces(model, group, inputs[:, kept:]), group.repeat(targets[:, kept:])
+    largest = (y - wanted).abs().flatten(1).amax(1).tolist()
+    return {"mse": squared_error(y, wanted).tolist(), "largest": largest, "curve": curve}
 
 
 def _make_step(
@@ -115,9 +137,3 @@ class RecordedStep:
 def run_in_pieces(model: nn.Module, group: Group, inputs: Tensor, piece: int = 256) -> Tensor:
     """The model's outputs on (S, N, ...), `piece` samples at a time: (G, N, ...)."""
     return torch.cat([model(group.repeat(inputs[:, k : k + piece])) for k in range(0, inputs.shape[1], piece)], 1)
-
-
-def measure(model: nn.Module, group: Group, inputs: Tensor, targets: Tensor) -> tuple[list[float], list[float]]:
-    """Of every model on (S, N, ...): the mean squared error, and the largest error of a single number."""
-    y, wanted = run_in_pieces(model, group, inputs), group.repeat(targets)
-    return squared_error(y, wanted).tolist(), (y - wanted).abs().flatten(1).amax(1).tolist()

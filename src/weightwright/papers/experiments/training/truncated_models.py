@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, SequenceMap
+from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
+from weightwright.papers.experiments.training.constructed_networks import describe_network, run
+from weightwright.papers.experiments.training.training_loop import count_training
+from weightwright.papers.theorems import constructions
 
 
 def draw_models(seed: int, n: int, d: int) -> tuple[Tensor, Tensor]:
@@ -33,18 +39,20 @@ def draw_problem(seeds: list[int], samples: int, n: int, d: int, a: float, b: fl
     return X, Y
 
 
-class TruncatedLinearAttention(nn.Module):
-    """One layer of softmax attention after the map A, which adds p - n empty tokens. (G, B, n, d) -> (G, B, n, d)."""
+def draw_held_out(unit: Json) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first seed's w and t, its held-out X (N, n, d) and their values (N, n), in float64."""
+    n, d, seed, half = unit["n"], unit["d"], unit["seeds"][0], unit["width"] / 2
+    w, t = (part.double() for part in draw_models(seed, n, d))
+    X = draw_inputs(seed, unit["samples"], n, d)[count_training(unit) :].double()
+    return w, t, X, truncated_values(X, w, t, -half, half)
 
-    def __init__(self, group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> None:
-        super().__init__()
-        self.n = n
-        self.A = SequenceMap(group, n, p, d, hidden, per_position)
-        self.attention = MultiHead(group, hidden, hidden, d)
 
-    def forward(self, X: Tensor) -> Tensor:
-        Z = self.A(X)  # (G, B, p, hidden)
-        return self.attention(Z, asking=Z[:, :, : self.n])
+def build_truncated(unit: Json, p: int, method: Any) -> tuple[Any, Json]:
+    """The constructed network of the first seed's models, and its errors on the held-out samples."""
+    w, t, X, Y = draw_held_out(unit)
+    half = unit["width"] / 2
+    net = constructions.truncated_linear(w.numpy(), t.numpy(), -half, half, (-5.0, 5.0), p=p, method=method)
+    return net, describe_network(net, run(net, X)[..., 0] - Y)
 
 
 class GuidedAttention(nn.Module):
