@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from support.built import built, copied, layers
 from support.zoo import ZOO
 from torch import nn
 
@@ -20,42 +20,11 @@ from weightwright.runtime.table_layer import TableLayer
 MANY = 10**5
 
 
-def mlp(*sizes: int, between: type[nn.Module], dtype: str = "float64", tol: float = 1e-2) -> ww.AttentionNetwork:
-    torch.manual_seed(3)
-    layers = [part for i in range(len(sizes) - 1) for part in (nn.Linear(sizes[i], sizes[i + 1]), between())]
-    return ww.compile(nn.Sequential(*layers[:-1]), (-1, 1), tol, features=sizes[0], dtype=dtype)
-
-
 #: Networks of tables: several heads with one table, several tables, windows, layers on layers, tokens.
-NETS: dict[str, Callable[[], ww.AttentionNetwork]] = {
-    "one head": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
-    "one head, float32": lambda: ww.approximate("exp(x)", (-1, 1), 1e-4, dtype="float32"),
-    "one head, bfloat16": lambda: ww.approximate("tanh(x)", (-1, 1), 0.2, dtype="bfloat16"),
-    "a window": lambda: ww.approximate("sin(20*x)", (-1, 1), 1e-4, kernel="anchor", dtype="float32"),
-    "two variables": lambda: ww.approximate("x*y", ww.Box([-1, 0], [1, 1]), 1e-2),
-    "a kink": lambda: ww.approximate("relu(x) + abs(x - 1/3)", (-1, 1), 1e-2),
-    "tanh": lambda: mlp(3, 5, 2, between=nn.Tanh),
-    "tanh, float32": lambda: mlp(3, 5, 2, between=nn.Tanh, dtype="float32"),
-    "relu": lambda: mlp(2, 4, 4, 1, between=nn.ReLU),
-    "tables of all kinds": lambda: ww.compile(
-        lambda x: torch.stack([torch.sin(x[..., 0]) * x[..., 1], torch.exp(torch.cos(x[..., 1]))], -1),
-        (-1, 1),
-        1e-2,
-        features=2,
-    ),
-    "tokens": lambda: ww.compile(lambda x: torch.softmax(torch.tanh(x).mean(-2, keepdim=True), -1), (-1, 1), 1e-2,
-                                 features=2, tokens=3),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def built() -> Callable[[str], ww.AttentionNetwork]:
-    kept: dict[str, ww.AttentionNetwork] = {}
-
-    def build(name: str) -> ww.AttentionNetwork:
-        return kept.setdefault(name, NETS[name]()) if name not in kept else kept[name]
-
-    return build
+NETS = (
+    "sine, 1e-6", "exponential, float32", "tanh, bfloat16", "window, float32", "half a square", "two kinks",
+    "tanh layers", "tanh layers, float32", "relu layers", "tables of all kinds", "mean in a softmax",
+)  # fmt: skip
 
 
 def inputs(net: ww.AttentionNetwork, batch: int, seed: int = 0) -> torch.Tensor:
@@ -74,7 +43,7 @@ def allowed(net: ww.AttentionNetwork) -> float:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_plans_compute_what_numpy_does(built: Callable[[str], ww.AttentionNetwork], name: str) -> None:
+def test_plans_compute_what_numpy_does(name: str) -> None:
     net = built(name)
     for batch in (1, 7):
         x = inputs(net, batch)
@@ -89,9 +58,7 @@ def test_plans_compute_what_numpy_does(built: Callable[[str], ww.AttentionNetwor
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_large_batches_run_in_parts_on_any_number_of_threads(
-    built: Callable[[str], ww.AttentionNetwork], name: str
-) -> None:
+def test_large_batches_run_in_parts_on_any_number_of_threads(name: str) -> None:
     net, before = built(name), torch.get_num_threads()
     x = inputs(net, MANY if net.was.tokens is None else MANY // 50)
     some = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))[:500]
@@ -106,8 +73,8 @@ def test_large_batches_run_in_parts_on_any_number_of_threads(
         torch.set_num_threads(before)
 
 
-def test_tables_are_shared_and_what_nobody_reads_does_not_exist(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = built("tanh, float32")
+def test_tables_are_shared_and_what_nobody_reads_does_not_exist() -> None:
+    net = built("tanh layers, float32")
     plan = Plan(net)
     embed, layer = plan.steps
     assert isinstance(layer, TableLayer)
@@ -154,8 +121,8 @@ def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constan
     assert (plain(torch.tensor(X)) - y).abs().max() <= 1e-14
 
 
-def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = copy.deepcopy(built("one head"))
+def test_edits_are_seen_whoever_holds_the_weights() -> None:
+    net = copied("sine, 1e-6")
     x = inputs(net, 7)
     y, plan = net(x), net._plan
     assert net(x) is not y
@@ -178,8 +145,8 @@ def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], ww.Atte
     assert not net(x).equal(w)
 
 
-def test_heads_of_another_network_read_the_registers_of_their_own(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    one = copy.deepcopy(built("one head"))
+def test_heads_of_another_network_read_the_registers_of_their_own() -> None:
+    one = copied("sine, 1e-6")
     other = copy.deepcopy(one)
     other.registers.mul_(0.5)
     x = inputs(one, 7)
@@ -198,8 +165,8 @@ def test_nothing_that_comes_out_is_a_view_of_what_went_in() -> None:
     assert x.eq(1).all()
 
 
-def test_gradients_pass_through_the_plan(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = built("one head")
+def test_gradients_pass_through_the_plan() -> None:
+    net = built("sine, 1e-6")
     x = inputs(net, 2**17).mul(0.9).requires_grad_()
     (slope,) = torch.autograd.grad(net(x).sum(), x)
     assert (slope - 5 * torch.cos(5 * x)).abs().max() <= 1e-3
@@ -209,7 +176,7 @@ def test_a_million_inputs_take_little_memory() -> None:
     """Below 1 GB: the stream of this network would take 600 MB, its scores 5 GB."""
     import resource
 
-    net = mlp(8, 32, 2, between=nn.ReLU, dtype="float32")
+    net = layers(8, 32, 2, between=nn.ReLU, dtype="float32")
     x = torch.zeros(10**6, 8)
     net(x[:10])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
