@@ -53,8 +53,8 @@ PYCON = {
 OF_PAPERS = {
     f"docs/{name}.md"
     for name in (
-        "command_line", "constructions", "errata", "in_context_learning", "install", "memory", "modules", "reference", "reproduction",
-        "theorems", "using",
+        "command_line", "constructions", "errata", "in_context_learning", "install", "memory", "modules",
+        "reference", "reproduction", "theorems", "using",
     )
 }  # fmt: skip
 
