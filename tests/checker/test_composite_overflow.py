@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.forging import about_composite, affine, named, refused
+from support.forging import about_composite, affine, named, refused, save_forged
 
 import weightwright as ww
-from weightwright.claims.files import write
 from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
@@ -24,7 +23,7 @@ def chain(path: Path, factors: tuple[float, ...], dtype: str) -> None:
     """Two tokens of one number, times all factors one after the other; said to be the numbers themselves."""
     embed, *layers, read = (Linear(("x",), (Term(np.array([[factor]])),), np.zeros((1, 1))) for factor in factors)
     network = Network(("x",), embed, np.zeros((0, 1)), tuple(layers), read, tokens=2, dtype=dtype)
-    write(path, *about_composite(network, affine(np.eye(2)), ww.Box([-1], [1]), (0.1, 0.1, 0.1), masked=True))
+    save_forged(*about_composite(network, affine(np.eye(2)), ww.Box([-1], [1]), (0.1, 0.1, 0.1), masked=True), path)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

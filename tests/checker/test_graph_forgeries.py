@@ -17,7 +17,6 @@ from support.graphs import everything
 import weightwright as ww
 from weightwright.checker.composite.graph_columns import _hull
 from weightwright.claims.certificate import Certificate, Terms, local_formula
-from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.leaf import Leaf
@@ -52,7 +51,9 @@ def draft(network: Network) -> Certificate:
     """A certificate of this network whose claim is still to come."""
     said, none = assumptions(network.dtype, "dot"), Composite(Graph("", (), ()), ())
     nothing = Terms(0.0, 0.0, 0.0)
-    return Certificate(none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, network_digest(network), said)
+    return Certificate(
+        none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, ww.AttentionNetwork(network).digest(), said
+    )
 
 
 def false_and_refused(

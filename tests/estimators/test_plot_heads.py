@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from weightwright import incontext
 from weightwright.estimators.heads_picture.table_points import head_weights
-from weightwright.estimators.heads_picture.watching import WatchedRun, watch_run
+from weightwright.estimators.heads_picture.watching import watch_run
 from weightwright.incontext.networks.huber_network import huber_network, huber_prompt, huber_ranges, plain_huber
 from weightwright.incontext.networks.multinomial_network import (
     multinomial_network,
@@ -48,7 +48,7 @@ def model(request: pytest.FixtureRequest) -> Any:
     return fitted(request.param)
 
 
-def seen_of(model: Any) -> WatchedRun:
+def seen_of(model: Any) -> Any:
     return watch_run(model.network_, model.prompt_, model.n_iter_)
 
 

@@ -21,7 +21,6 @@ from support.zoo import NAMES, NONE, ZOO, compiled, random_head
 
 import weightwright as ww
 from weightwright.claims.certificate import round_up
-from weightwright.claims.files import network_digest
 from weightwright.errors import install_line
 from weightwright.export import compare, lens
 from weightwright.export import onnx as onnx_file
@@ -415,7 +414,7 @@ def test_samples_lie_in_the_domain_and_are_always_the_same() -> None:
     narrow = ww.approximate("x**2", (1, "1.1"), 1e-3)  # 1.1 is no float
     for dtype in ("float64", "float32", "bfloat16"):
         network = in_dtype(narrow.network, dtype)
-        net = ww.AttentionNetwork(network, replace(narrow.certificate, network=network_digest(network)))
+        net = ww.AttentionNetwork(network, replace(narrow.certificate, network=ww.AttentionNetwork(network).digest()))
         first, again = list(compare.samples(net)), list(compare.samples(net))
         assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
         for x in first:

@@ -22,7 +22,7 @@ from support.stored import forge
 import weightwright as ww
 from weightwright import incontext
 from weightwright.claims.prompt import Pass, PromptClaim
-from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
+from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
@@ -192,7 +192,7 @@ def test_every_algorithm_takes_them(name: str, l1: Any) -> None:
     assert run.to_optimum.bound < 1e-3
 
 
-def ridge_optimum(problem: incontext.Problem) -> Balls:
+def ridge_optimum(problem: incontext.Problem) -> Any:
     """Solved in balls, from the normal equations."""
     X = arb_mat(problem.X.tolist())
     penalty = arb_mat(np.diag(problem.ridges).tolist())
@@ -311,7 +311,7 @@ def test_an_intercept_is_a_feature_without_penalty() -> None:
         assert found.gap < 1e-5 or l1 == 0
 
 
-def objective(problem: incontext.Problem, w: Balls) -> arb:
+def objective(problem: incontext.Problem, w: Any) -> arb:
     rows = [sum((a * b for a, b in zip(balls(row), w, strict=True)), arb(0)) for row in problem.rows]
     if problem.loss.is_quadratic:
         total = sum(((a - arb(t)) ** 2 / 2 for a, t in zip(rows, problem.y, strict=True)), arb(0))

@@ -11,7 +11,7 @@ import torch
 from support.zoo import NAMES, ZOO, attending, compiled, random_head
 
 import weightwright as ww
-from weightwright.claims.files import read, write
+from weightwright.claims.files import read
 from weightwright.network import Attention, Linear, Sees, Term, cost
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -37,7 +37,7 @@ def test_module_and_interpreter_agree(name: str, batch: tuple[int, ...]) -> None
 def test_every_network_survives_being_saved(name: str, tmp_path: object) -> None:
     network = ZOO[name]()
     path = f"{tmp_path}/net.safetensors"
-    write(path, network, None)
+    ww.AttentionNetwork(network).save(path)
     X = inputs(network, np.random.default_rng(1))
     assert np.array_equal(interpret(read(path)[0], X), interpret(network, X))
 

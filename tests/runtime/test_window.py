@@ -17,7 +17,6 @@ from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
-from weightwright.claims.files import network_digest
 from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
@@ -259,7 +258,7 @@ def test_the_window_is_part_of_the_network() -> None:
     assert next(again.heads).window == next(windowed().heads).window
     (layer,) = again.layers
     without = replace(layer, heads=(replace(layer.heads[0], window=None), *layer.heads[1:]))
-    assert network_digest(replace(again, layers=(without,))) != network_digest(windowed())
+    assert ww.AttentionNetwork(replace(again, layers=(without,))).digest() != ww.AttentionNetwork(windowed()).digest()
 
 
 # --- laws ---

@@ -19,6 +19,7 @@ from support.forging import (
     nudged,
     proven,
     refused,
+    save_forged,
     widened,
     with_composite,
     with_heads,
@@ -26,12 +27,10 @@ from support.forging import (
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.files import network_digest, write
+from weightwright.claims.files import write
 from weightwright.claims.kinds import MASKED
-from weightwright.claims.leaf import Leaf
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.target import IDENTITY, UNREAD, Composite
-from weightwright.network import Network
 from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
 from weightwright.papers.kit.measure import outputs, taken
@@ -101,7 +100,7 @@ def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
     proven(net.network, net.certificate, tmp_path)
 
 
-def leaf() -> Leaf:
+def leaf() -> Any:
     return of(made("heads").certificate).parts[0].claim
 
 
@@ -161,9 +160,9 @@ def test_keys_that_are_masked_must_be_told(tmp_path: Path) -> None:
     """Values that tokens hold too are not hidden in a plain Transformer: the certificate has to say so."""
     net = made("registers")
     network = with_heads(net.network, lambda heads: tuple(replace(h, W_V=nudged(h.W_V, (0, 0), 1.0)) for h in heads))
-    told = replace(net.certificate, network=network_digest(network))
+    told = replace(net.certificate, network=ww.AttentionNetwork(network).digest())
     assert MASKED in told.assumptions
-    write(tmp_path / "net.safetensors", network, told)
+    save_forged(network, told, tmp_path / "net.safetensors")
     assert ww.check(tmp_path / "net.safetensors").status == "PROVEN"
     silent = replace(told, assumptions=tuple(a for a in told.assumptions if a != MASKED))
     refused(network, silent, tmp_path, "hides that keys are masked")
@@ -419,7 +418,7 @@ def test_formulas_are_those_of_the_relu_network(tmp_path: Path) -> None:
 # networks
 
 
-NETWORKS: dict[str, Callable[[Network], Network]] = {
+NETWORKS: dict[str, Callable[[Any], Any]] = {
     "a head twice": lambda n: with_heads(n, lambda heads: (*heads, heads[0])),
     "a softer head": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=heads[0].beta / 64), *heads[1:])),
     "a beta that is no power of two": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=3.0), *heads[1:])),
@@ -475,7 +474,7 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
             by = float(rng.choice([1e-3, 0.25, -0.5])) * max(1.0, abs(float(array.flat[index])))
             tries += 1
             network = altered(net.network, path, lambda old, index=index, by=by: nudged(old, index, by))
-            write(tmp_path / "net.safetensors", network, replace(net.certificate, network=network_digest(network)))
+            save_forged(network, net.certificate, tmp_path / "net.safetensors")
             try:
                 ww.check(tmp_path / "net.safetensors")
             except ww.CertificateError:
