@@ -17,7 +17,7 @@ import weightwright as ww
 from weightwright.approximation.opaque import Opaque
 from weightwright.claims.certificate import MeasuredClaim, sampled_in_words
 from weightwright.claims.files import read
-from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
+from weightwright.claims.one_layer_claims import OneLayerClaim
 
 
 def bessel(x: np.ndarray) -> np.ndarray:
@@ -168,7 +168,7 @@ def proven() -> ww.AttentionNetwork:
 
 
 def of(certificate: ww.Certificate) -> Any:
-    assert isinstance(certificate.claim, SampledClaim)
+    assert type(certificate.claim).__name__ == "SampledClaim"
     return certificate.claim.samples
 
 

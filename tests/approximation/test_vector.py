@@ -18,11 +18,10 @@ from support.formulas import random_formula_of
 
 import weightwright as ww
 from weightwright.approximation import several
-from weightwright.claims.certificate import MeasuredClaim, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.claims.one_layer_claims import OneLayerClaim, VectorLayerClaim
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.intervals.intervals import Interval
-from weightwright.network import Attention
 from weightwright.prover.vector_rounding import VectorAnchors, score_errors
 
 SQUARE = ww.Box([-1, -1], [1, 1])
@@ -125,7 +124,7 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
     said = net.certificate
     assert said.status == "MEASURED"
     assert said.bound == math.inf
-    assert isinstance(said.claim, MeasuredClaim)
+    assert type(said.claim).__name__ == "MeasuredClaim"
     assert 0 < said.measured.error <= 1e-3
     assert said.measured.inputs > 1000
     assert "128 bits" in said.measured.how
@@ -259,7 +258,7 @@ def test_slopes_are_checked_where_queries_round(shifted: ww.AttentionNetwork, tm
 
 def with_head(network: Any, **changes: Any) -> Any:
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     return dataclasses.replace(
         network, layers=(dataclasses.replace(layer, heads=(dataclasses.replace(layer.heads[0], **changes),)),)
     )

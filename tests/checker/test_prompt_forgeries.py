@@ -30,8 +30,8 @@ from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.one_layer_claims import OneLayerClaim
-from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
-from weightwright.network import Attention, Block, Gather, Linear, Loop, Sees, Term
+from weightwright.claims.prompt import ARGUMENTS, STATES
+from weightwright.network import Attention, Block, Gather, Linear, Sees, Term
 from weightwright.prover.machine import assumptions
 
 FORGED = ["descent", "threshold", "clock", "gradients"]
@@ -90,7 +90,7 @@ def test_what_is_forged_here_was_right(kind: str, dtype: str, tmp_path: Path) ->
 def test_a_bound_above_the_tolerance_is_no_network() -> None:
     net = made("descent", "float64")
     assert net.certificate is not None
-    assert isinstance(net.certificate.claim, PromptClaim)
+    assert type(net.certificate.claim).__name__ == "PromptClaim"
     with pytest.raises(ww.ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
         certify(net.network, net.certificate.claim, net.certificate.domain, tol=1e-12)
 
@@ -248,7 +248,7 @@ def in_layers(network: Any, kind: type, change: Callable[[Any], Any], which: int
     """One of the layers of a kind changed, in the first loop if there is one."""
     layers, loop = network.layers, None
     for index, layer in enumerate(network.layers):
-        if isinstance(layer, Loop):
+        if type(layer).__name__ == "Loop":
             layers, loop = layer.layers, index
     place = [i for i, layer in enumerate(layers) if isinstance(layer, kind)][which]
     new = (*layers[:place], change(layers[place]), *layers[place + 1 :])
@@ -396,7 +396,7 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_alpha(tmp_path: Path) ->
     net = built([tables_of(fitted("x", 3.0, 1e-8, "float64"), RESIDUAL)], "float64", (plain(2.0**53),))
     certificate = net.certificate
     assert certificate is not None
-    assert isinstance(certificate.claim, PromptClaim)
+    assert type(certificate.claim).__name__ == "PromptClaim"
     (step,) = certificate.claim.passes
     terms = replace(certificate.terms, rounding=certificate.terms.rounding + 1e-6)
     other = with_prompt(certificate, passes=(replace(step, alpha=2**53 + 1),))
@@ -408,7 +408,7 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
     """It counted as a power of two, and the network ran with another number."""
     network = made("descent", "float64").network
     (loop,) = network.layers
-    assert isinstance(loop, Loop)
+    assert type(loop).__name__ == "Loop"
     spread, attend, *rest = loop.layers
     assert isinstance(attend, Attention)
     head = replace(attend.heads[0], beta=2**53 + 1)

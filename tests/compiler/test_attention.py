@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, scaled_dot_product_attention
 
 import weightwright as ww
-from weightwright.claims.graph import ATTENTION, Graph, attended
-from weightwright.network import Attention
+from weightwright.claims.graph import ATTENTION, attended
 
 N, D = 6, 4
 
@@ -184,9 +183,9 @@ def test_an_induction_head_takes_two_heads_and_shows_it() -> None:
 # forgeries
 
 
-def only_head(network: Any) -> tuple[Attention, int]:
+def only_head(network: Any) -> tuple[Any, int]:
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     return layer, 0
 
 
@@ -230,7 +229,7 @@ def test_a_key_that_is_let_in_is_refused(tmp_path: Path) -> None:
 
 def claimed_otherwise(composite: Any) -> dict[str, Any]:
     graph = composite.target
-    assert isinstance(graph, Graph)
+    assert type(graph).__name__ == "Graph"
     (claim, *_) = composite.attentions
     node = graph.nodes[claim.nodes[0]]
     q, k, v = attended(node)

@@ -16,8 +16,8 @@ from support.forging import altered, nudged, proven, refused, widened, with_clai
 import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
-from weightwright.claims.prompt import ENTERING, STATES, LoopClaim
-from weightwright.network import Gather, Linear, Loop, Sees, Term
+from weightwright.claims.prompt import ENTERING, STATES
+from weightwright.network import Gather, Linear, Sees, Term
 from weightwright.network.token_maps import copy
 
 #: Features of a pass: A, b and x; states: w and the prediction.
@@ -36,9 +36,9 @@ def said() -> Any:
     return found
 
 
-def claim() -> LoopClaim:
+def claim() -> Any:
     found = said().claim
-    assert isinstance(found, LoopClaim)
+    assert type(found).__name__ == "LoopClaim"
     return found
 
 
@@ -56,7 +56,7 @@ def with_loop(*path: Any, change: Callable[[Any], Any]) -> Any:
 
 def in_loop() -> int:
     loop = right().network.layers[LOOP]
-    assert isinstance(loop, Loop)
+    assert type(loop).__name__ == "Loop"
     return len(loop.layers)
 
 

@@ -30,8 +30,7 @@ from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.files import write
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.one_layer_claims import OneLayerClaim
-from weightwright.claims.target import IDENTITY, UNREAD, Composite
-from weightwright.papers.claims.cell_grid import GridClaim
+from weightwright.claims.target import IDENTITY, UNREAD
 from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
 from weightwright.papers.kit.measure import outputs, taken
 from weightwright.prover.machine import assumptions
@@ -68,8 +67,8 @@ def made(kind: str) -> ww.AttentionNetwork:
     return NETS[kind]()
 
 
-def of(c: Certificate) -> Composite:
-    assert isinstance(c.claim, Composite)
+def of(c: Certificate) -> Any:
+    assert type(c.claim).__name__ == "Composite"
     return c.claim
 
 
@@ -105,9 +104,9 @@ def leaf() -> Any:
 
 
 @cache
-def made_grid() -> GridClaim:
+def made_grid() -> Any:
     claim = ww.constructions.bumps("x0 + x1", 2, 1, g=1, norm=1.0).certificate.claim
-    assert isinstance(claim, GridClaim)
+    assert type(claim).__name__ == "GridClaim"
     return claim
 
 

@@ -17,16 +17,15 @@ import weightwright as ww
 from weightwright.claims.certificate import MeasuredClaim, Terms
 from weightwright.claims.leaf import Leaf, Samples
 from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
-from weightwright.papers.claims.cell_grid import GridClaim
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
 LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)
 
 
 @cache
-def a_grid() -> GridClaim:
+def a_grid() -> Any:
     claim = ww.constructions.sequence_to_scalar("x0 + abs(x1)", 2, 1, g=2, delta=0.25).certificate.claim
-    assert isinstance(claim, GridClaim)
+    assert type(claim).__name__ == "GridClaim"
     return claim
 
 
