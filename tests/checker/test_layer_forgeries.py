@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import torch
 from support.exact import errors
 from support.forging import Change, Forged, save_forged, with_claim
+from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
 from weightwright.checker.composite.table_heads import read_part
@@ -24,18 +24,16 @@ from weightwright.claims.certificate import (
     Certificate,
     MeasuredClaim,
     Terms,
-    local_formula,
     measured_certificate,
 )
 from weightwright.claims.leaf import Leaf, Samples
-from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
+from weightwright.claims.one_layer_claims import SampledClaim
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.expressions import parse, to_text
-from weightwright.heads.registers import Design, Own, Query, Table, assemble
+from weightwright.expressions import parse
+from weightwright.heads.registers import Own, Table
 from weightwright.prover.machine import assumptions
 
 Zones = tuple[tuple[float, float], ...]
-PLAIN = Query(0.0, 1.0)
 
 
 def plain(value: float | Decimal) -> str:
@@ -51,46 +49,23 @@ def times(a: float, b: float) -> Decimal:
         return Decimal(a) * Decimal(b)
 
 
-def claim(
-    network: Any,
-    formula: str,
-    domain: tuple[float, float],
-    reach: tuple[float, float],
-    inner: tuple[float, float, float],
-    whole: tuple[float, float, float],
-    boxes: list[list[float]] | np.ndarray,
-    query: Query = PLAIN,
-    lipschitz: float = 0.0,
-    zones: Zones = (),
-    kernel: str = "dot",
-) -> Forged:
-    local = to_text(local_formula(parse(formula), query.centre, query.scale, 0.0))
-    leaf = Leaf(0, local, *reach, "taylor", np.array(boxes, dtype=float), Terms(*inner), lipschitz)
-    bound = math.nextafter(float(sum(map(Fraction, whole))), math.inf)
-    words = assumptions(network.dtype, kernel)
-    return network, Certificate(
-        OneLayerClaim(leaf, zones), to_text(parse(formula)), ww.Box(*domain), network.dtype, kernel, bound,
-        Terms(*whole), ww.AttentionNetwork(network).digest(), words,
-    )  # fmt: skip
-
-
-def one(table: Table, query: Query = PLAIN, slope: float = 0.0, dtype: str = "float64") -> Any:
-    return assemble(Design((table,), ("forged",), 0.0, slope), query, "f", dtype)
+def claim(network: Any, *about: Any, **more: Any) -> Forged:
+    return network, one_head_certificate(network, *about, **more)
 
 
 def negative_scale() -> Forged:
     """|slope| s / scale was taken off the rounding term."""
-    nothing, query = Table(np.zeros(2), np.zeros(2), np.zeros(2)), Query(0.0, -1.0)
+    nothing, query = Table(np.zeros(2), np.zeros(2), np.zeros(2)), (0.0, -1.0)
     tiny = (1e-30, 1e-300, 1e-300)
     return claim(
-        one(nothing, query, 0.1), f"x*{plain(0.1)}", (1, 2), (-2.0000001, -0.9999999), tiny, tiny,
+        one_table(nothing, query, 0.1), f"x*{plain(0.1)}", (1, 2), (-2.0000001, -0.9999999), tiny, tiny,
         [[-2.0000001, -0.9999999]], query, 0.2,
     )  # fmt: skip
 
 
 def weight_that_underflows(dtype: str, value: float, rounding: float) -> Forged:
     """A product with a power of two was taken to be exact."""
-    network = one(Table(np.zeros(1), np.zeros(1), np.array([value]), 1.0, 2.0**-100), dtype=dtype)
+    network = one_table(Table(np.zeros(1), np.zeros(1), np.array([value]), 1.0, 2.0**-100), dtype=dtype)
     terms = (1e-80, 1e-60, rounding)
     return claim(
         network, plain(times(value, 2.0**-100)), (-1, 1), (-1.0, 1.0), terms, terms, [[-1, 0], [0, 1]]
@@ -98,7 +73,7 @@ def weight_that_underflows(dtype: str, value: float, rounding: float) -> Forged:
 
 
 def windowed(L: np.ndarray, values: np.ndarray) -> Any:
-    return one(Table(2 * L, -(L**2), values, 0.25, window=3))
+    return one_table(Table(2 * L, -(L**2), values, 0.25, window=3))
 
 
 def point_between_zones() -> Forged:
@@ -131,8 +106,8 @@ def anchors_beyond_whole_numbers() -> Forged:
 
 def own_value_that_overflows() -> Forged:
     """slope x overflows, though slope x + value does not."""
-    own, query = Own(0.0, 0.0, 2.0**127, -(2.0**128 - 2.0**104)), Query(2.0, 1.0)
-    network = one(Table(np.zeros(1), np.array([-2048.0]), np.zeros(1), own=own), query, dtype="float32")
+    own, query = Own(0.0, 0.0, 2.0**127, -(2.0**128 - 2.0**104)), (2.0, 1.0)
+    network = one_table(Table(np.zeros(1), np.array([-2048.0]), np.zeros(1), own=own), query, dtype="float32")
     return claim(
         network, f"{plain(own.slope)}*x+({plain(own.value)})", (2.0, math.nextafter(2, 3)), (-(2.0**-120), 2.0**-50),
         (1e10, 0.0, 2.0**104), (1e10, 0.0, 2.0**105), [[-(2.0**-120), 2.0**-50]], query, 2.0**127,
@@ -142,19 +117,19 @@ def own_value_that_overflows() -> Forged:
 def own_value_and_a_query_that_rounds() -> Forged:
     """The value takes x, the score takes the rounded query: what lies between was not counted."""
     k, C, offset = float(np.float32(1.2 / 128)), 2.0**20 + 2**10, -9840.0
-    V, query = float(np.float32(-2 / (1.2 / 128))), Query(-C, 1.0)
+    V, query = float(np.float32(-2 / (1.2 / 128))), (-C, 1.0)
     p = f"sigmoid({plain(k)}*(x+{plain(C)})+({plain(offset)}))"
     table = Table(np.array([k]), np.array([offset]), np.array([V]), own=Own(0.0, 0.0, 1.0, 0.0))
     edges = np.linspace(C - 0.2503, C + 0.5003, 17)
     return claim(
-        one(table, query, dtype="float32"), f"{p}*({plain(V)})+(1-{p})*x", (0, 0.25), (edges[0], edges[-1]),
+        one_table(table, query, dtype="float32"), f"{p}*({plain(V)})+(1-{p})*x", (0, 0.25), (edges[0], edges[-1]),
         (1e-30, 0.0, 0.03167), (1e-30, 0.0, 0.03184), np.stack([edges[:-1], edges[1:]], 1), query, 0.00267,
     )  # fmt: skip
 
 
 def zones_that_swallow_the_domain() -> Forged:
     terms = (1e-30, 0.0, 1e-30)
-    nothing = one(Table(np.zeros(2), np.zeros(2), np.zeros(2)))
+    nothing = one_table(Table(np.zeros(2), np.zeros(2), np.zeros(2)))
     return claim(
         nothing, "1000*(x-1)*(x+1)", (-1, 1), (-1.0, 1.0), terms, terms, [[-1, -1], [1, 1]], zones=((-5.0, 5.0),)
     )  # fmt: skip
@@ -163,7 +138,7 @@ def zones_that_swallow_the_domain() -> Forged:
 def zone_that_ends_where_the_domain_does(formula: str, zone: tuple[float, float], box: list[float]) -> Forged:
     """Zones are open, so the end of the domain was claimed, and no box had it."""
     inner, whole = (1e-9, 1e-300, 1e-12), (1e-9, 1e-300, 2e-12)
-    constant = one(Table(np.zeros(2), np.zeros(2), np.ones(2)))
+    constant = one_table(Table(np.zeros(2), np.zeros(2), np.ones(2)))
     return claim(constant, formula, (0, 4), (0.0, 4.0), inner, whole, [box], zones=(zone,))
 
 
@@ -171,7 +146,7 @@ def samples_of_truth_values() -> Forged:
     """Differences of truth values are never negative: samples out of order, between which no box was looked at."""
     samples = Samples(np.array([0.0, 1.0, 0.0, 1.0]), np.zeros(4), 0.0, 1, 1.0)
     object.__setattr__(samples, "x", np.array([0, 1, 0, 1], dtype=bool))
-    network = one(Table(np.zeros(1), np.zeros(1), np.array([1000.0])))
+    network = one_table(Table(np.zeros(1), np.zeros(1), np.array([1000.0])))
     terms = Terms(1e-9, 1e-9, 1e-9)
     leaf = Leaf(0, "opaque f", 0.6, 0.9, "taylor", np.array([[0.6, 0.9]]), terms, 0.0)
     words = (*assumptions("float64", "dot"), *samples.assumptions())
@@ -254,7 +229,7 @@ ODD: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_measured_files_are_refused(name: str, tmp_path: Path) -> None:
-    network, (change, said) = one(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
+    network, (change, said) = one_table(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
     claim = MeasuredClaim(0.0, 1, "not at all")
     honest = measured_certificate(claim, "0*x", ww.Box(-1, 1), "float64", "dot", ww.AttentionNetwork(network).digest())
     path = tmp_path / "net.safetensors"

@@ -17,16 +17,14 @@ import torch
 from flint import arb
 from support.exact import errors
 from support.forging import Forged, save_forged
+from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms, local_formula
+from weightwright.claims.certificate import Certificate
 from weightwright.claims.files import read
-from weightwright.claims.leaf import Leaf
-from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
-from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.prover.machine import assumptions
+from weightwright.heads.registers import Table
 
 
 def forged_network(
@@ -34,7 +32,7 @@ def forged_network(
 ) -> Any:
     """A one-head network with any query scale x + shift, also ones that assemble would not make."""
     plain = Table(table.keys, table.offsets, table.values)
-    network = assemble(Design((plain,), ("forged",), 0.0), Query(0.0, 1.0), "f")
+    network = one_table(plain)
     layer = network.layers[0]
     assert type(layer).__name__ == "Attention"
     W_Q, W_K = np.array(layer.heads[0].W_Q), np.array(layer.heads[0].W_K)
@@ -52,22 +50,12 @@ def forged_certificate(
     query: tuple[float, float] = (0.0, 1.0),
     boxes: int = 1,
 ) -> Certificate:
-    mean = float(network.embed.C[0, 5])
     edges = np.linspace(*claim, boxes + 1)
-    local = to_text(local_formula(parse(formula), *query, mean))
-    leaf = Leaf(0, local, *claim, "taylor", np.stack([edges[:-1], edges[1:]], 1), Terms(*terms), 0.0)
-    whole = Terms(terms[0], terms[1], 2 * terms[2])
-    return Certificate(
-        OneLayerClaim(leaf),
-        to_text(parse(formula)),
-        ww.Box(*domain),
-        network.dtype,
-        "dot",
-        1.01 * (terms[0] + terms[1] + 2 * terms[2]) + 1e-300,
-        whole,
-        ww.AttentionNetwork(network).digest(),
-        assumptions(network.dtype, "dot"),
-    )
+    whole = (terms[0], terms[1], 2 * terms[2])
+    return one_head_certificate(
+        network, formula, domain, claim, terms, whole, np.stack([edges[:-1], edges[1:]], 1), query,
+        mean=float(network.embed.C[0, 5]), bound=1.01 * sum(whole) + 1e-300,
+    )  # fmt: skip
 
 
 def two(slope: float, values: tuple[float, float] = (1.0, 0.0), beta: float = 1.0) -> Table:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from flint import arb
 from support.forging import about_composite, affine, refused
+from support.one_head import one_table
 
 import weightwright as ww
 from weightwright.certify import certify
@@ -21,7 +22,7 @@ from weightwright.checker.one_layer.head import examine
 from weightwright.checker.one_layer.stored import read_one_layer
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse
-from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.registers import Query, Table
 from weightwright.network import Linear, Network, Term
 from weightwright.numbers import UNIT
 from weightwright.prover import Sum, first_edges, prove
@@ -67,7 +68,7 @@ def test_a_head_that_tells_the_order(dtype: str) -> None:
     formula = parse("1/3", ("s",))
     for order in permutations((M, 1.0, -M)):
         table = Table(np.zeros(3), np.zeros(3), np.array(order))
-        network = assemble(Design((table,), ("order",), 0.0), Query(0.0, 1.0), "f", dtype)
+        network = one_table(table, dtype=dtype)
         layer = Sum((table.anchors(Query(0.0, 1.0)),))
         proposed = prove(layer, formula, first_edges(layer, -1.0, 1.0), dtype, target=np.inf).terms.rounding
         with working_precision():

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.one_head import one_table
 from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
-from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.registers import Table
 from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
@@ -33,10 +34,6 @@ def table(p: int, M: int | None, c: float, dtype: str = "float64", first: int | 
     grid = (-(p // 2) if first is None else first) + np.arange(p, dtype=np.float64)
     values = np.random.default_rng(seed).uniform(-1, 1, p)
     return Table(2 * grid, -(grid**2), values, c, window=M).rounded(dtype)
-
-
-def one_head(table: Table, dtype: str = "float64") -> Network:
-    return assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f", dtype)
 
 
 def inside(table: Table, n: int, dtype: str = "float64", seed: int = 1) -> np.ndarray:
@@ -75,7 +72,7 @@ def test_module_interpreter_and_ordinary_attention_agree(batch: tuple[int, ...],
     for p, M, c in ((3, 1, 1.0), (17, 5, 0.5), (40, 8, 0.25), (64, 3, 0.125)):
         head = table(p, M, c, dtype)
         t = inside(head, math.prod(batch) * n, dtype).reshape(*batch, n, 1)
-        network = one_head(head, dtype)
+        network = one_table(head, dtype=dtype)
         computed, reference = run(network, t), interpret(network, t)
         assert computed.shape == reference.shape == (*batch, n, 1)
         slack = 40 * (M + 1) * UNIT[dtype]
@@ -87,7 +84,7 @@ def test_the_window_is_what_is_left_out() -> None:
     """With a narrow window the difference is the tail: there, and not more."""
     head = table(40, 2, 0.25)
     t = inside(head, 2000)
-    difference = np.abs(run(one_head(head), t) - exact_dense(head, t)).max()
+    difference = np.abs(run(one_table(head), t) - exact_dense(head, t)).max()
     assert 1e-3 < difference <= tail(head)
 
 
@@ -96,14 +93,14 @@ def test_ties_and_both_ends(dtype: str) -> None:
     """Half way between anchors either window will do; the ends of the grid have M anchors on one side only there."""
     head = table(21, 8, 1.0, dtype)
     t = np.arange(-2.5, 3.0, 0.5)[:, None]  # anchors -10 to 10: those from -2 to 2 have eight on each side
-    network = one_head(head, dtype)
+    network = one_table(head, dtype=dtype)
     assert np.abs(run(network, t) - interpret(network, t)).max() <= 400 * UNIT[dtype]
     assert np.abs(interpret(network, t) - exact_dense(head, t)).max() <= 1e-13
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_queries_beyond_the_grid_count_as_the_last_inside(dtype: str) -> None:
-    network = one_head(table(21, 3, 0.5, dtype, first=5), dtype)
+    network = one_table(table(21, 3, 0.5, dtype, first=5), dtype=dtype)
     low, high = run(network, np.array([[7.5], [22.5]]))
     for far in (0.0, 5.0, -1e6, -1e30):
         assert run(network, np.array([[far]])) == low
@@ -142,7 +139,9 @@ def test_several_values_at_once() -> None:
     both = attend(t.reshape(5, 10), torch.tensor(np.stack([first.values, second.values], 1)), e, -15.0, 0.5)
     assert both.shape == (5, 10, 2)
     for column, head in enumerate((first, second)):
-        np.testing.assert_array_equal(both[..., column].reshape(-1, 1).numpy(), run(one_head(head), t[:, None].numpy()))
+        np.testing.assert_array_equal(
+            both[..., column].reshape(-1, 1).numpy(), run(one_table(head), t[:, None].numpy())
+        )
 
 
 def test_values_of_two_sizes_in_a_network() -> None:
@@ -162,14 +161,14 @@ def test_values_of_two_sizes_in_a_network() -> None:
 def test_gradients_are_those_of_ordinary_attention() -> None:
     head = table(40, 9, 0.5)
     t = torch.tensor(inside(head, 200)).requires_grad_()
-    dense = ww.AttentionNetwork(one_head(replace(head, window=None)))
+    dense = ww.AttentionNetwork(one_table(replace(head, window=None)))
     ours, theirs = (
-        torch.autograd.grad(net(t).square().sum(), t)[0] for net in (ww.AttentionNetwork(one_head(head)), dense)
+        torch.autograd.grad(net(t).square().sum(), t)[0] for net in (ww.AttentionNetwork(one_table(head)), dense)
     )
     assert ours.abs().max() > 0.1
     assert (ours - theirs).abs().max() <= 1e-11
     with torch.no_grad():
-        assert not ww.AttentionNetwork(one_head(head))(t).requires_grad
+        assert not ww.AttentionNetwork(one_table(head))(t).requires_grad
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -193,10 +192,10 @@ def test_a_split_into_chunks_changes_nothing(n: int, threads: int) -> None:
 
 
 def test_cost_counts_the_window() -> None:
-    short, long = (cost(one_head(table(p, 5, 0.5))) for p in (20, 200))
+    short, long = (cost(one_table(table(p, 5, 0.5))) for p in (20, 200))
     assert short.multiply_adds == long.multiply_adds
     assert long.anchors == 200
-    dense = cost(one_head(table(20, None, 0.5)))
+    dense = cost(one_table(table(20, None, 0.5)))
     assert dense.multiply_adds - short.multiply_adds == (20 - 11) * 3
 
 
@@ -210,7 +209,7 @@ def seconds(compute: Callable[[], object]) -> float:
 def test_a_thousand_anchors_are_at_least_five_times_faster(dtype: str) -> None:
     """On the same table; measured 70 times and more."""
     head = table(1024, 12 if dtype == "float64" else 6, 0.25 if dtype == "float64" else 0.5, dtype)
-    short, dense = (ww.AttentionNetwork(one_head(it, dtype)) for it in (head, replace(head, window=None)))
+    short, dense = (ww.AttentionNetwork(one_table(it, dtype=dtype)) for it in (head, replace(head, window=None)))
     x = torch.tensor(inside(head, 50_000, dtype), dtype=DTYPES[dtype])
     with torch.no_grad():
         short(x)
@@ -337,9 +336,9 @@ def test_laws(name: str) -> None:
 
 
 def test_offsets_are_rounded_to_the_dtype() -> None:
-    assert one_head(table(62, 3, 0.5, "bfloat16"), "bfloat16").registers[0, 3] == -960  # -961 in eight bits
+    assert one_table(table(62, 3, 0.5, "bfloat16"), dtype="bfloat16").registers[0, 3] == -960  # -961 in eight bits
     other = table(62, 3, 0.5, "bfloat16")
     offsets = other.offsets.copy()
     offsets[0] = -964.0
     with pytest.raises(ww.LawError, match=r"offset of register 0 is -964.0, .* needs -960.0"):
-        one_head(replace(other, offsets=offsets), "bfloat16")
+        one_table(replace(other, offsets=offsets), dtype="bfloat16")
