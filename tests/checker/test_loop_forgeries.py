@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
+from support.networks import linear
 
 import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import UNREAD
-from weightwright.network import Attention, Gather, Head, Linear, Mixed, Sees, Term
+from weightwright.network import Attention, Gather, Head, Mixed, Sees, Term
 from weightwright.prover.graph_values import evaluate
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])
@@ -64,7 +65,7 @@ def with_gather(*path: Any, change: Callable[[Any], Any]) -> Any:
     return with_body(lambda layers: altered(layers, (len(layers) - 2, *path), change))
 
 
-def with_embed(change: Callable[[Linear], Linear]) -> Any:
+def with_embed(change: Callable[[Any], Any]) -> Any:
     """Another embedding, before the loop and in it."""
     new = change(right().network.embed)
     return replace(with_body(lambda layers: (*layers[:-1], new)), embed=new)
@@ -93,7 +94,7 @@ def linear_in_the_body() -> Any:
     """A map before the end of a pass that halves the examples that are kept."""
     names = right().network.embed.coordinates
     A = with_entry(np.eye(len(names)), (place("kept x[0]"), place("kept x[0]")), 0.5)
-    halving = Linear(names, (Term(A),), np.zeros((1, len(names))))
+    halving = linear(names, A)
     return with_body(lambda layers: (*layers[:-2], halving, *layers[-2:]))
 
 

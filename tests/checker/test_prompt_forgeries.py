@@ -23,6 +23,7 @@ from support.forging import (
     with_prompt,
     without,
 )
+from support.networks import linear
 from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, plain, prompts, tables_of
 
 import weightwright as ww
@@ -31,7 +32,7 @@ from weightwright.claims.certificate import Certificate
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES
-from weightwright.network import Attention, Block, Gather, Linear, Sees, Term
+from weightwright.network import Attention, Block, Gather, Linear, Sees
 from weightwright.prover.machine import assumptions
 
 FORGED = ["descent", "threshold", "clock", "gradients"]
@@ -303,8 +304,7 @@ BUILT: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a map of tokens": (lambda n: replace(n, embed=first_term(n.embed, tokens=Gather((0, 1, 2)))), "embed is not"),
     "a layer more": (
-        lambda n: replace(n, layers=(*n.layers, Linear(n.embed.coordinates, (Term(np.eye(len(n.embed.coordinates))),),
-                                                       np.zeros((1, len(n.embed.coordinates)))))),
+        lambda n: replace(n, layers=(*n.layers, linear(n.embed.coordinates, np.eye(len(n.embed.coordinates))))),
         "more passes than are claimed",
     ),
     "a register more": (

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.built import built, copied, layers
+from support.networks import by_hand, linear
 from support.zoo import ZOO
 from torch import nn
 
 import weightwright as ww
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, cost
+from weightwright.network import Attention, Head, Sees, cost
 from weightwright.runtime import interpret
 from weightwright.runtime.running_plan import ModuleLayer, Plan
 from weightwright.runtime.table_layer import TableLayer
@@ -98,16 +100,16 @@ def test_every_kind_of_layer_has_a_plan(name: str) -> None:
     assert all(isinstance(step, TableLayer | ModuleLayer) for step in net._plan.steps)
 
 
-def doubled() -> Network:
+def doubled() -> Any:
     """Two coordinates hold the same input, and a head reads both; what it writes was not 0 before."""
     names = ("a", "b", "one", "out")
-    embed = Linear(names, (Term(np.array([[1.0, 1.0, 0.0, 0.0]])),), np.array([[0.0, 0.0, 1.0, 0.5]]))
+    embed = linear(names, [[1.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 1.0, 0.5]])
     registers = np.array([[1.0, 0.0, 2.0, 0.0], [-1.0, 0.25, 3.0, 0.0]])
     W_Q, W_K = np.array([[0.1, 0], [0.7, 0], [0, 1], [0, 0]]), np.array([[1.0, 0], [0, 1], [0, 0], [0, 0]])
     W_V, W_O = np.array([[0.0], [0], [1], [0]]), np.array([[0.0, 0, 0, 1]])
     head = Head("f", W_Q, W_K, W_V, W_O, 3.0, Sees((0, 2), "none"))
-    read = Linear(("y",), (Term(np.array([[1.0], [0], [0], [2.0]])),), np.array([[0.25]]))
-    return Network(("x",), embed, registers, (Attention(names, (head,)),), read)
+    read = linear(("y",), [[1.0], [0], [0], [2.0]], [[0.25]])
+    return by_hand(("x",), embed, (Attention(names, (head,)),), read, registers=registers)
 
 
 def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constants() -> None:
@@ -158,8 +160,8 @@ def test_heads_of_another_network_read_the_registers_of_their_own() -> None:
 
 def test_nothing_that_comes_out_is_a_view_of_what_went_in() -> None:
     names = ("a",)
-    same = Linear(names, (Term(np.eye(1)),), np.zeros((1, 1)))
-    net = ww.AttentionNetwork(Network(("x",), same, np.zeros((0, 1)), (), same))
+    same = linear(names, np.eye(1))
+    net = ww.AttentionNetwork(by_hand(("x",), same, (), same))
     x = torch.ones(3, 1, dtype=torch.float64)
     net(x).zero_()
     assert x.eq(1).all()

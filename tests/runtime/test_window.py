@@ -9,17 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.networks import by_hand
 from support.one_head import one_table
 from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.heads.registers import Table
-from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
+from weightwright.network import Attention, Head, Sees, Term, cost, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -57,7 +59,7 @@ def tail(table: Table) -> float:
     return 4 * beyond
 
 
-def run(network: Network, t: np.ndarray) -> np.ndarray:
+def run(network: Any, t: np.ndarray) -> np.ndarray:
     x = torch.tensor(t, dtype=DTYPES[network.dtype])
     return ww.AttentionNetwork(network)(x).double().numpy()
 
@@ -153,7 +155,7 @@ def test_values_of_two_sizes_in_a_network() -> None:
     sees = Sees(registers=(0, 25), data="none")
     head = Head("two", W_Q, W_K, W_V, rng.normal(size=(2, 6)) * [1, 0, 1, 1, 1, 1], 0.5, sees, window=7)
     embed = token_wise(("t",), names, {("t", "t"): 1.0}, {"one": 1.0})
-    network = Network(("t",), embed, registers, (Attention(names, (head,)),), selection(names, names))
+    network = by_hand(("t",), embed, (Attention(names, (head,)),), selection(names, names), registers=registers)
     t = rng.uniform(-5, 5, (2, 9, 1))
     np.testing.assert_allclose(run(network, t), interpret(network, t), rtol=1e-13, atol=1e-13)
 
@@ -263,10 +265,10 @@ def test_the_window_is_part_of_the_network() -> None:
 # --- laws ---
 
 
-def broken(**changes: object) -> Callable[[], Network]:
+def broken(**changes: object) -> Callable[[], Any]:
     """`windowed` with another head."""
 
-    def build() -> Network:
+    def build() -> Any:
         network = windowed()
         (layer,) = network.layers
         return replace(network, layers=(replace(layer, heads=(replace(layer.heads[0], **changes),)),))
@@ -274,10 +276,10 @@ def broken(**changes: object) -> Callable[[], Network]:
     return build
 
 
-def moved(row: int, column: int, value: float) -> Callable[[], Network]:
+def moved(row: int, column: int, value: float) -> Callable[[], Any]:
     """`windowed` with another entry in its registers."""
 
-    def build() -> Network:
+    def build() -> Any:
         registers = windowed().registers.copy()
         registers[row, column] = value
         return replace(windowed(), registers=registers)
@@ -293,8 +295,8 @@ def entries(name: str, *items: tuple[int, int, float]) -> dict[str, np.ndarray]:
     return {name: array}
 
 
-def no_longer_one(how: str) -> Callable[[], Network]:
-    def build() -> Network:
+def no_longer_one(how: str) -> Callable[[], Any]:
+    def build() -> Any:
         network = windowed()
         embed = network.embed
         if how == "constant":

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
+from support.networks import linear
 
 import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import ENTERING, STATES
-from weightwright.network import Gather, Linear, Sees, Term
+from weightwright.network import Gather, Sees
 from weightwright.network.token_maps import copy
 
 #: Features of a pass: A, b and x; states: w and the prediction.
@@ -73,7 +74,7 @@ def kept(number: int) -> int:
     return int(gather.terms[0].A[:, number].argmax())  # type: ignore[union-attr]
 
 
-def with_both_embeddings(change: Callable[[Linear], Linear]) -> Any:
+def with_both_embeddings(change: Callable[[Any], Any]) -> Any:
     new = change(right().network.layers[EMBEDS])  # type: ignore[arg-type]
     once = with_part("layers", EMBEDS, change=lambda _: new)
     return altered(once, ("layers", LOOP, "layers", in_loop() - 1), lambda _: new)
@@ -291,5 +292,5 @@ def test_no_entry_of_the_joining_maps_may_change(tmp_path: Path) -> None:
 def test_a_network_without_layers_is_refused(tmp_path: Path) -> None:
     names = right().network.embed.coordinates
     A = np.zeros((len(names), 1))
-    read = Linear(("prediction",), (Term(A),), np.zeros((1, 1)))
+    read = linear(("prediction",), A)
     refused(replace(right().network, layers=(), read=read), said(), tmp_path, "not one loop")
