@@ -16,16 +16,17 @@ import shlex
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import typer.main
-from support.command_line import weightwright
+from support.command_line import printed, weightwright
+from support.with_papers import needs_papers
 
 from weightwright.cli import app
-from weightwright.papers.theorems.registry import THEOREMS
 
 ROOT = Path(__file__).parents[1]
 FILES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -48,6 +49,14 @@ PYCON = {
     "docs/incontext.md": "tests/docs/test_incontext_page.py",
     "docs/reference.md": "tests/docs/test_reference_page.py",
 }
+#: Pages that speak of what the papers add: constructions, tasks, the commands `theorems` and `reproduce`.
+OF_PAPERS = {
+    f"docs/{name}.md"
+    for name in (
+        "command_line", "constructions", "errata", "in_context_learning", "install", "memory", "modules",
+        "reference", "reproduction", "theorems", "using",
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,14 @@ def blocks_of(text: str) -> list[Block]:
     return found
 
 
+def needs(name: str) -> list[pytest.MarkDecorator]:
+    """Marks of a page's tests."""
+    return [needs_papers] if name in OF_PAPERS else []
+
+
 PAGES = {path.relative_to(ROOT).as_posix(): blocks_of(path.read_text()) for path in FILES}
 CASES = [
-    pytest.param(name, slow, id=f"{name}{', slow' * slow}", marks=[pytest.mark.slow] * slow)
+    pytest.param(name, slow, id=f"{name}{', slow' * slow}", marks=[*[pytest.mark.slow] * slow, *needs(name)])
     for name, blocks in PAGES.items()
     for slow in sorted({block.slow for block in blocks if block.kind in ("python", "sh", "console")})
 ]
@@ -160,7 +174,7 @@ def named_commands() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in named_commands()}))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in sorted(dict(named_commands()))])
 def test_commands_in_the_text_are_there(name: str) -> None:
     for command in [command for page, command in named_commands() if page == name]:
         program, *words = shlex.split(command, comments=True)
@@ -180,7 +194,12 @@ def check_weightwright(words: list[str], said: str) -> None:
     options = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
     assert options <= known, f"{said}: no option {options - known}"
     ids = {word for word in words if re.fullmatch(r"[A-Z]{2}-\d+", word)}
-    assert ids <= set(THEOREMS), said
+    assert not ids or ids <= theorem_ids(), said
+
+
+@cache
+def theorem_ids() -> set[str]:
+    return set(re.findall(r"\b[A-Z]{2}-\d+\b", printed("theorems")))
 
 
 def check_make(words: list[str], said: str) -> None:

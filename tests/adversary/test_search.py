@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.claims.files import network_digest
 
 
 def test_the_search_comes_near_a_tight_bound(sine: ww.AttentionNetwork) -> None:
@@ -25,7 +24,7 @@ def test_a_broken_network_is_found_out(sine: ww.AttentionNetwork, where: int, by
     registers = np.array(sine.network.registers)
     registers[len(registers) // 2, where] += by
     broken = dataclasses.replace(sine.network, registers=registers)
-    said = dataclasses.replace(sine.certificate, network=network_digest(broken))
+    said = dataclasses.replace(sine.certificate, network=ww.AttentionNetwork(broken).digest())
     assert ww.search(ww.AttentionNetwork(broken, said), seconds=0.2).violated
 
 

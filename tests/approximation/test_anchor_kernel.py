@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.exact import worst_error
+from support.forging import save_forged
 from support.formulas import DOMAINS, random_formula, shifted
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, write
-from weightwright.network import Network
 
 TOLERANCES = {torch.float64: (2, 10), torch.float32: (2, 5), torch.bfloat16: (0, 1)}
 
@@ -71,14 +71,14 @@ def test_a_row_is_the_same_alone_and_in_a_batch() -> None:
     assert all(torch.equal(net(x[i : i + 1]), together[i : i + 1]) for i in range(0, 1000, 37))
 
 
-def changed(network: Network, **changes: object) -> Network:
+def changed(network: Any, **changes: object) -> Any:
     (layer,) = network.layers
     return dataclasses.replace(
         network, layers=(dataclasses.replace(layer, heads=(dataclasses.replace(layer.heads[0], **changes),)),)
     )
 
 
-def nudged(network: Network, by: float) -> Network:
+def nudged(network: Any, by: float) -> Any:
     registers = network.registers.copy()
     registers[len(registers) // 2, 4] += by
     return dataclasses.replace(network, registers=registers)
@@ -104,7 +104,7 @@ def windowed() -> ww.AttentionNetwork:
 def test_a_changed_window_is_refused(windowed: ww.AttentionNetwork, name: str, tmp_path: object) -> None:
     network = FORGERIES[name](windowed.network)
     path = f"{tmp_path}/net.safetensors"
-    write(path, network, dataclasses.replace(windowed.certificate, network=network_digest(network)))
+    save_forged(network, windowed.certificate, path)
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 
@@ -115,7 +115,7 @@ def test_a_dense_head_is_no_window(tmp_path: object) -> None:
     dot, anchor = (ww.approximate("exp(x)", (-1, 1), 1e-6, kernel=kernel) for kernel in ("dot", "anchor"))
     for net, kernel, other in ((dot, "anchor", anchor), (anchor, "dot", dot)):
         claim = dataclasses.replace(net.certificate, kernel=kernel, assumptions=other.certificate.assumptions)
-        write(path, net.network, claim)
+        save_forged(net.network, claim, path)
         with pytest.raises(ww.CertificateError, match="do not run in kernel"):
             ww.check(path)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.exact import worst_error
-from support.forging import with_claim
+from support.forging import save_forged, with_claim
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, read, write
+from weightwright.claims.files import read
 from weightwright.expressions import parse, to_text
 from weightwright.heads.kinks import kinks, piecewise_linear
-from weightwright.network import Network
 
 ISSUE = ["relu(x)", "abs(x)", "clip(x, -0.5, 0.5)", "max(x, 0.3)"]
 
@@ -179,7 +179,7 @@ def nudged(array: np.ndarray, index: tuple[int, int], by: float) -> np.ndarray:
     return copy
 
 
-def changed(network: Network, **changes: object) -> Network:
+def changed(network: Any, **changes: object) -> Any:
     (layer,) = network.layers
     heads = (dataclasses.replace(layer.heads[0], **changes), *layer.heads[1:])
     return dataclasses.replace(network, layers=(dataclasses.replace(layer, heads=heads),))
@@ -194,7 +194,7 @@ def gate() -> ww.AttentionNetwork:
 def test_the_checker_refuses_a_changed_gate(gate: ww.AttentionNetwork, name: str, tmp_path: object) -> None:
     path = f"{tmp_path}/net.safetensors"
     network = FORGERIES[name](gate.network)
-    write(path, network, dataclasses.replace(gate.certificate, network=network_digest(network)))
+    save_forged(network, gate.certificate, path)
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 
@@ -207,15 +207,15 @@ def test_a_wider_dead_zone_must_be_admitted(tmp_path: object) -> None:
     for zones in ((), ((-0.0625, 0.0625),), ((0.0, 0.125),), ((0.125, -0.125),)):
         forged = with_claim(certificate, dead_zones=zones)
         told = (*certificate.assumptions, *forged.claim.possible_assumptions(certificate.domain))
-        write(path, network, dataclasses.replace(forged, assumptions=told))
+        save_forged(network, dataclasses.replace(forged, assumptions=told), path)
         with pytest.raises(ww.CertificateError, match=r"no box covers|is no interval"):
             ww.check(path)
     wider = with_claim(certificate, dead_zones=((-0.25, 0.25),))  # claims less: still true, if it says so
-    write(path, network, wider)
+    save_forged(network, wider, path)
     with pytest.raises(ww.CertificateError, match="the certificate hides a dead zone"):
         ww.check(path)
     told = (*certificate.assumptions[:-1], *wider.claim.possible_assumptions(certificate.domain))
-    write(path, network, dataclasses.replace(wider, assumptions=told))
+    save_forged(network, dataclasses.replace(wider, assumptions=told), path)
     assert ww.check(path).status == "CONDITIONAL"
 
 

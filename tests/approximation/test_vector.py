@@ -13,18 +13,15 @@ import pytest
 import torch
 from flint import arb, ctx
 from support.exact import errors
-from support.forging import with_leaf
+from support.forging import save_forged, with_leaf
 from support.formulas import random_formula_of
 
 import weightwright as ww
 from weightwright.approximation import several
-from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
-from weightwright.claims.files import network_digest, write
-from weightwright.claims.leaf import VectorLeaf
+from weightwright.claims.certificate import Terms
 from weightwright.claims.one_layer_claims import OneLayerClaim, VectorLayerClaim
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.intervals.intervals import Interval
-from weightwright.network import Attention, Network
 from weightwright.prover.vector_rounding import VectorAnchors, score_errors
 
 SQUARE = ww.Box([-1, -1], [1, 1])
@@ -127,7 +124,7 @@ def test_measured_says_what_was_found_and_claims_nothing(formula: str, box: ww.B
     said = net.certificate
     assert said.status == "MEASURED"
     assert said.bound == math.inf
-    assert isinstance(said.claim, MeasuredClaim)
+    assert type(said.claim).__name__ == "MeasuredClaim"
     assert 0 < said.measured.error <= 1e-3
     assert said.measured.inputs > 1000
     assert "128 bits" in said.measured.how
@@ -194,12 +191,12 @@ def test_a_proof_that_would_take_too_long_says_what_to_ask_for(monkeypatch: pyte
 # forgeries: all digests fit, the claims are false
 
 
-def claim_of(certificate: Certificate) -> VectorLeaf:
+def claim_of(certificate: Any) -> Any:
     assert isinstance(certificate.claim, VectorLayerClaim)
     return certificate.claim.leaf
 
 
-def with_terms(certificate: Certificate, **changes: float) -> Certificate:
+def with_terms(certificate: Any, **changes: float) -> Any:
     """The head's and the network's terms changed alike, and a bound that fits them."""
     head = dataclasses.replace(claim_of(certificate).terms, **changes)
     slip = certificate.terms.rounding - claim_of(certificate).terms.rounding
@@ -208,13 +205,13 @@ def with_terms(certificate: Certificate, **changes: float) -> Certificate:
     return dataclasses.replace(with_leaf(certificate, terms=head), terms=whole, bound=total)
 
 
-def moved_box(certificate: Certificate) -> Certificate:
+def moved_box(certificate: Any) -> Any:
     boxes = np.array(claim_of(certificate).boxes)
     boxes[3, 1, 0] = np.nextafter(boxes[3, 1, 0], -np.inf)  # the smallest possible gap
     return with_leaf(certificate, boxes=boxes)
 
 
-FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
+FALSE_CLAIMS: dict[str, Callable[[Any], Any]] = {
     "approximation": lambda said: with_terms(said, approximation=0.5 * claim_of(said).terms.approximation),
     "rounding": lambda said: with_terms(said, rounding=0.01 * claim_of(said).terms.rounding),
     "leakage": lambda said: with_terms(said, leakage=0.0),
@@ -238,7 +235,7 @@ FALSE_CLAIMS: dict[str, Callable[[Certificate], Certificate]] = {
 @pytest.mark.parametrize("name", FALSE_CLAIMS)
 def test_a_false_claim_is_refused(name: str, example: ww.AttentionNetwork, tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
-    write(path, example.network, FALSE_CLAIMS[name](example.certificate))
+    save_forged(example.network, FALSE_CLAIMS[name](example.certificate), path)
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 
@@ -251,17 +248,17 @@ def test_slopes_are_checked_where_queries_round(shifted: ww.AttentionNetwork, tm
         slopes = np.array(claim.lipschitz)
         assert slopes[axis] > 0
         slopes[axis] *= 0.4  # twice the largest slope is claimed
-        write(path, shifted.network, with_leaf(said, lipschitz=slopes))
+        save_forged(shifted.network, with_leaf(said, lipschitz=slopes), path)
         with pytest.raises(ww.CertificateError, match=f"slope along axis {axis}"):
             ww.check(path)
-    write(path, shifted.network, dataclasses.replace(said, terms=claim.terms))
+    save_forged(shifted.network, dataclasses.replace(said, terms=claim.terms), path)
     with pytest.raises(ww.CertificateError, match=r"rounding: .* is needed"):
         ww.check(path)
 
 
-def with_head(network: Network, **changes: Any) -> Network:
+def with_head(network: Any, **changes: Any) -> Any:
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     return dataclasses.replace(
         network, layers=(dataclasses.replace(layer, heads=(dataclasses.replace(layer.heads[0], **changes),)),)
     )
@@ -273,12 +270,12 @@ def entry(array: np.ndarray[Any, Any], at: tuple[int, int], value: float) -> np.
     return out
 
 
-def head_of(network: Network) -> Any:
+def head_of(network: Any) -> Any:
     return next(network.heads)
 
 
 #: Coordinates of two inputs: x[0], x[1], data, key[0], key[1], offset, value, f.
-OTHER_NETWORKS: dict[str, Callable[[Network], Network]] = {
+OTHER_NETWORKS: dict[str, Callable[[Any], Any]] = {
     "a value": lambda n: dataclasses.replace(n, registers=entry(n.registers, (30, 6), n.registers[30, 6] + 0.01)),
     "a key": lambda n: dataclasses.replace(n, registers=entry(n.registers, (30, 4), n.registers[30, 4] + 0.01)),
     "an offset": lambda n: dataclasses.replace(n, registers=entry(n.registers, (30, 5), n.registers[30, 5] + 0.01)),
@@ -307,9 +304,9 @@ OTHER_NETWORKS: dict[str, Callable[[Network], Network]] = {
 @pytest.mark.parametrize("name", OTHER_NETWORKS)
 def test_a_certificate_for_another_network_is_refused(name: str, example: ww.AttentionNetwork, tmp_path: Path) -> None:
     network = OTHER_NETWORKS[name](example.network)
-    said = dataclasses.replace(example.certificate, network=network_digest(network))
+    said = dataclasses.replace(example.certificate, network=ww.AttentionNetwork(network).digest())
     path = tmp_path / "net.safetensors"
-    write(path, network, said)
+    save_forged(network, said, path)
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 

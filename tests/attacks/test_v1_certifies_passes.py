@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 import torch
+from support.built import built_file
 from support.kinds import CLAIMS
 
 import weightwright as ww
@@ -15,7 +16,7 @@ PROGRAMS = 8
 
 
 def test_a_prediction_of_eight_programs_is_not_certified() -> None:
-    vm = ww.Interpreter(tokens=1, features=2, head_dim=1, programs=PROGRAMS, w_max=2.0, x_max=1.0)
+    vm = ww.Interpreter.load(built_file("an interpreter of eight programs"))
     assert vm.certificate.subject == "pass"
     assert "of one pass" in repr(vm.certificate)
     grows = np.array([[0.5, -0.25], [-0.25, 0.5]])

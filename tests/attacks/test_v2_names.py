@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.forging import save_forged
 
 import weightwright as ww
-from weightwright.claims.files import write
 
 LIE = "sin(5*x)"
 
@@ -46,12 +46,12 @@ def test_a_name_never_becomes_the_formula(
 ) -> None:
     net, path = make(), tmp_path / "theirs.safetensors"
     lying = dataclasses.replace(net.certificate, claim=rename(net.certificate.claim))
-    write(path, net.network, lying)
+    save_forged(net.network, lying, path)
     said = ww.check(path)
     assert said.name == LIE
     assert said.formula == net.certificate.formula != LIE
     assert LIE not in said.formula
-    write(path, net.network, dataclasses.replace(lying, formula=LIE))
+    save_forged(net.network, dataclasses.replace(lying, formula=LIE), path)
     with pytest.raises(ww.CertificateError, match="and the certificate says otherwise"):
         ww.check(path)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.forging import save_forged
 
 import weightwright as ww
-from weightwright.claims.files import write
 from weightwright.claims.scope import percent
 
 
@@ -31,7 +31,7 @@ def straight_line(told: bool, path: Path) -> None:
         lie = dataclasses.replace(
             said, claim=claim, formula="sin(5*x)", terms=terms, bound=0.005, assumptions=assumed
         )  # fmt: skip
-        write(path, net.network, lie)
+        save_forged(net.network, lie, path)
         try:
             ww.check(path)
             return

@@ -16,7 +16,7 @@ import torch
 
 import weightwright as ww
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
-from weightwright.claims.files import encode_file, network_digest
+from weightwright.claims.files import encode_file
 from weightwright.network import Attention, Linear, Network, Term
 
 #: How far a limit may be exceeded, and what a process takes anyway: caches of numpy and python, one look at the clock.
@@ -57,7 +57,12 @@ def attention_of(tokens: int) -> bytes:
     network = dataclasses.replace(network, tokens=tokens, embed=embed)
     terms = dataclasses.replace(said.terms, rounding=0.1, approximation=0.1, leakage=0.1)
     said = dataclasses.replace(
-        said, claim=claim, formula=claim.in_words(), network=network_digest(network), bound=1.0, terms=terms
+        said,
+        claim=claim,
+        formula=claim.in_words(),
+        network=ww.AttentionNetwork(network).digest(),
+        bound=1.0,
+        terms=terms,
     )
     return encode_file(network, said)
 
@@ -81,7 +86,7 @@ def interpreter_of(tokens: int) -> bytes:
     box = ww.Box(np.concatenate([-ends, [0.0, -claim.hidden]]), np.concatenate([ends, [1.0, 0.0]]))
     terms_ = dataclasses.replace(said.terms, rounding=5e-4, leakage=1e-4, approximation=1e-4)
     said = dataclasses.replace(
-        said, claim=claim, domain=box, network=network_digest(network), formula=claim.in_words(),
+        said, claim=claim, domain=box, network=ww.AttentionNetwork(network).digest(), formula=claim.in_words(),
         bound=1e-3, terms=terms_,
     )  # fmt: skip
     return encode_file(network, said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from support.forging import about_composite, affine, named, one_head, proven, refused
@@ -14,7 +14,7 @@ from weightwright.approximation.faithful_tables import propose_faithful
 from weightwright.claims.certificate import Terms
 from weightwright.claims.target import IDENTITY
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Head, Network, Sees
+from weightwright.network import Attention, Head, Sees
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
@@ -70,7 +70,7 @@ def test_a_token_does_not_see_those_after_it(tmp_path: Path) -> None:
     """A mean of all tokens, and a sum over those before: neither is the other."""
     names = ("x", "one", "out")
 
-    def mean(sees: Literal["earlier", "all"]) -> Network:
+    def mean(sees: Literal["earlier", "all"]) -> Any:
         return one_head(names, np.zeros((0, 3)), (moved(names, "one", "one", "x", "out", Sees(data=sees)),), tokens=2)
 
     of_all, of_earlier = affine(np.full((2, 2), 0.5)), affine(np.array([[1.0, 0.0], [0.5, 0.5]]))

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import about_composite, affine, named, refused
+from support.forging import about_composite, affine, named, refused, save_forged
+from support.networks import by_hand, linear
 
 import weightwright as ww
-from weightwright.claims.files import write
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.network import Attention, Head, Sees, selection
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 DTYPES = ("float64", "float32", "bfloat16")
 
 
-def lin(name: str, factor: float) -> Linear:
-    return Linear((name,), (Term(np.array([[factor]])),), np.zeros((1, 1)))
+def lin(name: str, factor: float) -> Any:
+    return linear((name,), [[factor]])
 
 
 def chain(path: Path, factors: tuple[float, ...], dtype: str) -> None:
     """Two tokens of one number, times all factors one after the other; said to be the numbers themselves."""
-    embed, *layers, read = (Linear(("x",), (Term(np.array([[factor]])),), np.zeros((1, 1))) for factor in factors)
-    network = Network(("x",), embed, np.zeros((0, 1)), tuple(layers), read, tokens=2, dtype=dtype)
-    write(path, *about_composite(network, affine(np.eye(2)), ww.Box([-1], [1]), (0.1, 0.1, 0.1), masked=True))
+    embed, *layers, read = (linear(("x",), [[factor]]) for factor in factors)
+    network = by_hand(("x",), embed, tuple(layers), read, tokens=2, dtype=dtype)
+    save_forged(*about_composite(network, affine(np.eye(2)), ww.Box([-1], [1]), (0.1, 0.1, 0.1), masked=True), path)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -48,17 +49,17 @@ def test_a_form_that_overflows_is_refused(tmp_path: Path) -> None:
 
 def test_a_nan_is_no_small_number(tmp_path: Path) -> None:
     tiny = ww.Box(np.array([-(2.0**-600)]), np.array([2.0**-600]))
-    net = Network(("x",), lin("y", 2.0**600), np.zeros((0, 1)), (lin("z", 2.0**600),), lin("o", 1.0), tokens=1)
+    net = by_hand(("x",), lin("y", 2.0**600), (lin("z", 2.0**600),), lin("o", 1.0), tokens=1)
     refused(*about_composite(net, affine([[0.0]]), tiny), tmp_path, "overflow|bounded")
     wide = ww.Box(np.array([[9.0], [9.0]]), np.array([[10.0], [10.0]]))
-    net = Network(("x",), lin("y", 0.0), np.zeros((0, 1)), (), lin("o", 1.0), tokens=2)
+    net = by_hand(("x",), lin("y", 0.0), (), lin("o", 1.0), tokens=2)
     refused(*about_composite(net, affine([[1e308, -1e308], [1e308, -1e308]]), wide), tmp_path, "bounded")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_numbers_that_overflow_in_the_dtype(dtype: str, tmp_path: Path) -> None:
     box = ww.Box(np.array([1.0]), np.array([2.0**30]))
-    net = Network(("x",), lin("y", 2.0**100), np.zeros((0, 1)), (), lin("o", 2.0**-100), tokens=1, dtype=dtype)
+    net = by_hand(("x",), lin("y", 2.0**100), (), lin("o", 2.0**-100), tokens=1, dtype=dtype)
     refused(*about_composite(net, affine([[1.0]]), box, (0.0, 0.0, 2.0**25)), tmp_path, "overflow")
 
 
@@ -66,7 +67,7 @@ def test_coefficients_that_underflow(tmp_path: Path) -> None:
     box = ww.Box(np.array([2.0**699]), np.array([2.0**700]))
     down, up = 2.0**-600, 2.0**600
     layers = (lin("b", down), lin("c", up), lin("d", up))
-    net = Network(("x",), lin("a", down), np.zeros((0, 1)), layers, lin("o", 1.0), tokens=1)
+    net = by_hand(("x",), lin("a", down), layers, lin("o", 1.0), tokens=1)
     refused(*about_composite(net, affine([[0.0]]), box, (0.0, 0.0, 2.0**655)), tmp_path, "overflow")
 
 
@@ -80,8 +81,6 @@ def test_queries_that_overflow_before_they_meet_a_key(
     names = ("x", "q", "k", "out")
     C, A = np.array([[0.0, query, key, 0.0]]), np.eye(1, 4)
     head = Head("mean", named(names, q=1), named(names, k=1), named(names, x=1), np.eye(4)[[3]], beta, Sees(data="all"))
-    net = Network(
-        ("x",), Linear(names, (Term(A),), C), np.zeros((0, 4)), (Attention(names, (head,)),),
-        selection(names, ("out",)), tokens=1, dtype=dtype,
-    )  # fmt: skip
+    layer, read = Attention(names, (head,)), selection(names, ("out",))
+    net = by_hand(("x",), linear(names, A, C), (layer,), read, tokens=1, dtype=dtype)
     refused(*about_composite(net, affine([[1.0]]), HALF_OPEN, (0.0, 1e-300, 2.0**-10)), tmp_path, "overflow")

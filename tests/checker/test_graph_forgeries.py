@@ -13,18 +13,18 @@ import pytest
 import torch
 from support.forging import altered, proven, refused
 from support.graphs import everything
+from support.networks import by_hand
 
 import weightwright as ww
 from weightwright.checker.composite.graph_columns import _hull
 from weightwright.claims.certificate import Certificate, Terms, local_formula
-from weightwright.claims.files import network_digest
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.compiler.lowering.lower import lower
 from weightwright.expressions import parse, to_text
-from weightwright.network import Attention, Head, Linear, Network, Sees, selection, token_wise
+from weightwright.network import Attention, Head, Linear, Sees, selection, token_wise
 from weightwright.prover.graph_values import evaluate
 from weightwright.prover.machine import assumptions
 
@@ -42,21 +42,23 @@ def stated(net: ww.AttentionNetwork) -> tuple[Certificate, Composite]:
     return net.certificate, net.certificate.claim
 
 
-def only_layer(network: Network) -> Attention:
+def only_layer(network: Any) -> Attention:
     (layer,) = network.layers
     assert isinstance(layer, Attention)
     return layer
 
 
-def draft(network: Network) -> Certificate:
+def draft(network: Any) -> Certificate:
     """A certificate of this network whose claim is still to come."""
     said, none = assumptions(network.dtype, "dot"), Composite(Graph("", (), ()), ())
     nothing = Terms(0.0, 0.0, 0.0)
-    return Certificate(none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, network_digest(network), said)
+    return Certificate(
+        none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, ww.AttentionNetwork(network).digest(), said
+    )
 
 
 def false_and_refused(
-    network: Network, certificate: Certificate, x: list[float], path: Path, said: str | None = None
+    network: Any, certificate: Certificate, x: list[float], path: Path, said: str | None = None
 ) -> None:
     """At x the network is farther from the graph than the bound says, and the checker does not agree."""
     assert isinstance(certificate.claim, Composite)
@@ -211,7 +213,7 @@ def test_registers_do_not_overflow_in_a_plain_transformer(tmp_path: Path) -> Non
     ways = (("x", "y"), ("y", "z"), ("x", "out"))
     layers = [Attention(names, (_table(names, layer, source, target),)) for layer, (source, target) in enumerate(ways)]
     embed = Linear(names, (token_wise(("x",), names, {("x", "x"): 1.0}).terms[0],), C)
-    network = Network(("x",), embed, R, tuple(layers), selection(names, ("out",)), None, "float32")
+    network = by_hand(("x",), embed, tuple(layers), selection(names, ("out",)), registers=R, dtype="float32")
     assert network.native
     with np.errstate(all="ignore"):
         assert np.isnan(_plain_float32(network, 0.5))
@@ -239,7 +241,7 @@ def _table(names: tuple[str, ...], layer: int, source: str, target: str) -> Head
     return Head(f"head {layer}", W_Q, W_K, W_V, W_O, sees=Sees((0, 3), "none"))
 
 
-def _plain_float32(network: Network, x: float) -> float:
+def _plain_float32(network: Any, x: float) -> float:
     """One token behind the registers, every token seeing every token."""
     Z = np.concatenate([network.registers, x * network.embed.terms[0].A + network.embed.C]).astype(np.float32)
     for layer in network.layers:

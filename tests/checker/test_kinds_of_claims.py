@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import proven, refused, with_claim
+from support.forging import proven, refused, save_forged, with_claim
 from support.kinds import (
     ONE_OF_EACH,
     PROVABLE,
@@ -24,7 +24,7 @@ from support.kinds import (
 import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.claims.certificate import MeasuredClaim
-from weightwright.claims.files import certificate_types, write
+from weightwright.claims.files import certificate_types
 from weightwright.claims.leaf import Samples
 from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim, VectorLayerClaim
 
@@ -70,7 +70,7 @@ def test_a_claim_whose_type_has_no_rule_is_refused(tmp_path: Path, monkeypatch: 
     """A file cannot even hold it; and if it could, the checker would not know what to show."""
     net, path = one_of("OneLayerClaim"), tmp_path / "net.safetensors"
     forged = replace(net.certificate, claim=TrustMe(net.certificate.claim.leaf))
-    write(path, net.network, forged)
+    save_forged(net.network, forged, path)
     with pytest.raises(ww.FileFormatError, match="TrustMe"):
         ww.check(path)
     monkeypatch.setitem(certificate_types(), "TrustMe", TrustMe)
@@ -125,10 +125,10 @@ def test_contents_of_another_type_are_malformed(name: str, tmp_path: Path) -> No
 def test_a_measured_claim_is_no_proof(tmp_path: Path) -> None:
     net, path = one_of("OneLayerClaim"), tmp_path / "net.safetensors"
     measured = replace(net.certificate, claim=MeasuredClaim(0.0, 1, "not at all"))
-    write(path, net.network, measured)
+    save_forged(net.network, measured, path)
     with pytest.raises(ww.FileFormatError, match="claims no bound"):
         ww.check(path)
-    write(path, net.network, replace(measured, bound=np.inf))
+    save_forged(net.network, replace(measured, bound=np.inf), path)
     with pytest.raises(ww.CertificateError, match="nothing is proven here"):
         ww.check(path)
     assert ww.load(path).certificate.status == "MEASURED"
@@ -138,7 +138,7 @@ def test_what_is_searched_against_is_never_claimed(tmp_path: Path) -> None:
     """A true claim inside a measured one stays unproven."""
     net = one_of("Composite")
     claim = MeasuredClaim(0.0, 1, "not at all", against=net.certificate.claim)
-    write(tmp_path / "net.safetensors", net.network, replace(net.certificate, claim=claim, bound=np.inf))
+    save_forged(net.network, replace(net.certificate, claim=claim, bound=np.inf), tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="nothing is proven here"):
         ww.check(tmp_path / "net.safetensors")
 

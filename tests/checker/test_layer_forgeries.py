@@ -7,14 +7,15 @@ import dataclasses
 import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.exact import errors
-from support.forging import Change, with_claim
+from support.forging import Change, Forged, save_forged, with_claim
+from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
 from weightwright.checker.composite.table_heads import read_part
@@ -23,20 +24,16 @@ from weightwright.claims.certificate import (
     Certificate,
     MeasuredClaim,
     Terms,
-    local_formula,
     measured_certificate,
 )
-from weightwright.claims.files import network_digest, write
 from weightwright.claims.leaf import Leaf, Samples
-from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
+from weightwright.claims.one_layer_claims import SampledClaim
 from weightwright.enclosures.balls.series import working_precision
-from weightwright.expressions import parse, to_text
-from weightwright.heads.registers import Design, Own, Query, Table, assemble
-from weightwright.network import Network
+from weightwright.expressions import parse
+from weightwright.heads.registers import Own, Table
 from weightwright.prover.machine import assumptions
 
 Zones = tuple[tuple[float, float], ...]
-PLAIN = Query(0.0, 1.0)
 
 
 def plain(value: float | Decimal) -> str:
@@ -52,57 +49,34 @@ def times(a: float, b: float) -> Decimal:
         return Decimal(a) * Decimal(b)
 
 
-def claim(
-    network: Network,
-    formula: str,
-    domain: tuple[float, float],
-    reach: tuple[float, float],
-    inner: tuple[float, float, float],
-    whole: tuple[float, float, float],
-    boxes: list[list[float]] | np.ndarray,
-    query: Query = PLAIN,
-    lipschitz: float = 0.0,
-    zones: Zones = (),
-    kernel: str = "dot",
-) -> tuple[Network, Certificate]:
-    local = to_text(local_formula(parse(formula), query.centre, query.scale, 0.0))
-    leaf = Leaf(0, local, *reach, "taylor", np.array(boxes, dtype=float), Terms(*inner), lipschitz)
-    bound = math.nextafter(float(sum(map(Fraction, whole))), math.inf)
-    words = assumptions(network.dtype, kernel)
-    return network, Certificate(
-        OneLayerClaim(leaf, zones), to_text(parse(formula)), ww.Box(*domain), network.dtype, kernel, bound,
-        Terms(*whole), network_digest(network), words,
-    )  # fmt: skip
+def claim(network: Any, *about: Any, **more: Any) -> Forged:
+    return network, one_head_certificate(network, *about, **more)
 
 
-def one(table: Table, query: Query = PLAIN, slope: float = 0.0, dtype: str = "float64") -> Network:
-    return assemble(Design((table,), ("forged",), 0.0, slope), query, "f", dtype)
-
-
-def negative_scale() -> tuple[Network, Certificate]:
+def negative_scale() -> Forged:
     """|slope| s / scale was taken off the rounding term."""
-    nothing, query = Table(np.zeros(2), np.zeros(2), np.zeros(2)), Query(0.0, -1.0)
+    nothing, query = Table(np.zeros(2), np.zeros(2), np.zeros(2)), (0.0, -1.0)
     tiny = (1e-30, 1e-300, 1e-300)
     return claim(
-        one(nothing, query, 0.1), f"x*{plain(0.1)}", (1, 2), (-2.0000001, -0.9999999), tiny, tiny,
+        one_table(nothing, query, 0.1), f"x*{plain(0.1)}", (1, 2), (-2.0000001, -0.9999999), tiny, tiny,
         [[-2.0000001, -0.9999999]], query, 0.2,
     )  # fmt: skip
 
 
-def weight_that_underflows(dtype: str, value: float, rounding: float) -> tuple[Network, Certificate]:
+def weight_that_underflows(dtype: str, value: float, rounding: float) -> Forged:
     """A product with a power of two was taken to be exact."""
-    network = one(Table(np.zeros(1), np.zeros(1), np.array([value]), 1.0, 2.0**-100), dtype=dtype)
+    network = one_table(Table(np.zeros(1), np.zeros(1), np.array([value]), 1.0, 2.0**-100), dtype=dtype)
     terms = (1e-80, 1e-60, rounding)
     return claim(
         network, plain(times(value, 2.0**-100)), (-1, 1), (-1.0, 1.0), terms, terms, [[-1, 0], [0, 1]]
     )  # fmt: skip
 
 
-def windowed(L: np.ndarray, values: np.ndarray) -> Network:
-    return one(Table(2 * L, -(L**2), values, 0.25, window=3))
+def windowed(L: np.ndarray, values: np.ndarray) -> Any:
+    return one_table(Table(2 * L, -(L**2), values, 0.25, window=3))
 
 
-def point_between_zones() -> tuple[Network, Certificate]:
+def point_between_zones() -> Forged:
     """A box that is a point between two zones was not looked at."""
     terms = (1e-9, 0.0, 1e-12)
     return claim(
@@ -111,7 +85,7 @@ def point_between_zones() -> tuple[Network, Certificate]:
     )  # fmt: skip
 
 
-def tie_at_the_edge_of_a_zone() -> tuple[Network, Certificate]:
+def tie_at_the_edge_of_a_zone() -> Forged:
     """Half way between two anchors, beside a zone, only one of the two windows was looked at."""
     values = np.ones(25)
     values[13] = 1e6
@@ -122,7 +96,7 @@ def tie_at_the_edge_of_a_zone() -> tuple[Network, Certificate]:
     )  # fmt: skip
 
 
-def anchors_beyond_whole_numbers() -> tuple[Network, Certificate]:
+def anchors_beyond_whole_numbers() -> Forged:
     """Indices overflowed: the output was NaN."""
     L = 2.0**31 + 100 + np.arange(64)
     terms = (1e-9, 0.0, 1e-12)
@@ -130,61 +104,59 @@ def anchors_beyond_whole_numbers() -> tuple[Network, Certificate]:
     return claim(windowed(L, np.ones(64)), "1", ends, ends, terms, terms, [list(ends)], kernel="anchor")
 
 
-def own_value_that_overflows() -> tuple[Network, Certificate]:
+def own_value_that_overflows() -> Forged:
     """slope x overflows, though slope x + value does not."""
-    own, query = Own(0.0, 0.0, 2.0**127, -(2.0**128 - 2.0**104)), Query(2.0, 1.0)
-    network = one(Table(np.zeros(1), np.array([-2048.0]), np.zeros(1), own=own), query, dtype="float32")
+    own, query = Own(0.0, 0.0, 2.0**127, -(2.0**128 - 2.0**104)), (2.0, 1.0)
+    network = one_table(Table(np.zeros(1), np.array([-2048.0]), np.zeros(1), own=own), query, dtype="float32")
     return claim(
         network, f"{plain(own.slope)}*x+({plain(own.value)})", (2.0, math.nextafter(2, 3)), (-(2.0**-120), 2.0**-50),
         (1e10, 0.0, 2.0**104), (1e10, 0.0, 2.0**105), [[-(2.0**-120), 2.0**-50]], query, 2.0**127,
     )  # fmt: skip
 
 
-def own_value_and_a_query_that_rounds() -> tuple[Network, Certificate]:
+def own_value_and_a_query_that_rounds() -> Forged:
     """The value takes x, the score takes the rounded query: what lies between was not counted."""
     k, C, offset = float(np.float32(1.2 / 128)), 2.0**20 + 2**10, -9840.0
-    V, query = float(np.float32(-2 / (1.2 / 128))), Query(-C, 1.0)
+    V, query = float(np.float32(-2 / (1.2 / 128))), (-C, 1.0)
     p = f"sigmoid({plain(k)}*(x+{plain(C)})+({plain(offset)}))"
     table = Table(np.array([k]), np.array([offset]), np.array([V]), own=Own(0.0, 0.0, 1.0, 0.0))
     edges = np.linspace(C - 0.2503, C + 0.5003, 17)
     return claim(
-        one(table, query, dtype="float32"), f"{p}*({plain(V)})+(1-{p})*x", (0, 0.25), (edges[0], edges[-1]),
+        one_table(table, query, dtype="float32"), f"{p}*({plain(V)})+(1-{p})*x", (0, 0.25), (edges[0], edges[-1]),
         (1e-30, 0.0, 0.03167), (1e-30, 0.0, 0.03184), np.stack([edges[:-1], edges[1:]], 1), query, 0.00267,
     )  # fmt: skip
 
 
-def zones_that_swallow_the_domain() -> tuple[Network, Certificate]:
+def zones_that_swallow_the_domain() -> Forged:
     terms = (1e-30, 0.0, 1e-30)
-    nothing = one(Table(np.zeros(2), np.zeros(2), np.zeros(2)))
+    nothing = one_table(Table(np.zeros(2), np.zeros(2), np.zeros(2)))
     return claim(
         nothing, "1000*(x-1)*(x+1)", (-1, 1), (-1.0, 1.0), terms, terms, [[-1, -1], [1, 1]], zones=((-5.0, 5.0),)
     )  # fmt: skip
 
 
-def zone_that_ends_where_the_domain_does(
-    formula: str, zone: tuple[float, float], box: list[float]
-) -> tuple[Network, Certificate]:
+def zone_that_ends_where_the_domain_does(formula: str, zone: tuple[float, float], box: list[float]) -> Forged:
     """Zones are open, so the end of the domain was claimed, and no box had it."""
     inner, whole = (1e-9, 1e-300, 1e-12), (1e-9, 1e-300, 2e-12)
-    constant = one(Table(np.zeros(2), np.zeros(2), np.ones(2)))
+    constant = one_table(Table(np.zeros(2), np.zeros(2), np.ones(2)))
     return claim(constant, formula, (0, 4), (0.0, 4.0), inner, whole, [box], zones=(zone,))
 
 
-def samples_of_truth_values() -> tuple[Network, Certificate]:
+def samples_of_truth_values() -> Forged:
     """Differences of truth values are never negative: samples out of order, between which no box was looked at."""
     samples = Samples(np.array([0.0, 1.0, 0.0, 1.0]), np.zeros(4), 0.0, 1, 1.0)
     object.__setattr__(samples, "x", np.array([0, 1, 0, 1], dtype=bool))
-    network = one(Table(np.zeros(1), np.zeros(1), np.array([1000.0])))
+    network = one_table(Table(np.zeros(1), np.zeros(1), np.array([1000.0])))
     terms = Terms(1e-9, 1e-9, 1e-9)
     leaf = Leaf(0, "opaque f", 0.6, 0.9, "taylor", np.array([[0.6, 0.9]]), terms, 0.0)
     words = (*assumptions("float64", "dot"), *samples.assumptions())
     whole = Terms(1e-9, 1e-9, 2e-9)
-    digest = network_digest(network)
+    digest = ww.AttentionNetwork(network).digest()
     claim = SampledClaim(leaf, samples)
     return network, Certificate(claim, "opaque f", ww.Box(0.6, 0.9), "float64", "dot", 1e-8, whole, digest, words)
 
 
-FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
+FORGERIES: dict[str, Callable[[], Forged]] = {
     "a negative scale": negative_scale,
     "a weight that underflows in float32": lambda: weight_that_underflows(
         "float32", float(np.float32(1.7 * 2.0**-49)), 1e-50
@@ -209,7 +181,7 @@ FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_false_layer_claims_are_refused(name: str, tmp_path: Path) -> None:
     def load() -> None:
-        write(tmp_path / "net.safetensors", *FORGERIES[name]())
+        save_forged(*FORGERIES[name](), tmp_path / "net.safetensors")
         ww.load(tmp_path / "net.safetensors")
 
     with pytest.raises((ww.CertificateError, ww.LawError)):
@@ -257,13 +229,13 @@ ODD: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_measured_files_are_refused(name: str, tmp_path: Path) -> None:
-    network, (change, said) = one(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
+    network, (change, said) = one_table(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
     claim = MeasuredClaim(0.0, 1, "not at all")
-    honest = measured_certificate(claim, "0*x", ww.Box(-1, 1), "float64", "dot", network_digest(network))
+    honest = measured_certificate(claim, "0*x", ww.Box(-1, 1), "float64", "dot", ww.AttentionNetwork(network).digest())
     path = tmp_path / "net.safetensors"
-    write(path, network, honest)
+    save_forged(network, honest, path)
     assert ww.load(path).certificate.status == "MEASURED"
-    write(path, network, change(honest))
+    save_forged(network, change(honest), path)
     for read in (ww.check, ww.load):
         with pytest.raises(ww.FileFormatError, match=said):
             read(path)

@@ -14,6 +14,7 @@ import pytest
 from support.bombs import stopped
 from support.command_line import complaint, weightwright
 from support.forging import save_forged, with_leaf
+from support.networks import linear
 from support.stored import forge, saved
 
 import weightwright as ww
@@ -21,7 +22,7 @@ from weightwright.claims.certificate import Certificate, local_formula
 from weightwright.claims.files import read
 from weightwright.expressions import parse, to_text
 from weightwright.limits import UNLIMITED, Limits, count_boxes, hold, limited, tick
-from weightwright.network import Linear, Loop, Network, Term
+from weightwright.network import Loop, Network, Term
 
 Made = tuple[Network, Certificate]
 
@@ -30,7 +31,7 @@ def loops_in_loops() -> Made:
     """Each runs twice: a walk that follows them takes 2^60 steps."""
     network, said = saved("graph")
     names = network.embed.coordinates
-    layer: Any = Linear(names, (Term(np.eye(len(names))),), np.zeros((1, len(names))))
+    layer: Any = linear(names, np.eye(len(names)))
     for _ in range(60):
         layer = Loop((layer,), 2)
     return replace(network, layers=(layer, *network.layers)), said

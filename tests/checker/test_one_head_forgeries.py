@@ -9,33 +9,31 @@ import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from flint import arb
 from support.exact import errors
+from support.forging import Forged, save_forged
+from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms, local_formula
-from weightwright.claims.files import network_digest, read, write
-from weightwright.claims.leaf import Leaf
-from weightwright.claims.one_layer_claims import OneLayerClaim
+from weightwright.claims.files import read
 from weightwright.enclosures.balls.series import series, working_precision
 from weightwright.expressions import Number, parse, to_text
-from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.network import Attention, Network
-from weightwright.prover.machine import assumptions
+from weightwright.heads.registers import Table
 
 
 def forged_network(
     table: Table, scale: float = 1.0, shift: float = 0.0, data_key: float = -1024.0, dtype: str = "float64"
-) -> Network:
+) -> Any:
     """A one-head network with any query scale x + shift, also ones that assemble would not make."""
     plain = Table(table.keys, table.offsets, table.values)
-    network = assemble(Design((plain,), ("forged",), 0.0), Query(0.0, 1.0), "f")
+    network = one_table(plain)
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     W_Q, W_K = np.array(layer.heads[0].W_Q), np.array(layer.heads[0].W_K)
     W_Q[0, 0], W_Q[1, 0], W_K[1, 1] = scale, shift, data_key
     head = dataclasses.replace(layer.heads[0], W_Q=W_Q, W_K=W_K, beta=table.beta)
@@ -43,43 +41,33 @@ def forged_network(
 
 
 def forged_certificate(
-    network: Network,
+    network: Any,
     formula: str,
     domain: tuple[float, float],
     claim: tuple[float, float],
     terms: tuple[float, float, float],
     query: tuple[float, float] = (0.0, 1.0),
     boxes: int = 1,
-) -> Certificate:
-    mean = float(network.embed.C[0, 5])
+) -> Any:
     edges = np.linspace(*claim, boxes + 1)
-    local = to_text(local_formula(parse(formula), *query, mean))
-    leaf = Leaf(0, local, *claim, "taylor", np.stack([edges[:-1], edges[1:]], 1), Terms(*terms), 0.0)
-    whole = Terms(terms[0], terms[1], 2 * terms[2])
-    return Certificate(
-        OneLayerClaim(leaf),
-        to_text(parse(formula)),
-        ww.Box(*domain),
-        network.dtype,
-        "dot",
-        1.01 * (terms[0] + terms[1] + 2 * terms[2]) + 1e-300,
-        whole,
-        network_digest(network),
-        assumptions(network.dtype, "dot"),
-    )
+    whole = (terms[0], terms[1], 2 * terms[2])
+    return one_head_certificate(
+        network, formula, domain, claim, terms, whole, np.stack([edges[:-1], edges[1:]], 1), query,
+        mean=float(network.embed.C[0, 5]), bound=1.01 * sum(whole) + 1e-300,
+    )  # fmt: skip
 
 
 def two(slope: float, values: tuple[float, float] = (1.0, 0.0), beta: float = 1.0) -> Table:
     return Table(np.array([slope / 2, -slope / 2]), np.zeros(2), np.array(values), beta)
 
 
-def tie_at_the_middle() -> tuple[Network, Certificate]:
+def tie_at_the_middle() -> Forged:
     """relu(-x**2) is 0, but at x = 0 both sides are 0, and the other one is -x**2."""
     network = ww.approximate("-(x**2)", (-1, 1), 1e-2).network
     return network, forged_certificate(network, "relu(-x**2)", (-1, 1), (-1.0, 1.0), (0.12, 1e-290, 1e-12))
 
 
-def products_that_underflow() -> tuple[Network, Certificate]:
+def products_that_underflow() -> Forged:
     tiny = 2.0**-1074
     network = forged_network(Table(np.zeros(64), np.zeros(64), np.full(64, 31 * tiny)))
     formula = to_text(Number(31 * Fraction(tiny)))
@@ -87,14 +75,14 @@ def products_that_underflow() -> tuple[Network, Certificate]:
     return network, dataclasses.replace(certificate, bound=4 * tiny)
 
 
-def queries_that_overflow() -> tuple[Network, Certificate]:
+def queries_that_overflow() -> Forged:
     beta, s = 2.0**1000, 2.0**30
     network = forged_network(two(2.0**-1030, beta=beta), data_key=-1024 / beta)
     terms = (1e-12, 1e-300, 1e-12)
     return network, forged_certificate(network, "sigmoid(x/1073741824)", (-s, s), (-s, s), terms, boxes=16)
 
 
-def products_that_overflow() -> tuple[Network, Certificate]:
+def products_that_overflow() -> Forged:
     scale, shift = 2.0, -(2.0**1023 + (2.0**1023 - 2.0**1020))
     centre, lo = -shift / scale, 2.0**1023
     hi = lo + 2.0**1019
@@ -104,14 +92,14 @@ def products_that_overflow() -> tuple[Network, Certificate]:
     return network, forged_certificate(network, "1", (lo, hi), claim, (0.0, 1e-300, 1e-14), (centre, scale))
 
 
-def scores_that_overflow() -> tuple[Network, Certificate]:
+def scores_that_overflow() -> Forged:
     beta, key = 2.0**20, 1e308
     network = forged_network(two(2 * key if 2 * key < np.inf else 1.7e308, beta=beta), data_key=-1024 / beta)
     slope = int(Fraction(float(network.registers[0, 2])) * 2 * Fraction(beta))
     return network, forged_certificate(network, f"sigmoid({slope}*x)", (0.5, 1), (0.5, 1.0), (1e-3, 1e-300, 3.0))
 
 
-def a_centre_that_rounds_to_zero() -> tuple[Network, Certificate]:
+def a_centre_that_rounds_to_zero() -> Forged:
     scale, shift, d, s = 2.0**1023, 2.0**-53, 2.0**-1074, 2.0**-51
     network = forged_network(two(2.0**53), scale, shift)
     formula = f"sigmoid(x*{int(Fraction(2) ** 53 * Fraction(scale))})"
@@ -119,7 +107,7 @@ def a_centre_that_rounds_to_zero() -> tuple[Network, Certificate]:
     return network, forged_certificate(network, formula, (-d, d), (-s, s), terms, (0.0, scale), boxes=16)
 
 
-def a_query_that_rounds_out_of_the_claim() -> tuple[Network, Certificate]:
+def a_query_that_rounds_out_of_the_claim() -> Forged:
     t, beta = 2.0**-149, 2.0**60
     key, offset = (float(np.float32(x)) for x in (2000 / t / beta, -1900 / beta))
     table = Table(np.array([key, 0.0]), np.array([offset, 0.0]), np.array([1000.0, 0.0]), beta)
@@ -130,21 +118,21 @@ def a_query_that_rounds_out_of_the_claim() -> tuple[Network, Certificate]:
     return network, forged_certificate(network, "0", (-d, d), (-reach, reach), terms, (0.0, t), boxes=64)
 
 
-def a_query_that_underflows() -> tuple[Network, Certificate]:
+def a_query_that_underflows() -> Forged:
     scale = 2.0**-1074
     network = forged_network(two(0.0, (0.0, 0.0)), scale)
     return network, forged_certificate(network, "1000*x**2", (-0.5, 0.5), (0.0, 0.0), (0.0, 0.0, 1e-300), (0.0, scale))
 
 
-def undefined(formula: str) -> Callable[[], tuple[Network, Certificate]]:
-    def forge() -> tuple[Network, Certificate]:
+def undefined(formula: str) -> Callable[[], Forged]:
+    def forge() -> Forged:
         network = forged_network(two(0.0, (0.0, 0.0)))
         return network, forged_certificate(network, formula, (-1, 1), (-1.0, 1.0), (1.0, 1e-300, 1e-9))
 
     return forge
 
 
-FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
+FORGERIES: dict[str, Callable[[], Forged]] = {
     "a tie at the middle of a box": tie_at_the_middle,
     "products that underflow": products_that_underflow,
     "queries that overflow": queries_that_overflow,
@@ -163,7 +151,7 @@ FORGERIES: dict[str, Callable[[], tuple[Network, Certificate]]] = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "forged.safetensors"
-    write(path, *FORGERIES[name]())
+    save_forged(*FORGERIES[name](), path)
     with pytest.raises(ww.CertificateError):
         ww.check(path)
 
@@ -172,10 +160,10 @@ def test_the_same_forms_without_the_lie_are_proven(tmp_path: Path) -> None:
     """The forger's tools also make honest files: what refuses the others is not some accident of their form."""
     path = tmp_path / "honest.safetensors"
     network = forged_network(two(2.0))
-    write(
-        path,
+    save_forged(
         network,
         forged_certificate(network, "sigmoid(2*x)", (-1, 1), (-1.0, 1.0), (1e-12, 1e-300, 1e-12), boxes=16),
+        path,
     )
     assert ww.check(path).status == "PROVEN"
 
@@ -211,7 +199,9 @@ def test_two_threads_do_not_change_each_others_precision(tmp_path: Path) -> None
     """flint's settings are global: a check beside others must not lose coefficients of its series."""
     network = forged_network(two(0.0, (0.0, 0.0)))
     false_claim = tmp_path / "false.safetensors"
-    write(false_claim, network, forged_certificate(network, "1000*x**12", (-1, 1), (-1.0, 1.0), (1e-9, 1e-300, 1e-12)))
+    save_forged(
+        network, forged_certificate(network, "1000*x**12", (-1, 1), (-1.0, 1.0), (1e-9, 1e-300, 1e-12)), false_claim
+    )
     faithful = tmp_path / "faithful.safetensors"
     ww.approximate("x", (-1, 1), 0.05, method="faithful").save(faithful)
     stop = threading.Event()
@@ -237,4 +227,4 @@ def test_two_threads_do_not_change_each_others_precision(tmp_path: Path) -> None
 
 
 def test_loading_runs_the_network_that_was_checked(sine: ww.AttentionNetwork, saved: Path) -> None:
-    assert network_digest(ww.load(saved).network) == read(saved)[1].network  # type: ignore[union-attr]
+    assert ww.load(saved).digest() == read(saved)[1].network  # type: ignore[union-attr]

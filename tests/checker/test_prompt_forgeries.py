@@ -23,6 +23,7 @@ from support.forging import (
     with_prompt,
     without,
 )
+from support.networks import linear
 from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, plain, prompts, tables_of
 
 import weightwright as ww
@@ -30,8 +31,8 @@ from weightwright.certify import certify
 from weightwright.claims.certificate import Certificate
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.one_layer_claims import OneLayerClaim
-from weightwright.claims.prompt import ARGUMENTS, STATES, PromptClaim
-from weightwright.network import Attention, Block, Gather, Linear, Loop, Network, Sees, Term
+from weightwright.claims.prompt import ARGUMENTS, STATES
+from weightwright.network import Attention, Block, Gather, Linear, Sees
 from weightwright.prover.machine import assumptions
 
 FORGED = ["descent", "threshold", "clock", "gradients"]
@@ -90,7 +91,7 @@ def test_what_is_forged_here_was_right(kind: str, dtype: str, tmp_path: Path) ->
 def test_a_bound_above_the_tolerance_is_no_network() -> None:
     net = made("descent", "float64")
     assert net.certificate is not None
-    assert isinstance(net.certificate.claim, PromptClaim)
+    assert type(net.certificate.claim).__name__ == "PromptClaim"
     with pytest.raises(ww.ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
         certify(net.network, net.certificate.claim, net.certificate.domain, tol=1e-12)
 
@@ -244,11 +245,11 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
             refused(forged, net.certificate, tmp_path)
 
 
-def in_layers(network: Network, kind: type, change: Callable[[Any], Any], which: int = 0) -> Network:
+def in_layers(network: Any, kind: type, change: Callable[[Any], Any], which: int = 0) -> Any:
     """One of the layers of a kind changed, in the first loop if there is one."""
     layers, loop = network.layers, None
     for index, layer in enumerate(network.layers):
-        if isinstance(layer, Loop):
+        if type(layer).__name__ == "Loop":
             layers, loop = layer.layers, index
     place = [i for i, layer in enumerate(layers) if isinstance(layer, kind)][which]
     new = (*layers[:place], change(layers[place]), *layers[place + 1 :])
@@ -257,7 +258,7 @@ def in_layers(network: Network, kind: type, change: Callable[[Any], Any], which:
     return replace(network, layers=new)
 
 
-def in_heads(network: Network, which: int = 0, **changes: Any) -> Network:
+def in_heads(network: Any, which: int = 0, **changes: Any) -> Any:
     def change(layer: Attention) -> Attention:
         return replace(layer, heads=(replace(layer.heads[0], **changes), *layer.heads[1:]))
 
@@ -272,12 +273,12 @@ def swapped(layer: Linear) -> Linear:
     return replace(layer, terms=(*layer.terms[:1], *layer.terms[:0:-1]))
 
 
-def block(network: Network) -> int:
+def block(network: Any) -> int:
     return next(head.sees.block for head in network.heads)
 
 
 #: What is changed in the network, and what the checker says.
-BUILT: dict[str, tuple[Callable[[Network], Network], str]] = {
+BUILT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "everybody asks": (lambda n: in_heads(n, sees=Sees((0, 0), "block", block(n))), "layer 1 of a pass"),
     "all keys are seen": (lambda n: in_heads(n, sees=Sees((0, 0), "all")), "layer 1 of a pass"),
     "larger blocks": (lambda n: in_heads(n, sees=Sees((0, 0), "block", 3 * block(n), "first")), "layer 1 of a pass"),
@@ -303,8 +304,7 @@ BUILT: dict[str, tuple[Callable[[Network], Network], str]] = {
     ),
     "a map of tokens": (lambda n: replace(n, embed=first_term(n.embed, tokens=Gather((0, 1, 2)))), "embed is not"),
     "a layer more": (
-        lambda n: replace(n, layers=(*n.layers, Linear(n.embed.coordinates, (Term(np.eye(len(n.embed.coordinates))),),
-                                                       np.zeros((1, len(n.embed.coordinates)))))),
+        lambda n: replace(n, layers=(*n.layers, linear(n.embed.coordinates, np.eye(len(n.embed.coordinates))))),
         "more passes than are claimed",
     ),
     "a register more": (
@@ -396,7 +396,7 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_alpha(tmp_path: Path) ->
     net = built([tables_of(fitted("x", 3.0, 1e-8, "float64"), RESIDUAL)], "float64", (plain(2.0**53),))
     certificate = net.certificate
     assert certificate is not None
-    assert isinstance(certificate.claim, PromptClaim)
+    assert type(certificate.claim).__name__ == "PromptClaim"
     (step,) = certificate.claim.passes
     terms = replace(certificate.terms, rounding=certificate.terms.rounding + 1e-6)
     other = with_prompt(certificate, passes=(replace(step, alpha=2**53 + 1),))
@@ -408,7 +408,7 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
     """It counted as a power of two, and the network ran with another number."""
     network = made("descent", "float64").network
     (loop,) = network.layers
-    assert isinstance(loop, Loop)
+    assert type(loop).__name__ == "Loop"
     spread, attend, *rest = loop.layers
     assert isinstance(attend, Attention)
     head = replace(attend.heads[0], beta=2**53 + 1)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
+from support.built import built
 from support.torch_zoo.moons import trained_moons, two_moons
 from torch import Tensor, nn
 
@@ -23,8 +24,7 @@ HEADS = list(itertools.product(range(2), range(16)))
 
 @functools.cache
 def moons(ablatable: bool = False) -> tuple[nn.Sequential, ww.AttentionNetwork]:
-    module = trained_moons(seed=1)
-    return module, ww.compile(module, (-2, 3), 1e-6, ablatable=ablatable)
+    return trained_moons(seed=1), built("moons, ablatable" if ablatable else "moons")
 
 
 @functools.cache

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
 
 import networkx
 import numpy as np
 import pytest
 import torch
 from circuit_from_json import run_json
+from support.built import built, copied
 from support.torch_zoo.moons import trained_moons
 from support.zoo import ZOO
-from torch import nn
 
 import weightwright as ww
 from weightwright.circuit.running_circuit import run_circuit
@@ -23,41 +22,11 @@ from weightwright.expressions import parse
 from weightwright.network import selection
 from weightwright.runtime import interpret
 
-torch.manual_seed(3)
-_W, _B = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
-_MHA = nn.MultiheadAttention(4, 2, batch_first=True).double().eval()
-
-
-def _attention(x: torch.Tensor) -> torch.Tensor:
-    return nn.functional.scaled_dot_product_attention(x @ _W, x, x + _B, is_causal=True)
-
-
-#: Networks by how they are made.
-MADE: dict[str, Callable[[], ww.AttentionNetwork]] = {
-    "sine": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
-    "sine, float32": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4, dtype="float32"),
-    "off centre": lambda: ww.approximate("exp(x)", (1, 2), 1e-8),
-    "kink": lambda: ww.approximate("abs(x - 0.3) + 0.1*x", (-1, 1), 1e-6),
-    "gate": lambda: ww.approximate("relu(x)", (-1, 1), 1e-6, sees="self"),
-    "jump": lambda: ww.approximate("sign(x)", (-1, 1), 1e-6, dead_zone=0.01),
-    "window": lambda: ww.approximate("sin(20*x)", (-1, 1), 1e-6, kernel="anchor"),
-    "two variables": lambda: ww.approximate("x*y", ww.Box([-1, -1], [1, 1]), 1e-6),
-    "linear": lambda: ww.compile(nn.Linear(3, 2).double().eval(), (-1, 1), 1e-9),
-    "moons": lambda: ww.compile(trained_moons(steps=20), (-2, 3), 1e-6),
-    "moons, ablatable": lambda: ww.compile(trained_moons(steps=20), (-2, 3), 1e-6, ablatable=True),
-    "products": lambda: ww.compile(lambda x: torch.sin(x[:, :1]) * x[:, 1:], (-1, 1), 1e-6, features=2),
-    "softmax": lambda: ww.compile(lambda x: torch.softmax(x, -1), (-1, 1), 1e-9, features=3),
-    "attention": lambda: ww.compile(_attention, (-1, 1), 1e-6, features=3, tokens=4),
-    "multi-head": lambda: ww.compile(lambda x: _MHA(x, x, x)[0], (-1, 1), 1e-6, features=4, tokens=3),
-    "mixing": lambda: ww.compile(lambda x: torch.tanh(x) - x.mean(0), (-1, 1), 1e-6, features=2, tokens=3),
-    "edited": lambda: _edited(),
-}
-
-
-def _edited() -> ww.AttentionNetwork:
-    net = ww.approximate("sin(5*x)", (-1, 1), 1e-6)
-    net.registers[0, 4] += 1.0
-    return net
+#: Networks of `support.built`; and one that was changed.
+MADE = (
+    "sine, 1e-6", "sine, float32", "off centre", "kink", "gate", "jump", "window", "two variables", "linear", "moons",
+    "moons, ablatable", "products", "softmax", "attention", "multi-head", "mixing", "edited",
+)  # fmt: skip
 
 
 #: Where a table reads several coordinates.
@@ -66,7 +35,11 @@ ARGUMENTS = {"two variables": ("x[0]", "x[1]")}
 
 @functools.cache
 def made(name: str) -> ww.AttentionNetwork:
-    return MADE[name]() if name in MADE else ww.AttentionNetwork(ZOO[name]())
+    if name == "edited":
+        net = copied("sine, 1e-6")
+        net.registers[0, 4] += 1.0
+        return net
+    return built(name) if name in MADE else ww.AttentionNetwork(ZOO[name]())
 
 
 def inputs(net: ww.AttentionNetwork, seed: int = 0) -> np.ndarray:
@@ -126,14 +99,14 @@ def held(net: ww.AttentionNetwork, layer: int, coordinate: str, X: np.ndarray) -
 
 
 def test_functions_take_off_what_stands_beside_heads() -> None:
-    circuit = ww.approximate("abs(x - 0.3) + 0.1*x", (-1, 1), 1e-6).circuit()
+    circuit = made("kink").circuit()
     assert circuit["L0H0"].function == "abs(x - 0.3) + 0.1*x + 0.9*x - 0.3"
     assert circuit["L0H0"].role.endswith(", beside -0.9*x + 0.3 in the stream")
 
 
 def test_edges_are_the_weights_of_the_source() -> None:
     """Where nothing stands beside the heads, coefficients are those of the linear layers."""
-    module = trained_moons(steps=20)
+    module = trained_moons(seed=1)
     circuit = made("moons, ablatable").circuit()
     scales = {node.name: node.proven[0][1] / 1.0 for node in circuit.nodes if node.proven}
     assert len(scales) == 32
@@ -153,7 +126,7 @@ def test_coordinates_are_named_as_in_the_source() -> None:
     assert roles[16 + 7] == "relu(x) of neuron 7 of module 2 (Linear)"
     names = made("multi-head").network.embed.coordinates
     assert {"query[1, 0], module MultiheadAttention", "value[0, 1], module MultiheadAttention"} <= set(names)
-    assert any(name.startswith("mul, test_circuit.py:") for name in made("products").network.embed.coordinates)
+    assert any(name.startswith("mul, built.py:") for name in made("products").network.embed.coordinates)
 
 
 def test_networkx_has_every_node_and_edge() -> None:
@@ -170,12 +143,12 @@ def test_networkx_has_every_node_and_edge() -> None:
 
 def test_an_edited_network_is_taken_apart_as_it_is() -> None:
     node = made("edited").circuit()["L0H0"]
-    assert node.values[0][0] == pytest.approx(made("sine").circuit()["L0H0"].values[0][0] + 1.0)
+    assert node.values[0][0] == pytest.approx(made("sine, 1e-6").circuit()["L0H0"].values[0][0] + 1.0)
     assert (node.function, node.error, node.proven) == ("", None, ())
 
 
 def test_names_that_are_not_there_are_refused() -> None:
-    circuit = made("sine").circuit()
+    circuit = made("sine, 1e-6").circuit()
     with pytest.raises(KeyError, match="no node is called 'L9H9'"):
         circuit["L9H9"]
     with pytest.raises(ValueError, match="is no circuit"):

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
+from support.forging import save_forged
 from support.stored import KEY, contents, plain, put
 
 import weightwright as ww
-from weightwright.claims.files import FORMAT, read, write
+from weightwright.claims.files import FORMAT, read
 
 
 def test_a_loaded_network_is_the_saved_one(sine: ww.AttentionNetwork, saved: Path) -> None:
@@ -50,7 +51,7 @@ print(float(net(torch.tensor([[0.5]], dtype=torch.float64))))
 def test_a_stored_status_is_not_believed(saved: Path) -> None:
     network, certificate = read(saved)
     assert certificate is not None
-    write(saved, network, dataclasses.replace(certificate, status="PROVEN"))
+    save_forged(network, dataclasses.replace(certificate, status="PROVEN"), saved)
     assert read(saved)[1].status == "UNCHECKED"  # type: ignore[union-attr]
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from support.forging import save_forged
 from typer.testing import CliRunner
 
 import weightwright as ww
 from weightwright.claims.certificate import computed_in_words
-from weightwright.claims.files import write
 from weightwright.claims.graph import Graph, Node, graph_in_words
 from weightwright.cli import app
 from weightwright.report.drawing.draw import network_figure
@@ -31,10 +31,10 @@ def liar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = dataclasses.replace(claim.target, name=LIE)
     said = dataclasses.replace(net.certificate, claim=dataclasses.replace(claim, target=graph))
     path = tmp_path_factory.mktemp("liar") / "net.safetensors"
-    write(path, net.network, said)
+    save_forged(net.network, said, path)
     checked = ww.check(path)
     assert (checked.status, checked.formula, checked.name) == ("PROVEN", "cos(x)", LIE)
-    write(path.with_name("formula.safetensors"), net.network, dataclasses.replace(said, formula=LIE))
+    save_forged(net.network, dataclasses.replace(said, formula=LIE), path.with_name("formula.safetensors"))
     with pytest.raises(
         ww.CertificateError, match=r"the network computes 'cos\(x\)', and the certificate says otherwise"
     ):
@@ -69,7 +69,7 @@ def test_a_name_is_shown_as_one_wherever_it_is_shown(liar: Path, tmp_path: Path)
 def test_a_formula_that_nobody_read_is_a_name(tmp_path: Path, sine: ww.AttentionNetwork) -> None:
     """Its text could end the line and write PROVEN, or hide what follows."""
     for text in ("sin(5*x), bound 1e-12, PROVEN)", "sin(5*x)\x1b[8m", "sin(5*x)\n\u202e"):
-        write(tmp_path / "net.safetensors", sine.network, dataclasses.replace(sine.certificate, formula=text))
+        save_forged(sine.network, dataclasses.replace(sine.certificate, formula=text), tmp_path / "net.safetensors")
         shown = repr(ww.load(tmp_path / "net.safetensors", verify=False))
         assert 'named "sin(5*x)' in shown
         assert shown.isprintable()

@@ -19,10 +19,10 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from support.command_line import complaint, printed, printed_json, process, weightwright
+from support.forging import save_forged
 from support.zoo import ZOO
 
 import weightwright as ww
-from weightwright.claims.files import write
 from weightwright.network import Cost
 
 ON_UNIT = ("--domain", "-1 1", "--tol", "1e-6")
@@ -265,7 +265,7 @@ def altered(saved: Path) -> Path:
 def overstated(saved: Path, sine: ww.AttentionNetwork) -> Path:
     """A file in good order whose certificate claims too much."""
     assert sine.certificate is not None
-    write(saved, sine.network, dataclasses.replace(sine.certificate, bound=sine.certificate.bound / 2))
+    save_forged(sine.network, dataclasses.replace(sine.certificate, bound=sine.certificate.bound / 2), saved)
     return saved
 
 
@@ -282,7 +282,7 @@ def test_run_prints_no_bound_that_was_refused(saved: Path, sine: ww.AttentionNet
 
 def test_a_network_of_two_inputs_takes_two_numbers_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "zoo.safetensors"
-    write(path, ZOO["looped"](), None)
+    ww.AttentionNetwork(ZOO["looped"]()).save(path)
     assert "takes 2 numbers at a time, and 1 were given" in complaint(weightwright("run", path, "0"), 2)
     assert "has no certificate" in complaint(weightwright("check", path), 1)
     facts = printed_json("info", path)

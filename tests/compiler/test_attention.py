@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, scaled_dot_product_attention
 
 import weightwright as ww
-from weightwright.claims.graph import ATTENTION, Graph, attended
-from weightwright.claims.target import Composite
-from weightwright.network import Attention, Network
+from weightwright.claims.graph import ATTENTION, attended
 
 N, D = 6, 4
 
@@ -184,13 +183,13 @@ def test_an_induction_head_takes_two_heads_and_shows_it() -> None:
 # forgeries
 
 
-def only_head(network: Network) -> tuple[Attention, int]:
+def only_head(network: Any) -> tuple[Any, int]:
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     return layer, 0
 
 
-def with_head(network: Network, **changes: object) -> Network:
+def with_head(network: Any, **changes: object) -> Any:
     layer, place = only_head(network)
     heads = list(layer.heads)
     heads[place] = replace(heads[place], **changes)
@@ -228,14 +227,14 @@ def test_a_key_that_is_let_in_is_refused(tmp_path: Path) -> None:
         refused(with_head(net.network, W_K=W_K), net.certificate, tmp_path)
 
 
-def claimed_otherwise(composite: Composite) -> dict[str, Composite]:
+def claimed_otherwise(composite: Any) -> dict[str, Any]:
     graph = composite.target
-    assert isinstance(graph, Graph)
+    assert type(graph).__name__ == "Graph"
     (claim, *_) = composite.attentions
     node = graph.nodes[claim.nodes[0]]
     q, k, v = attended(node)
 
-    def swapped(**changes: object) -> Composite:
+    def swapped(**changes: object) -> Any:
         nodes = tuple(replace(n, **changes) if n.op == ATTENTION else n for n in graph.nodes)
         return replace(composite, target=replace(graph, nodes=nodes))
 

@@ -18,7 +18,6 @@ import weightwright as ww
 from weightwright import incontext
 from weightwright.adversary.loops import first_token_of_one_pass
 from weightwright.claims.graph import KINDS
-from weightwright.claims.prompt import LoopClaim
 from weightwright.compiler.loop.measured_rules import measure_rule
 from weightwright.compiler.loop.proven_rules import trace_rule
 from weightwright.compiler.loop.rehearsal import RuleRehearsal, rehearsed, stays, width
@@ -109,7 +108,7 @@ def test_the_error_that_is_told_is_the_largest_of_any_pass_from_the_plain_states
     said = run.net.certificate
     assert said is not None
     assert said.measured is not None
-    assert isinstance(said.against, LoopClaim)
+    assert type(said.against).__name__ == "LoopClaim"
     one = first_token_of_one_pass(run.net, said.against)
     states = torch.tensor(run.plain[:-1])
     prompts = torch.stack([torch.cat([torch.tensor(rows), state.expand(len(rows), -1)], dim=1) for state in states])
@@ -127,7 +126,7 @@ def test_a_saved_network_stays_measured_and_is_never_proven(tmp_path: Path) -> N
     assert again.certificate.status == "MEASURED"
     found, kept = again.certificate.measured, run.net.certificate.measured
     assert dataclasses.replace(found, against=None) == dataclasses.replace(kept, against=None)
-    assert isinstance(found.against, LoopClaim)
+    assert type(found.against).__name__ == "LoopClaim"
     assert found.against.composite.target.name == kept.against.composite.target.name
     prompt = torch.tensor(np.column_stack([rows, np.tile(run.states[0], (len(rows), 1))]))
     assert torch.equal(again(prompt)[0], torch.tensor(run.state))

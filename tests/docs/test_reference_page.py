@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import reference
 import typer.main
+from support.with_papers import needs_papers
 
 import weightwright as ww
 from weightwright import errors
@@ -24,6 +25,7 @@ PAGE = (ROOT / "docs" / "reference.md").read_text()
 INSIDE = {"MistypedError", "Undefined", "UnplannedError"}
 
 
+@needs_papers
 def test_the_page_is_up_to_date() -> None:
     assert reference.write_page() == PAGE, "run make docs"
 
@@ -57,6 +59,7 @@ def test_every_method_of_a_network_is_told() -> None:
             assert f"\n#### AttentionNetwork.{name}(" in PAGE
 
 
+@needs_papers
 def test_every_field_of_a_certificate_is_in_one_table() -> None:
     (table,) = re.findall(r"\| of \| field .*?\n\n", PAGE, re.DOTALL)
     for field in dataclasses.fields(Certificate):

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from weightwright.enclosures.balls.polynomials import expand
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, jet_along
 from weightwright.enclosures.intervals.polynomials import coefficients
-from weightwright.expressions import Apply, Expression, Number, Variable, fold, parse, to_text
+from weightwright.expressions import Apply, Number, Variable, fold, parse, to_text
 from weightwright.expressions.poles import join_poles
 from weightwright.expressions.quotients import Zero, take_out_quotients
 
@@ -53,7 +54,7 @@ LIMITS = [
 
 
 @cache
-def written(text: str) -> Expression:
+def written(text: str) -> Any:
     """As `approximate` takes it."""
     return join_poles(parse(text))
 

@@ -16,18 +16,18 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from support.networks import by_hand, linear
 from support.stored import plain as plain_data
 from support.zoo import NAMES, NONE, ZOO, compiled, random_head
 
 import weightwright as ww
 from weightwright.claims.certificate import round_up
-from weightwright.claims.files import network_digest
 from weightwright.errors import install_line
 from weightwright.export import compare, lens
 from weightwright.export import onnx as onnx_file
 from weightwright.export import torch_source as torch_file
 from weightwright.heads.mix import mix
-from weightwright.network import Attention, Linear, Loop, Network, Sees, Term, Total, selection, token_wise
+from weightwright.network import Attention, Loop, Network, Sees, Total, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -49,23 +49,23 @@ def in_dtype(network: Network, dtype: str) -> Network:
 def looping() -> Network:
     """The same causal layer three times: native, and TransformerLens has three layers."""
     rng = np.random.default_rng(7)
-    embed = Linear(NAMES, (Term(rng.normal(size=(2, 3))),), rng.normal(size=(1, 3)))
+    embed = linear(NAMES, rng.normal(size=(2, 3)), rng.normal(size=(1, 3)))
     head = random_head(rng, Sees(data="earlier"))
     loop = Loop((Attention(NAMES, (replace(head, W_O=head.W_O / 8),)),), 3)  # the stream stays near 1
-    return Network(("a", "b"), embed, NONE, (loop,), selection(NAMES, ("y",)))
+    return by_hand(("a", "b"), embed, (loop,), selection(NAMES, ("y",)), registers=NONE)
 
 
 def odd_ends(*more: Attention) -> Network:
     """An attention layer without heads, and a loop around nothing."""
     embed = token_wise(("a",), ("u",), {("a", "u"): 1.0})
     layers = (Attention(("u",), ()), Loop((), 2), *more)
-    return Network(("a",), embed, np.zeros((0, 1)), layers, token_wise(("u",), ("v",), {("u", "v"): 1.0}, {"v": 2.0}))
+    return by_hand(("a",), embed, layers, token_wise(("u",), ("v",), {("u", "v"): 1.0}, {"v": 2.0}))
 
 
 def summing() -> Network:
     """Three tokens in, their sum out."""
-    read = Linear(("s",), (Term(np.ones((1, 1)), Total(1)),), np.zeros((1, 1)))
-    return Network(("a",), token_wise(("a",), ("u",), {("a", "u"): 2.0}), np.zeros((0, 1)), (), read, tokens=3)
+    read = linear(("s",), np.ones((1, 1)), tokens=Total(1))
+    return by_hand(("a",), token_wise(("a",), ("u",), {("a", "u"): 2.0}), (), read, tokens=3)
 
 
 EVERY = ZOO | {"looping": looping, "odd ends": odd_ends, "summing": summing}
@@ -252,7 +252,7 @@ def hiding(network: Network, score: float) -> Network:
         next(network.heads), W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=W_O, beta=1.0, sees=Sees(registers=(0, 2), data="none")
     )
     embed = token_wise(("x",), names, {("x", "x"): 1.0}, {"data": 1.0})
-    return Network(("x",), embed, registers, (Attention(names, (head,)),), selection(names, ("y",)))
+    return by_hand(("x",), embed, (Attention(names, (head,)),), selection(names, ("y",)), registers=registers)
 
 
 # --- files ---
@@ -415,7 +415,7 @@ def test_samples_lie_in_the_domain_and_are_always_the_same() -> None:
     narrow = ww.approximate("x**2", (1, "1.1"), 1e-3)  # 1.1 is no float
     for dtype in ("float64", "float32", "bfloat16"):
         network = in_dtype(narrow.network, dtype)
-        net = ww.AttentionNetwork(network, replace(narrow.certificate, network=network_digest(network)))
+        net = ww.AttentionNetwork(network, replace(narrow.certificate, network=ww.AttentionNetwork(network).digest()))
         first, again = list(compare.samples(net)), list(compare.samples(net))
         assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
         for x in first:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from flint import arb
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from support.exact import exact
 
 import weightwright as ww
-from weightwright.expressions import OPERATIONS, Apply, Expression, Number, Variable, parse, substitute, to_text
+from weightwright.expressions import OPERATIONS, Apply, Number, Variable, parse, substitute, to_text
 
 X = Variable("x")
 
@@ -36,7 +37,7 @@ def number(text: str) -> Number:
         (" pi * e ", Apply("mul", (Apply("pi", ()), Apply("e", ())))),
     ],
 )
-def test_formulas_mean_what_they_mean_in_python(text: str, expected: Expression) -> None:
+def test_formulas_mean_what_they_mean_in_python(text: str, expected: Any) -> None:
     assert parse(text) == expected
 
 
@@ -63,7 +64,7 @@ expressions = st.recursive(
 
 
 @given(expressions)
-def test_text_is_read_back_as_the_same_expression(expression: Expression) -> None:
+def test_text_is_read_back_as_the_same_expression(expression: Any) -> None:
     assert parse(to_text(expression)) == expression
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn import linear_model
 
 from weightwright import incontext
-from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
+from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
 from weightwright.enclosures.balls.series import series_along, working_precision
 from weightwright.enclosures.balls.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
 from weightwright.incontext.errors.convexity import curvatures
@@ -53,7 +54,7 @@ PENALISED = {
 
 
 @functools.cache
-def optimum(name: str) -> Balls:
+def optimum(name: str) -> Any:
     """To about 60 digits: Newton's method from a descent's end, on the features that are not zero.
 
     The Hessian is taken from differences of the gradient; that only makes it slower.
@@ -65,7 +66,7 @@ def optimum(name: str) -> Balls:
     with working_precision(400):
         w, tiny = balls(start), arb(2) ** -150
 
-        def slopes(at: Balls) -> Balls:
+        def slopes(at: Any) -> Any:
             found = problem.gradient(at)
             return [found[r] + arb(problem.l1) * (1 if start[r] > 0 else -1) for r in used]
 
@@ -130,7 +131,7 @@ def test_sparse_features_do_not_spoil_the_bound() -> None:
 def test_the_gap_is_never_below_the_excess(name: str) -> None:
     problem = PENALISED[name]
 
-    def objective(w: Balls) -> arb:
+    def objective(w: Any) -> arb:
         x = [sum((a * b for a, b in zip(balls(row), w, strict=True)), arb(0)) for row in problem.rows]
         if problem.loss.is_quadratic:
             total = sum(((a - arb(y)) ** 2 / 2 for a, y in zip(x, problem.y, strict=True)), arb(0))

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from weightwright.incontext.networks.multinomial_network import (
-    Labels,
     multinomial_network,
     multinomial_prompt,
     plain_multinomial,
@@ -20,7 +19,7 @@ STEP = np.array([0.4, 1.0, 2.0, 1.0])
 MOMENTUM, STEPS = 0.8, 80
 
 
-def data(seed: int, classes: int, n: int = 25) -> tuple[np.ndarray, Labels]:
+def data(seed: int, classes: int, n: int = 25) -> tuple[np.ndarray, Any]:
     """Clouds around one centre for each class, that overlap; the last feature is the intercept's."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % classes
@@ -29,7 +28,7 @@ def data(seed: int, classes: int, n: int = 25) -> tuple[np.ndarray, Labels]:
     return np.hstack([X, np.ones((n, 1))]), labels
 
 
-def objective(W: torch.Tensor, X: np.ndarray, labels: Labels, s: np.ndarray, penalty: np.ndarray) -> torch.Tensor:
+def objective(W: torch.Tensor, X: np.ndarray, labels: Any, s: np.ndarray, penalty: np.ndarray) -> torch.Tensor:
     losses = torch.nn.functional.cross_entropy(torch.tensor(X) @ W.T, torch.tensor(labels), reduction="none")
     return (torch.tensor(s) * losses).sum() / float(s.sum()) + (torch.tensor(penalty) * W**2).sum() / 2
 

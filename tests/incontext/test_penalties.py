@@ -21,12 +21,11 @@ from support.stored import forge
 
 import weightwright as ww
 from weightwright import incontext
-from weightwright.claims.prompt import Pass, PromptClaim
-from weightwright.enclosures.balls.linear_algebra import Balls, balls, float_below, norm
+from weightwright.claims.prompt import Pass
+from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
-from weightwright.network import Loop
 from weightwright.numbers import rounded
 
 N, D = 30, 4
@@ -112,7 +111,7 @@ def test_a_claim_with_another_alpha_is_refused(forgery: str, tmp_path: Path) -> 
     net, (forge, said) = stepped("descent", "float64"), FORGED[forgery]
     certificate = net.certificate
     assert certificate is not None
-    assert isinstance(certificate.claim, PromptClaim)
+    assert type(certificate.claim).__name__ == "PromptClaim"
     (step,) = certificate.claim.passes
     claim = replace(certificate.claim, passes=(replace(step, alpha=forge(step.alpha)),))
     words = claim.in_words() if np.size(claim.passes[0].alpha) else certificate.formula
@@ -124,7 +123,7 @@ def test_layers_with_another_alpha_are_refused(feature: int, tmp_path: Path) -> 
     net = stepped("descent", "float64")
     assert net.certificate is not None
     (loop,) = net.network.layers
-    assert isinstance(loop, Loop)
+    assert type(loop).__name__ == "Loop"
     *tables, update, mix = loop.layers
     names, A = list(update.coordinates), update.terms[0].A.copy()  # type: ignore[union-attr]
     at = names.index(f"w[{feature}]"), names.index(f"z[{feature}]")
@@ -158,7 +157,7 @@ def test_words_tell_alpha() -> None:
     assert certificate is not None
     assert "alpha = (0.5, 0.9) by features" in certificate.formula
     claim = certificate.claim
-    assert isinstance(claim, PromptClaim)
+    assert type(claim).__name__ == "PromptClaim"
     many = replace(claim.passes[0], alpha=np.linspace(0.25, 1.0, 100))
     words = replace(claim, passes=(many,)).in_words()
     assert "alpha of each of 100 features between 0.25 and 1.0" in words
@@ -192,7 +191,7 @@ def test_every_algorithm_takes_them(name: str, l1: Any) -> None:
     assert run.to_optimum.bound < 1e-3
 
 
-def ridge_optimum(problem: incontext.Problem) -> Balls:
+def ridge_optimum(problem: incontext.Problem) -> Any:
     """Solved in balls, from the normal equations."""
     X = arb_mat(problem.X.tolist())
     penalty = arb_mat(np.diag(problem.ridges).tolist())
@@ -311,7 +310,7 @@ def test_an_intercept_is_a_feature_without_penalty() -> None:
         assert found.gap < 1e-5 or l1 == 0
 
 
-def objective(problem: incontext.Problem, w: Balls) -> arb:
+def objective(problem: incontext.Problem, w: Any) -> arb:
     rows = [sum((a * b for a, b in zip(balls(row), w, strict=True)), arb(0)) for row in problem.rows]
     if problem.loss.is_quadratic:
         total = sum(((a - arb(t)) ** 2 / 2 for a, t in zip(rows, problem.y, strict=True)), arb(0))

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import altered, array_places, entry, proven, refused
+from support.forging import Forged, altered, array_places, entry, proven, refused
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate
 from weightwright.claims.program_claim import CODES, PRODUCTS
-from weightwright.network import Network
 
 
 @functools.cache
-def made(form: str) -> tuple[Network, Certificate]:
+def made(form: str) -> Forged:
     vm = ww.Interpreter(3, 2, 2, heads=2, form=form, anchors=6)  # type: ignore[arg-type]
     said = vm.net.said
     assert said is not None

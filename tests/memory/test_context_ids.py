@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
+from support.networks import by_hand, linear
 
 import weightwright as ww
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.enclosures.balls.counted_exp import LEAST, UNITS, counted_exp
 from weightwright.memory.context_mapping import token_inputs
-from weightwright.network import Attention, Head, Linear, Network, Term, selection
+from weightwright.network import Attention, Head, selection
 
 
 def words(rng: np.random.Generator) -> list[Any]:
@@ -40,7 +41,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def exact_ids(network: Network, x: np.ndarray) -> list[arb]:
+def exact_ids(network: Any, x: np.ndarray) -> list[arb]:
     """In balls of 200 bits, key by key."""
     head = next(iter(network.heads))
     A, C = network.embed.terms[0].A, network.embed.C[0]
@@ -91,16 +92,16 @@ def test_ids_lie_in_their_enclosures(case: str) -> None:
     assert worst > 1e-3, f"the enclosure is {1 / max(worst, 1e-300):.3g} times what was seen"
 
 
-def mapping_of(start: float, own: float, share: float, beta: float, dtype: str = "float64") -> Network:
+def mapping_of(start: float, own: float, share: float, beta: float, dtype: str = "float64") -> Any:
     """x to (x, id): the id starts as own x + start, and the head adds share times a mean of the x."""
-    embed = Linear(("x", "id"), (Term(np.array([[1.0, own]])),), np.array([[0.0, start]]))
+    embed = linear(("x", "id"), [[1.0, own]], [[0.0, start]])
     one = np.array([[1.0], [0.0]])
     head = Head("id", one, one, one, np.array([[0.0, share]]), beta)
     read = selection(("x", "id"), ("id",))
-    return Network(("x",), embed, np.zeros((0, 2)), (Attention(("x", "id"), (head,)),), read, dtype=dtype)
+    return by_hand(("x",), embed, (Attention(("x", "id"), (head,)),), read, dtype=dtype)
 
 
-def one_by_one(network: Network, x: np.ndarray) -> np.ndarray:
+def one_by_one(network: Any, x: np.ndarray) -> np.ndarray:
     """The ids of a machine that adds one number after the other, in the network's dtype; scores are 0."""
     kind = np.float32 if network.dtype == "float32" else np.float64
     A, C, head = network.embed.terms[0].A, network.embed.C[0], next(iter(network.heads))
@@ -139,10 +140,10 @@ def test_every_term_of_the_error_is_needed(case: str) -> None:
 def test_large_scores_cost_what_is_said() -> None:
     """Scores of a million, values of 1: what the scores round is what the id is off by."""
     names = ("k", "v", "id")
-    embed = Linear(names, (Term(np.eye(2, 3)),), np.zeros((1, 3)))
+    embed = linear(names, np.eye(2, 3))
     key, value = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [1.0], [0.0]])
     head = Head("id", key, key, value, np.array([[0.0, 0.0, 1.0]]), 0.7)
-    network = Network(("k", "v"), embed, np.zeros((0, 3)), (Attention(names, (head,)),), selection(names, ("id",)))
+    network = by_hand(("k", "v"), embed, (Attention(names, (head,)),), selection(names, ("id",)))
     rng, before, worst = np.random.default_rng(0), ctx.prec, 0.0
     ctx.prec = 200
     try:

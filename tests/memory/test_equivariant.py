@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.memory.looked_up import LookupFacts
 
 
 def waves(x: np.ndarray) -> Any:
@@ -34,7 +33,7 @@ def test_the_error_falls_like_one_over_the_granularity(
 ) -> None:
     found = []
     for D in (4, 8, 16 if features == 1 else 12):
-        about: LookupFacts = ww.memory.equivariant(f, tokens, features, D, positions, lipschitz=slope).about
+        about: Any = ww.memory.equivariant(f, tokens, features, D, positions, lipschitz=slope).about
         assert about.error <= about.stated
         found.append((D, about.error))
     fitted = np.polyfit(*np.log(np.array(found)).T, 1)[0]

@@ -18,7 +18,6 @@ import weightwright as ww
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.memory import recall
 from weightwright.memory.capacity import Capacity, Updates, capacity, updates
-from weightwright.network import Loop
 from weightwright.report import memory_plots
 from weightwright.report.memory_plots import plot_capacity, plot_updates
 from weightwright.runtime import interpret
@@ -78,7 +77,7 @@ def test_the_network_retrieves_the_same(case: str, steps: int) -> None:
     expected = memory.retrieve(queries, steps)
     np.testing.assert_allclose(net(queries).numpy(), expected.numpy(), rtol=0, atol=tolerance)
     np.testing.assert_allclose(interpret(net.network, queries[0].double().numpy()), expected[0].numpy(), atol=tolerance)
-    loops = [layer for layer in net.network.layers if isinstance(layer, Loop)]
+    loops = [layer for layer in net.network.layers if type(layer).__name__ == "Loop"]
     assert [loop.times for loop in loops] == ([] if steps == 1 else [steps - 1])
     assert net.network.native == (steps == 1)
     assert net.certificate is None

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weightwright as ww
-from weightwright.network import Attention, FeedForward
+from weightwright.network import FeedForward
 from weightwright.network.interpreter import interpret
 
 ABC = [["the", "cat", "sat"], ["the", "dog", "the", "dog"], ["sat"], ["sat", "cat", "the"]]
@@ -278,7 +278,7 @@ def test_a_padding_mask_computes_what_the_sequence_alone_does() -> None:
     net = ww.memorize(ABC, TAGS)
     network, claim = net.network, net.certificate.claim
     first = network.layers[0]
-    assert isinstance(first, Attention)
+    assert type(first).__name__ == "Attention"
     for words, tags in zip(ABC, TAGS, strict=True):
         n = len(words)
         mask = np.broadcast_to(np.arange(4) < n, (4, 4))

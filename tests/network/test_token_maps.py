@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ from support.stored import stored_and_read
 
 import weightwright as ww
 from weightwright.claims.files import encode_file, network_digest
-from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, Term, TokenMap, Total, cost, selection
+from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, Term, Total, cost, selection
 from weightwright.network.interpreter import interpret
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.network.token_maps import copy, pick, place, token_map, total
 
 N = 6
-MAPS: dict[str, TokenMap] = {
+MAPS: dict[str, Any] = {
     "pick": pick(4),
     "place": place(2, 5),
     "copy": copy(3),
@@ -36,7 +37,7 @@ MAPS: dict[str, TokenMap] = {
 small = st.integers(1, 5)
 
 
-def moving(map: TokenMap, *, where: str = "layers", scaled: bool = False, dtype: str = "float64") -> Network:
+def moving(map: Any, *, where: str = "layers", scaled: bool = False, dtype: str = "float64") -> Network:
     """The map between two plain ones, or in the place of one."""
     S = np.arange(1.0, N + 1)[:, None] if scaled else None
     moved = Linear(("x", "y"), (Term(np.array([[1.0, 0.5], [0.0, 2.0]]), map, S),), np.array([[0.0, 1.0]]))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from flint import arb
 from support.forging import about_composite, affine, refused
+from support.networks import by_hand, linear
+from support.one_head import one_table
 
 import weightwright as ww
 from weightwright.certify import certify
@@ -21,8 +24,7 @@ from weightwright.checker.one_layer.head import examine
 from weightwright.checker.one_layer.stored import read_one_layer
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse
-from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.network import Linear, Network, Term
+from weightwright.heads.registers import Query, Table
 from weightwright.numbers import UNIT
 from weightwright.prover import Sum, first_edges, prove
 
@@ -30,15 +32,15 @@ BOX = ww.Box([0.25], [0.375])
 NAMES = ("large", "x", "minus large")
 
 
-def detector(order: tuple[int, ...], dtype: str, gain: float) -> Network:
+def detector(order: tuple[int, ...], dtype: str, gain: float) -> Any:
     """gain (M + x - M), the three numbers standing in this order; M + x is M in the dtype that sums are kept in."""
     M, names = 1 / UNIT["float32" if dtype == "bfloat16" else dtype], tuple(NAMES[i] for i in order)
     A, C = np.zeros((1, 3)), np.zeros((1, 3))
     A[0, names.index("x")] = 1.0
     C[0, names.index("large")], C[0, names.index("minus large")] = M, -M
-    added = Linear(("sum",), (Term(np.ones((3, 1))),), np.zeros((1, 1)))
-    read = Linear(("y",), (Term(np.array([[gain]])),), np.zeros((1, 1)))
-    return Network(("x",), Linear(names, (Term(A),), C), np.zeros((0, 3)), (added,), read, tokens=1, dtype=dtype)
+    added = linear(("sum",), np.ones((3, 1)))
+    read = linear(("y",), [[gain]])
+    return by_hand(("x",), linear(names, A, C), (added,), read, tokens=1, dtype=dtype)
 
 
 @pytest.mark.parametrize("gain", [1.0, 2.0**20])
@@ -67,7 +69,7 @@ def test_a_head_that_tells_the_order(dtype: str) -> None:
     formula = parse("1/3", ("s",))
     for order in permutations((M, 1.0, -M)):
         table = Table(np.zeros(3), np.zeros(3), np.array(order))
-        network = assemble(Design((table,), ("order",), 0.0), Query(0.0, 1.0), "f", dtype)
+        network = one_table(table, dtype=dtype)
         layer = Sum((table.anchors(Query(0.0, 1.0)),))
         proposed = prove(layer, formula, first_edges(layer, -1.0, 1.0), dtype, target=np.inf).terms.rounding
         with working_precision():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
+from support.one_head import one_table
 
 import weightwright as ww
 from weightwright.checker.core.rounding import StoredHead, moved_by
@@ -13,7 +14,7 @@ from weightwright.checker.one_layer.head import examine
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import parse
-from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.registers import Query, Table
 from weightwright.prover import Sum, first_edges, prove
 from weightwright.prover.rounding import any_order
 
@@ -47,7 +48,7 @@ def test_computed_output_is_within_the_rounding_term(seed: int) -> None:
     table = random_table(rng)
     lo = float(rng.uniform(-1, 0.5))
     hi = lo + float(10.0 ** -rng.integers(1, 6))
-    net = ww.AttentionNetwork(assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f"))
+    net = ww.AttentionNetwork(one_table(table))
     bound = prove(
         one_head(table), FORMULA, first_edges(one_head(table), lo, hi), "float64", target=np.inf
     ).terms.rounding

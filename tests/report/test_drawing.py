@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.networks import by_hand
 from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
 from weightwright.errors import install_line
-from weightwright.network import Attention, Head, Network, Sees, selection, token_wise
+from weightwright.network import Attention, Head, Sees, selection, token_wise
 from weightwright.report.drawing.draw import network_figure
 from weightwright.report.drawing.flow import MOST_BOXES, flow
 from weightwright.report.drawing.lanes import MOST_ROWS, lanes
@@ -23,7 +24,7 @@ from weightwright.report.drawing.pen import shortened, width, wrap_text
 from weightwright.report.facts.head_kinds import common, few, kinds, pattern
 
 
-def stack(layers: int, heads: int, kinds: int = 1, long: bool = False) -> Network:
+def stack(layers: int, heads: int, kinds: int = 1, long: bool = False) -> Any:
     """Layers of heads that read a cell each and write all cells of the next layer; the last ones write the output."""
     functions = ("tanh(x)", "x**2", "exp(x)", "a rather long formula, which says more than there is room for, again")
     cells = [f"cell[{layer}][{k}]{' of a long name' * long}" for layer in range(layers) for k in range(heads)]
@@ -43,7 +44,7 @@ def stack(layers: int, heads: int, kinds: int = 1, long: bool = False) -> Networ
         built.append(Attention(names, tuple(row)))
     weights = {("x[0]", name): 1.0 for name in ("x[0]", *cells[:heads])}
     embed = token_wise(("x[0]",), names, weights, {"one": 1.0})
-    return Network(("x[0]",), embed, np.zeros((2, len(names))), tuple(built), selection(names, ("out[0]",)))
+    return by_hand(("x[0]",), embed, tuple(built), selection(names, ("out[0]",)), registers=np.zeros((2, len(names))))
 
 
 SIZES = {

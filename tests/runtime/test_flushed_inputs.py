@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from support.networks import by_hand, linear
 from torch import Tensor
 
 import weightwright as ww
-from weightwright.network import Linear, Network, Term
 from weightwright.numbers import SMALLEST, rounded
 
 BATCHES = (1, 7, 4096)
@@ -56,9 +56,6 @@ def test_heads_and_windows_hold_too() -> None:
 
 def test_weights_are_never_subnormal() -> None:
     assert rounded(np.array([TINY / 2, -TINY / 2, TINY]), "bfloat16").tolist() == [0.0, 0.0, TINY]
-    maps = [
-        Linear((name,), (Term(np.array([[factor]])),), np.zeros((1, 1)))
-        for name, factor in (("s", 1.0), ("y", TINY / 2))
-    ]
+    maps = [linear((name,), [[factor]]) for name, factor in (("s", 1.0), ("y", TINY / 2))]
     with pytest.raises(ww.LawError, match="no finite bfloat16"):
-        Network(("x",), maps[0], np.zeros((0, 1)), (), maps[1], tokens=1, dtype="bfloat16")
+        by_hand(("x",), maps[0], (), maps[1], tokens=1, dtype="bfloat16")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.built import built, copied, layers
+from support.networks import by_hand, linear
 from support.zoo import ZOO
 from torch import nn
 
 import weightwright as ww
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, cost
+from weightwright.network import Attention, Head, Sees, cost
 from weightwright.runtime import interpret
 from weightwright.runtime.running_plan import ModuleLayer, Plan
 from weightwright.runtime.table_layer import TableLayer
@@ -20,42 +22,11 @@ from weightwright.runtime.table_layer import TableLayer
 MANY = 10**5
 
 
-def mlp(*sizes: int, between: type[nn.Module], dtype: str = "float64", tol: float = 1e-2) -> ww.AttentionNetwork:
-    torch.manual_seed(3)
-    layers = [part for i in range(len(sizes) - 1) for part in (nn.Linear(sizes[i], sizes[i + 1]), between())]
-    return ww.compile(nn.Sequential(*layers[:-1]), (-1, 1), tol, features=sizes[0], dtype=dtype)
-
-
 #: Networks of tables: several heads with one table, several tables, windows, layers on layers, tokens.
-NETS: dict[str, Callable[[], ww.AttentionNetwork]] = {
-    "one head": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-6),
-    "one head, float32": lambda: ww.approximate("exp(x)", (-1, 1), 1e-4, dtype="float32"),
-    "one head, bfloat16": lambda: ww.approximate("tanh(x)", (-1, 1), 0.2, dtype="bfloat16"),
-    "a window": lambda: ww.approximate("sin(20*x)", (-1, 1), 1e-4, kernel="anchor", dtype="float32"),
-    "two variables": lambda: ww.approximate("x*y", ww.Box([-1, 0], [1, 1]), 1e-2),
-    "a kink": lambda: ww.approximate("relu(x) + abs(x - 1/3)", (-1, 1), 1e-2),
-    "tanh": lambda: mlp(3, 5, 2, between=nn.Tanh),
-    "tanh, float32": lambda: mlp(3, 5, 2, between=nn.Tanh, dtype="float32"),
-    "relu": lambda: mlp(2, 4, 4, 1, between=nn.ReLU),
-    "tables of all kinds": lambda: ww.compile(
-        lambda x: torch.stack([torch.sin(x[..., 0]) * x[..., 1], torch.exp(torch.cos(x[..., 1]))], -1),
-        (-1, 1),
-        1e-2,
-        features=2,
-    ),
-    "tokens": lambda: ww.compile(lambda x: torch.softmax(torch.tanh(x).mean(-2, keepdim=True), -1), (-1, 1), 1e-2,
-                                 features=2, tokens=3),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def built() -> Callable[[str], ww.AttentionNetwork]:
-    kept: dict[str, ww.AttentionNetwork] = {}
-
-    def build(name: str) -> ww.AttentionNetwork:
-        return kept.setdefault(name, NETS[name]()) if name not in kept else kept[name]
-
-    return build
+NETS = (
+    "sine, 1e-6", "exponential, float32", "tanh, bfloat16", "window, float32", "half a square", "two kinks",
+    "tanh layers", "tanh layers, float32", "relu layers", "tables of all kinds", "mean in a softmax",
+)  # fmt: skip
 
 
 def inputs(net: ww.AttentionNetwork, batch: int, seed: int = 0) -> torch.Tensor:
@@ -74,7 +45,7 @@ def allowed(net: ww.AttentionNetwork) -> float:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_plans_compute_what_numpy_does(built: Callable[[str], ww.AttentionNetwork], name: str) -> None:
+def test_plans_compute_what_numpy_does(name: str) -> None:
     net = built(name)
     for batch in (1, 7):
         x = inputs(net, batch)
@@ -89,9 +60,7 @@ def test_plans_compute_what_numpy_does(built: Callable[[str], ww.AttentionNetwor
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_large_batches_run_in_parts_on_any_number_of_threads(
-    built: Callable[[str], ww.AttentionNetwork], name: str
-) -> None:
+def test_large_batches_run_in_parts_on_any_number_of_threads(name: str) -> None:
     net, before = built(name), torch.get_num_threads()
     x = inputs(net, MANY if net.was.tokens is None else MANY // 50)
     some = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))[:500]
@@ -106,8 +75,8 @@ def test_large_batches_run_in_parts_on_any_number_of_threads(
         torch.set_num_threads(before)
 
 
-def test_tables_are_shared_and_what_nobody_reads_does_not_exist(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = built("tanh, float32")
+def test_tables_are_shared_and_what_nobody_reads_does_not_exist() -> None:
+    net = built("tanh layers, float32")
     plan = Plan(net)
     embed, layer = plan.steps
     assert isinstance(layer, TableLayer)
@@ -131,16 +100,16 @@ def test_every_kind_of_layer_has_a_plan(name: str) -> None:
     assert all(isinstance(step, TableLayer | ModuleLayer) for step in net._plan.steps)
 
 
-def doubled() -> Network:
+def doubled() -> Any:
     """Two coordinates hold the same input, and a head reads both; what it writes was not 0 before."""
     names = ("a", "b", "one", "out")
-    embed = Linear(names, (Term(np.array([[1.0, 1.0, 0.0, 0.0]])),), np.array([[0.0, 0.0, 1.0, 0.5]]))
+    embed = linear(names, [[1.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 1.0, 0.5]])
     registers = np.array([[1.0, 0.0, 2.0, 0.0], [-1.0, 0.25, 3.0, 0.0]])
     W_Q, W_K = np.array([[0.1, 0], [0.7, 0], [0, 1], [0, 0]]), np.array([[1.0, 0], [0, 1], [0, 0], [0, 0]])
     W_V, W_O = np.array([[0.0], [0], [1], [0]]), np.array([[0.0, 0, 0, 1]])
     head = Head("f", W_Q, W_K, W_V, W_O, 3.0, Sees((0, 2), "none"))
-    read = Linear(("y",), (Term(np.array([[1.0], [0], [0], [2.0]])),), np.array([[0.25]]))
-    return Network(("x",), embed, registers, (Attention(names, (head,)),), read)
+    read = linear(("y",), [[1.0], [0], [0], [2.0]], [[0.25]])
+    return by_hand(("x",), embed, (Attention(names, (head,)),), read, registers=registers)
 
 
 def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constants() -> None:
@@ -154,8 +123,8 @@ def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constan
     assert (plain(torch.tensor(X)) - y).abs().max() <= 1e-14
 
 
-def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = copy.deepcopy(built("one head"))
+def test_edits_are_seen_whoever_holds_the_weights() -> None:
+    net = copied("sine, 1e-6")
     x = inputs(net, 7)
     y, plan = net(x), net._plan
     assert net(x) is not y
@@ -178,8 +147,8 @@ def test_edits_are_seen_whoever_holds_the_weights(built: Callable[[str], ww.Atte
     assert not net(x).equal(w)
 
 
-def test_heads_of_another_network_read_the_registers_of_their_own(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    one = copy.deepcopy(built("one head"))
+def test_heads_of_another_network_read_the_registers_of_their_own() -> None:
+    one = copied("sine, 1e-6")
     other = copy.deepcopy(one)
     other.registers.mul_(0.5)
     x = inputs(one, 7)
@@ -191,15 +160,15 @@ def test_heads_of_another_network_read_the_registers_of_their_own(built: Callabl
 
 def test_nothing_that_comes_out_is_a_view_of_what_went_in() -> None:
     names = ("a",)
-    same = Linear(names, (Term(np.eye(1)),), np.zeros((1, 1)))
-    net = ww.AttentionNetwork(Network(("x",), same, np.zeros((0, 1)), (), same))
+    same = linear(names, np.eye(1))
+    net = ww.AttentionNetwork(by_hand(("x",), same, (), same))
     x = torch.ones(3, 1, dtype=torch.float64)
     net(x).zero_()
     assert x.eq(1).all()
 
 
-def test_gradients_pass_through_the_plan(built: Callable[[str], ww.AttentionNetwork]) -> None:
-    net = built("one head")
+def test_gradients_pass_through_the_plan() -> None:
+    net = built("sine, 1e-6")
     x = inputs(net, 2**17).mul(0.9).requires_grad_()
     (slope,) = torch.autograd.grad(net(x).sum(), x)
     assert (slope - 5 * torch.cos(5 * x)).abs().max() <= 1e-3
@@ -209,7 +178,7 @@ def test_a_million_inputs_take_little_memory() -> None:
     """Below 1 GB: the stream of this network would take 600 MB, its scores 5 GB."""
     import resource
 
-    net = mlp(8, 32, 2, between=nn.ReLU, dtype="float32")
+    net = layers(8, 32, 2, between=nn.ReLU, dtype="float32")
     x = torch.zeros(10**6, 8)
     net(x[:10])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from weightwright.runtime.passes import recorded
-from weightwright.runtime.passes.recorded import Made, Recorder
+from weightwright.runtime.passes.recorded import Recorder
 
 
 @pytest.fixture
@@ -20,12 +21,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     shapes: list[torch.Size] = []
 
     class Recorded:
-        def __init__(self, run: Callable[[Tensor], Made], x: Tensor) -> None:
+        def __init__(self, run: Callable[[Tensor], Any], x: Tensor) -> None:
             shapes.append(x.shape)
             if len(x) == 13:
                 raise RuntimeError("operation not permitted when stream is capturing")
 
-        def __call__(self, x: Tensor) -> Made:
+        def __call__(self, x: Tensor) -> Any:
             return x + 100, None
 
     monkeypatch.setattr(recorded, "RecordedRun", Recorded)
@@ -34,7 +35,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     return shapes
 
 
-def plain(x: Tensor) -> Made:
+def plain(x: Tensor) -> Any:
     return x + 1, None
 
 
@@ -64,7 +65,7 @@ def test_what_cannot_be_recorded_runs_as_it_is(made: list[torch.Size]) -> None:
 def test_a_run_that_fails_is_no_first_run(made: list[torch.Size]) -> None:
     recorder, x = Recorder(), torch.zeros(2)
 
-    def failing(x: Tensor) -> Made:
+    def failing(x: Tensor) -> Any:
         raise ValueError("no step")
 
     for _ in range(2):

@@ -8,11 +8,12 @@ import threading
 import numpy as np
 import pytest
 import torch
+from support.networks import linear
 from support.zoo import NAMES, ZOO, attending, compiled, random_head
 
 import weightwright as ww
-from weightwright.claims.files import read, write
-from weightwright.network import Attention, Linear, Sees, Term, cost
+from weightwright.claims.files import read
+from weightwright.network import Attention, Sees, cost
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 
@@ -37,7 +38,7 @@ def test_module_and_interpreter_agree(name: str, batch: tuple[int, ...]) -> None
 def test_every_network_survives_being_saved(name: str, tmp_path: object) -> None:
     network = ZOO[name]()
     path = f"{tmp_path}/net.safetensors"
-    write(path, network, None)
+    ww.AttentionNetwork(network).save(path)
     X = inputs(network, np.random.default_rng(1))
     assert np.array_equal(interpret(read(path)[0], X), interpret(network, X))
 
@@ -180,7 +181,7 @@ def test_queries_of_several_numbers_on_tables_of_all_sizes(p: int, dtype: str) -
     weights = {name: rounded(getattr(head, name), dtype) for name in ("W_Q", "W_K", "W_V", "W_O")}
     network = dataclasses.replace(
         attending(Sees(), tokens=None),
-        embed=Linear(NAMES, (Term(rounded(rng.normal(size=(2, 3)), dtype)),), np.zeros((1, 3))),
+        embed=linear(NAMES, rounded(rng.normal(size=(2, 3)), dtype)),
         registers=registers,
         layers=(Attention(NAMES, (dataclasses.replace(head, **weights),)),),
         dtype=dtype,

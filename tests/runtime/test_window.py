@@ -9,17 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.networks import by_hand
+from support.one_head import one_table
 from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
-from weightwright.claims.files import network_digest
-from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.network import Attention, Head, Network, Sees, Term, cost, selection, token_wise
+from weightwright.heads.registers import Table
+from weightwright.network import Attention, Head, Sees, Term, cost, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -34,10 +36,6 @@ def table(p: int, M: int | None, c: float, dtype: str = "float64", first: int | 
     grid = (-(p // 2) if first is None else first) + np.arange(p, dtype=np.float64)
     values = np.random.default_rng(seed).uniform(-1, 1, p)
     return Table(2 * grid, -(grid**2), values, c, window=M).rounded(dtype)
-
-
-def one_head(table: Table, dtype: str = "float64") -> Network:
-    return assemble(Design((table,), ("random",), 0.0), Query(0.0, 1.0), "f", dtype)
 
 
 def inside(table: Table, n: int, dtype: str = "float64", seed: int = 1) -> np.ndarray:
@@ -61,7 +59,7 @@ def tail(table: Table) -> float:
     return 4 * beyond
 
 
-def run(network: Network, t: np.ndarray) -> np.ndarray:
+def run(network: Any, t: np.ndarray) -> np.ndarray:
     x = torch.tensor(t, dtype=DTYPES[network.dtype])
     return ww.AttentionNetwork(network)(x).double().numpy()
 
@@ -76,7 +74,7 @@ def test_module_interpreter_and_ordinary_attention_agree(batch: tuple[int, ...],
     for p, M, c in ((3, 1, 1.0), (17, 5, 0.5), (40, 8, 0.25), (64, 3, 0.125)):
         head = table(p, M, c, dtype)
         t = inside(head, math.prod(batch) * n, dtype).reshape(*batch, n, 1)
-        network = one_head(head, dtype)
+        network = one_table(head, dtype=dtype)
         computed, reference = run(network, t), interpret(network, t)
         assert computed.shape == reference.shape == (*batch, n, 1)
         slack = 40 * (M + 1) * UNIT[dtype]
@@ -88,7 +86,7 @@ def test_the_window_is_what_is_left_out() -> None:
     """With a narrow window the difference is the tail: there, and not more."""
     head = table(40, 2, 0.25)
     t = inside(head, 2000)
-    difference = np.abs(run(one_head(head), t) - exact_dense(head, t)).max()
+    difference = np.abs(run(one_table(head), t) - exact_dense(head, t)).max()
     assert 1e-3 < difference <= tail(head)
 
 
@@ -97,14 +95,14 @@ def test_ties_and_both_ends(dtype: str) -> None:
     """Half way between anchors either window will do; the ends of the grid have M anchors on one side only there."""
     head = table(21, 8, 1.0, dtype)
     t = np.arange(-2.5, 3.0, 0.5)[:, None]  # anchors -10 to 10: those from -2 to 2 have eight on each side
-    network = one_head(head, dtype)
+    network = one_table(head, dtype=dtype)
     assert np.abs(run(network, t) - interpret(network, t)).max() <= 400 * UNIT[dtype]
     assert np.abs(interpret(network, t) - exact_dense(head, t)).max() <= 1e-13
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_queries_beyond_the_grid_count_as_the_last_inside(dtype: str) -> None:
-    network = one_head(table(21, 3, 0.5, dtype, first=5), dtype)
+    network = one_table(table(21, 3, 0.5, dtype, first=5), dtype=dtype)
     low, high = run(network, np.array([[7.5], [22.5]]))
     for far in (0.0, 5.0, -1e6, -1e30):
         assert run(network, np.array([[far]])) == low
@@ -143,7 +141,9 @@ def test_several_values_at_once() -> None:
     both = attend(t.reshape(5, 10), torch.tensor(np.stack([first.values, second.values], 1)), e, -15.0, 0.5)
     assert both.shape == (5, 10, 2)
     for column, head in enumerate((first, second)):
-        np.testing.assert_array_equal(both[..., column].reshape(-1, 1).numpy(), run(one_head(head), t[:, None].numpy()))
+        np.testing.assert_array_equal(
+            both[..., column].reshape(-1, 1).numpy(), run(one_table(head), t[:, None].numpy())
+        )
 
 
 def test_values_of_two_sizes_in_a_network() -> None:
@@ -155,7 +155,7 @@ def test_values_of_two_sizes_in_a_network() -> None:
     sees = Sees(registers=(0, 25), data="none")
     head = Head("two", W_Q, W_K, W_V, rng.normal(size=(2, 6)) * [1, 0, 1, 1, 1, 1], 0.5, sees, window=7)
     embed = token_wise(("t",), names, {("t", "t"): 1.0}, {"one": 1.0})
-    network = Network(("t",), embed, registers, (Attention(names, (head,)),), selection(names, names))
+    network = by_hand(("t",), embed, (Attention(names, (head,)),), selection(names, names), registers=registers)
     t = rng.uniform(-5, 5, (2, 9, 1))
     np.testing.assert_allclose(run(network, t), interpret(network, t), rtol=1e-13, atol=1e-13)
 
@@ -163,14 +163,14 @@ def test_values_of_two_sizes_in_a_network() -> None:
 def test_gradients_are_those_of_ordinary_attention() -> None:
     head = table(40, 9, 0.5)
     t = torch.tensor(inside(head, 200)).requires_grad_()
-    dense = ww.AttentionNetwork(one_head(replace(head, window=None)))
+    dense = ww.AttentionNetwork(one_table(replace(head, window=None)))
     ours, theirs = (
-        torch.autograd.grad(net(t).square().sum(), t)[0] for net in (ww.AttentionNetwork(one_head(head)), dense)
+        torch.autograd.grad(net(t).square().sum(), t)[0] for net in (ww.AttentionNetwork(one_table(head)), dense)
     )
     assert ours.abs().max() > 0.1
     assert (ours - theirs).abs().max() <= 1e-11
     with torch.no_grad():
-        assert not ww.AttentionNetwork(one_head(head))(t).requires_grad
+        assert not ww.AttentionNetwork(one_table(head))(t).requires_grad
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -194,10 +194,10 @@ def test_a_split_into_chunks_changes_nothing(n: int, threads: int) -> None:
 
 
 def test_cost_counts_the_window() -> None:
-    short, long = (cost(one_head(table(p, 5, 0.5))) for p in (20, 200))
+    short, long = (cost(one_table(table(p, 5, 0.5))) for p in (20, 200))
     assert short.multiply_adds == long.multiply_adds
     assert long.anchors == 200
-    dense = cost(one_head(table(20, None, 0.5)))
+    dense = cost(one_table(table(20, None, 0.5)))
     assert dense.multiply_adds - short.multiply_adds == (20 - 11) * 3
 
 
@@ -211,7 +211,7 @@ def seconds(compute: Callable[[], object]) -> float:
 def test_a_thousand_anchors_are_at_least_five_times_faster(dtype: str) -> None:
     """On the same table; measured 70 times and more."""
     head = table(1024, 12 if dtype == "float64" else 6, 0.25 if dtype == "float64" else 0.5, dtype)
-    short, dense = (ww.AttentionNetwork(one_head(it, dtype)) for it in (head, replace(head, window=None)))
+    short, dense = (ww.AttentionNetwork(one_table(it, dtype=dtype)) for it in (head, replace(head, window=None)))
     x = torch.tensor(inside(head, 50_000, dtype), dtype=DTYPES[dtype])
     with torch.no_grad():
         short(x)
@@ -259,16 +259,16 @@ def test_the_window_is_part_of_the_network() -> None:
     assert next(again.heads).window == next(windowed().heads).window
     (layer,) = again.layers
     without = replace(layer, heads=(replace(layer.heads[0], window=None), *layer.heads[1:]))
-    assert network_digest(replace(again, layers=(without,))) != network_digest(windowed())
+    assert ww.AttentionNetwork(replace(again, layers=(without,))).digest() != ww.AttentionNetwork(windowed()).digest()
 
 
 # --- laws ---
 
 
-def broken(**changes: object) -> Callable[[], Network]:
+def broken(**changes: object) -> Callable[[], Any]:
     """`windowed` with another head."""
 
-    def build() -> Network:
+    def build() -> Any:
         network = windowed()
         (layer,) = network.layers
         return replace(network, layers=(replace(layer, heads=(replace(layer.heads[0], **changes),)),))
@@ -276,10 +276,10 @@ def broken(**changes: object) -> Callable[[], Network]:
     return build
 
 
-def moved(row: int, column: int, value: float) -> Callable[[], Network]:
+def moved(row: int, column: int, value: float) -> Callable[[], Any]:
     """`windowed` with another entry in its registers."""
 
-    def build() -> Network:
+    def build() -> Any:
         registers = windowed().registers.copy()
         registers[row, column] = value
         return replace(windowed(), registers=registers)
@@ -295,8 +295,8 @@ def entries(name: str, *items: tuple[int, int, float]) -> dict[str, np.ndarray]:
     return {name: array}
 
 
-def no_longer_one(how: str) -> Callable[[], Network]:
-    def build() -> Network:
+def no_longer_one(how: str) -> Callable[[], Any]:
+    def build() -> Any:
         network = windowed()
         embed = network.embed
         if how == "constant":
@@ -338,9 +338,9 @@ def test_laws(name: str) -> None:
 
 
 def test_offsets_are_rounded_to_the_dtype() -> None:
-    assert one_head(table(62, 3, 0.5, "bfloat16"), "bfloat16").registers[0, 3] == -960  # -961 in eight bits
+    assert one_table(table(62, 3, 0.5, "bfloat16"), dtype="bfloat16").registers[0, 3] == -960  # -961 in eight bits
     other = table(62, 3, 0.5, "bfloat16")
     offsets = other.offsets.copy()
     offsets[0] = -964.0
     with pytest.raises(ww.LawError, match=r"offset of register 0 is -964.0, .* needs -960.0"):
-        one_head(replace(other, offsets=offsets), "bfloat16")
+        one_table(replace(other, offsets=offsets), dtype="bfloat16")

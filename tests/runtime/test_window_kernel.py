@@ -11,8 +11,10 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 
+from support.one_head import one_table
+
 import weightwright as ww
-from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.registers import Table
 from weightwright.runtime.kernels import window_triton
 from weightwright.runtime.kernels.window_kernel import attend, decay
 
@@ -52,9 +54,7 @@ def test_infinite_queries_and_nan() -> None:
 def test_a_network_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel runs where no gradient is wanted; where one is, torch does, and they agree."""
     L = torch.arange(-30.0, 31.0, dtype=torch.float64).numpy()
-    net = ww.AttentionNetwork(
-        assemble(Design((Table(2 * L, -(L**2), L / 32, 0.25, window=12),), ("f",), 0.0), Query(0.0, 8.0), "f")
-    ).cuda()
+    net = ww.AttentionNetwork(one_table(Table(2 * L, -(L**2), L / 32, 0.25, window=12), (0.0, 8.0))).cuda()
     x = torch.linspace(-2, 2, 3001, dtype=torch.float64, device="cuda")[:, None].requires_grad_()
     calls = []
     kernel = window_triton.attend

@@ -39,6 +39,14 @@ def complaint(result: Result, code: int) -> str:
     return line
 
 
+def helps_in_whole_words(command: str) -> None:
+    """In 80 columns flags are shown as flags, and choices are not cut."""
+    helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+    assert "<bool>" not in helped
+    assert "--help " in helped
+    assert "bfloat1\n" not in helped.replace(" ", "").replace("│", "")
+
+
 def process(*args: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weightwright.cli", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)

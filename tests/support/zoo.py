@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from support.one_head import one_table
 
-from weightwright.heads.registers import Design, Query, Table, assemble
+from weightwright.heads.registers import Table
 from weightwright.network import (
     Attention,
     Block,
@@ -131,7 +132,7 @@ def windowed() -> Network:
     """41 anchors on whole numbers, of which 17 are seen: the rest weighs less than 1e-15."""
     grid = np.arange(-20.0, 21.0)
     table = Table(2 * grid, -(grid**2), np.random.default_rng(6).normal(size=41), beta=0.5, window=8)
-    return assemble(Design((table,), ("windowed",), 0.5), Query(0.0, 2.0), "f")
+    return one_table(table, (0.0, 2.0), mean=0.5, role="windowed")
 
 
 _MASK = np.tril(np.ones((6, 6), dtype=bool)) & ~np.eye(6, k=-2, dtype=bool)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.forging import save_forged
 from support.stored import saved
 
 import weightwright as ww
-from weightwright.claims.files import write
 from weightwright.compiler import attempts
 from weightwright.compiler.loop import proven_rules
 
@@ -26,7 +26,7 @@ KINDS = ("formula", "samples", "graph", "loop", "prompt", "vector")
 @pytest.mark.parametrize("name", KINDS)
 def test_no_line_of_a_files_own_stands_among_the_assumptions(name: str, line: str, tmp_path: Path) -> None:
     network, said = saved(name)
-    write(tmp_path / "net.safetensors", network, dataclasses.replace(said, assumptions=(*said.assumptions, line)))
+    save_forged(network, dataclasses.replace(said, assumptions=(*said.assumptions, line)), tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="an assumption that no rule knows"):
         ww.check(tmp_path / "net.safetensors")
 
@@ -34,7 +34,7 @@ def test_no_line_of_a_files_own_stands_among_the_assumptions(name: str, line: st
 @pytest.mark.parametrize("blank", ["\n", "\r", "\x0b", "\x85", "\u2028", "\xa0", "\t", 100 * " "])
 def test_white_space_hides_no_part_of_a_formula(blank: str, tmp_path: Path) -> None:
     network, said = saved("formula")
-    write(tmp_path / "net.safetensors", network, dataclasses.replace(said, formula=f"x{blank}+ 0*sin(5*x)"))
+    save_forged(network, dataclasses.replace(said, formula=f"x{blank}+ 0*sin(5*x)"), tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="hide what it says"):
         ww.check(tmp_path / "net.safetensors")
 
@@ -45,7 +45,7 @@ def test_digits_of_other_scripts_are_not_numbers(digit: str, tmp_path: Path) -> 
     with pytest.raises(ww.FormulaError):
         ww.approximate(f"sin({digit}*x)", (-1, 1), 1e-3)
     network, said = saved("formula")
-    write(tmp_path / "net.safetensors", network, dataclasses.replace(said, formula=f"x + 0*{digit}"))
+    save_forged(network, dataclasses.replace(said, formula=f"x + 0*{digit}"), tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="hide what it says"):
         ww.check(tmp_path / "net.safetensors")
 

@@ -9,11 +9,11 @@ import pickle
 from pathlib import Path
 
 import pytest
+from support.forging import save_forged
 from typer.testing import CliRunner
 
 import weightwright as ww
 from weightwright.claims.certificate import MeasuredClaim, measured_certificate
-from weightwright.claims.files import write
 from weightwright.cli import app
 from weightwright.export.about import about
 from weightwright.report.drawing.draw import _claim
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     assert said is not None
     claim = MeasuredClaim(1e-15, 10**9, "every float of the domain, against 200 bits", "a proof is slow")
     lie = measured_certificate(claim, "sin(5*x)", said.domain, said.dtype, said.kernel, said.network)
-    write(tmp_path / "theirs.safetensors", net.network, dataclasses.replace(lie, why="seen here"))
+    save_forged(net.network, dataclasses.replace(lie, why="seen here"), tmp_path / "theirs.safetensors")
     return tmp_path / "theirs.safetensors"
 
 

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.forging import save_forged
 from typer.testing import CliRunner
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, write
 from weightwright.cli import app
 from weightwright.export.about import about
 
@@ -21,7 +21,7 @@ def renamed(net: ww.AttentionNetwork, name: str, *assumptions: str) -> ww.Attent
     read = dataclasses.replace(net.network.read, coordinates=(name,))
     network = dataclasses.replace(net.network, inputs=(name,), read=read)
     said = dataclasses.replace(
-        net.said, network=network_digest(network), assumptions=(*net.said.assumptions, *assumptions)
+        net.said, network=ww.AttentionNetwork(network).digest(), assumptions=(*net.said.assumptions, *assumptions)
     )
     return ww.AttentionNetwork(network, said)
 
@@ -58,10 +58,10 @@ def test_reprs_and_tables_of_circuits_are_one_line(honest: ww.AttentionNetwork, 
     odd = dataclasses.replace(circuit, name="a\x1b[2K")
     assert repr(odd).startswith("Circuit(a\\u001b[2K: ")
     path = tmp_path / "theirs.safetensors"
-    write(path, net.network, net.said)
+    save_forged(net.network, net.said, path)
     for name in (EVIL, "[red]x"):
         other = renamed(honest, name)
-        write(path, other.network, other.said)
+        save_forged(other.network, other.said, path)
         text = CliRunner().invoke(app, ["circuit", str(path)], env={"COLUMNS": "200"}).stdout
         assert all(is_plain(line) for line in text.split("\n"))
         assert "[red]x" in text or name == EVIL

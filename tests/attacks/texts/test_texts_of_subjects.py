@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.built import built_file, copied
 from typer.testing import CliRunner
 
 import weightwright as ww
@@ -21,12 +22,10 @@ def shown(*command: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> tuple[ww.Interpreter, Path]:
+def machine() -> tuple[ww.Interpreter, Path]:
     """A module that runs eight programs, whose bound is about one."""
-    vm = ww.Interpreter(tokens=1, features=2, head_dim=1, programs=8, w_max=2.0, x_max=1.0)
-    path = tmp_path_factory.mktemp("machine") / "vm.safetensors"
-    vm.save(path)
-    return vm, path
+    path = built_file("an interpreter of eight programs")
+    return ww.Interpreter.load(path), path
 
 
 def test_an_interpreter_of_several_programs_speaks_of_one_pass(machine: tuple[ww.Interpreter, Path]) -> None:
@@ -72,7 +71,7 @@ def test_a_search_of_a_loop_speaks_of_one_pass() -> None:
 
 
 def test_every_table_of_a_formula_says_what_its_bound_is_about() -> None:
-    net = ww.approximate("sin(5*x)", (-1, 1), 1e-6, progress=False)
+    net = copied("sine, 1e-6")
     facts = network_facts(net, "")
     assert facts["subject"] == "output"
     assert facts["bound_is_about"] == "|network - formula|; for every input of the domain"

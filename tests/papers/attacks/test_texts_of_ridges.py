@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.forging import save_forged
 from support.stored import saved
 
 import weightwright as ww
-from weightwright.claims.files import write
 
 PAPERS = Path(__file__).parents[1] / "claims" / "saved"
 LINES = (
@@ -24,7 +24,7 @@ LINES = (
 @pytest.mark.parametrize("name", ["grid", "side_by_side", "ridge_functions"])
 def test_no_line_of_a_files_own_stands_among_the_assumptions(name: str, line: str, tmp_path: Path) -> None:
     network, said = saved(name, PAPERS)
-    write(tmp_path / "net.safetensors", network, dataclasses.replace(said, assumptions=(*said.assumptions, line)))
+    save_forged(network, dataclasses.replace(said, assumptions=(*said.assumptions, line)), tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="an assumption that no rule knows"):
         ww.check(tmp_path / "net.safetensors")
 
@@ -40,7 +40,7 @@ def test_profiles_that_nobody_computes_are_formulas(profile: str, tmp_path: Path
     )  # fmt: skip
     claim = dataclasses.replace(said.claim, target=wider)  # type: ignore[type-var]
     forged = dataclasses.replace(said, claim=claim, formula=claim.in_words())
-    write(tmp_path / "net.safetensors", network, forged)
+    save_forged(network, forged, tmp_path / "net.safetensors")
     with pytest.raises(ww.CertificateError, match="a profile"):
         ww.check(tmp_path / "net.safetensors")
 

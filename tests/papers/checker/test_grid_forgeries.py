@@ -14,11 +14,8 @@ from papers.support.grids import GRIDS, made
 from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms
-from weightwright.claims.files import network_digest
+from weightwright.claims.certificate import Terms
 from weightwright.claims.one_layer_claims import OneLayerClaim
-from weightwright.network import Attention, Network, Softmax
-from weightwright.papers.claims.cell_grid import GridClaim
 from weightwright.papers.grids.grid_points import Grid, attention_network, bump_network
 
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
@@ -38,7 +35,7 @@ def lowered(array: np.ndarray, factor: float = 0.99) -> np.ndarray:
 
 
 #: What is changed in the certificate, and what the checker says.
-CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a smaller bound": (lambda c: replace(c, bound=0.999 * c.bound), "the terms add up"),
     "smaller terms and bound": (
         lambda c: replace(
@@ -108,11 +105,11 @@ def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> Non
     refused(made(kind).network, forge(made(kind).certificate), tmp_path, said)
 
 
-def with_head(certificate: Certificate, **changes: Any) -> Certificate:
+def with_head(certificate: Any, **changes: Any) -> Any:
     return with_claim(certificate, head=replace(certificate.claim.head, **changes))
 
 
-HEAD_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+HEAD_CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no leakage": (lambda c: with_claim(c, leakage=0.0), "leakage"),
     "less leakage": (lambda c: with_claim(c, leakage=0.9 * c.claim.leakage), "leakage"),
     "the leakage of perfect bumps": (
@@ -154,33 +151,33 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
         refused(network, net.certificate, tmp_path)
 
 
-def hidden_head(network: Network) -> Network:
+def hidden_head(network: Any) -> Any:
     """One bump head twice: its cell counts one ramp more."""
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     return replace(network, layers=(replace(layer, heads=(*layer.heads, layer.heads[0])), *network.layers[1:]))
 
 
-def swapped_heads(network: Network) -> Network:
+def swapped_heads(network: Any) -> Any:
     layer = network.layers[0]
-    assert isinstance(layer, Attention)
+    assert type(layer).__name__ == "Attention"
     heads = (layer.heads[-1], *layer.heads[1:-1], layer.heads[0])
     return replace(network, layers=(replace(layer, heads=heads), *network.layers[1:]))
 
 
-def weak_beta(network: Network) -> Network:
+def weak_beta(network: Any) -> Any:
     """A softmax that picks nothing."""
     last = network.layers[-1]
-    if isinstance(last, Softmax):
+    if type(last).__name__ == "Softmax":
         return with_layer(network, -1, beta=1.0)
     return with_layer(network, -1, heads=tuple(replace(head, beta=1.0) for head in last.heads))
 
 
-def soft_anchors(network: Network) -> Network:
+def soft_anchors(network: Any) -> Any:
     return with_layer(network, 0, heads=tuple(replace(head, beta=1.0) for head in network.layers[0].heads))
 
 
-def fewer_anchors(network: Network) -> Network:
+def fewer_anchors(network: Any) -> Any:
     """Every head leaves out the first anchor."""
     heads = tuple(
         replace(head, sees=replace(head.sees, registers=(1, head.sees.registers[1])))
@@ -189,7 +186,7 @@ def fewer_anchors(network: Network) -> Network:
     return with_layer(network, 0, heads=heads)
 
 
-def sees_data(network: Network) -> Network:
+def sees_data(network: Any) -> Any:
     heads = tuple(replace(head, sees=replace(head.sees, data="self")) for head in network.layers[0].heads)
     return with_layer(network, 0, heads=heads)
 
@@ -199,9 +196,7 @@ NETWORKS = [hidden_head, swapped_heads, weak_beta, soft_anchors, fewer_anchors, 
 
 @pytest.mark.parametrize("kind", HEADS)
 @pytest.mark.parametrize("forge", NETWORKS)
-def test_networks_of_another_structure_are_refused(
-    kind: str, forge: Callable[[Network], Network], tmp_path: Path
-) -> None:
+def test_networks_of_another_structure_are_refused(kind: str, forge: Callable[[Any], Any], tmp_path: Path) -> None:
     refused(forge(made(kind).network), made(kind).certificate, tmp_path)
 
 
@@ -236,14 +231,14 @@ def test_cells_elsewhere_are_refused(kind: str, grid: type[Grid], tmp_path: Path
     sequence, chosen = "sequence" in kind, net.about.chosen
     values = values if sequence else values[:1]
 
-    def built(cells: Grid) -> Network:
+    def built(cells: Grid) -> Any:
         if kind == "bumps":
             return bump_network(cells, values)
         heads = (chosen["p"], chosen["beta_bumps"], chosen["beta"])
         return attention_network(cells, values, *heads, "lookup" in kind, sequence)
 
     size = (2, 1, 2, 0.25, 1.0)
-    assert network_digest(built(Grid(*size))) == net.certificate.network
+    assert ww.AttentionNetwork(built(Grid(*size))).digest() == net.certificate.network
     refused(built(grid(*size)), net.certificate, tmp_path, "rounding|no gap|queries reach")
 
 
@@ -301,7 +296,7 @@ def test_a_function_that_states_nothing_is_refused(tmp_path: Path) -> None:
     refused(net.network, with_claim(said, lipschitz=0.5), tmp_path, "hides an assumption")
     refused(net.network, with_claim(said, core=0.9 * said.claim.core), tmp_path, "on the cores")
     refused(net.network, with_claim(said, shell=0.9 * said.claim.shell), tmp_path, "on cell")
-    assert isinstance(said.claim, GridClaim)
+    assert type(said.claim).__name__ == "GridClaim"
 
 
 @pytest.mark.parametrize("make", [ww.constructions.sequence_to_scalar, ww.constructions.sequence_to_scalar_softmax])
@@ -326,7 +321,7 @@ def test_a_root_is_taken_of_every_norm(tmp_path: Path) -> None:
     certificate = honest.certificate
     assert certificate is not None
     grid = certificate.claim
-    assert isinstance(grid, GridClaim)
+    assert type(grid).__name__ == "GridClaim"
     terms = Terms(5e-324, grid.leakage * 1.01, grid.rounding * 1.01 + 1e-300)
     forged = replace(with_claim(certificate, norm=2.0**140), terms=terms, bound=2 * (terms.leakage + terms.rounding))
     refused(honest.network, forged, tmp_path, "no rule for the norm|approximation in the norm")

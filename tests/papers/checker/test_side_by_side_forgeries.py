@@ -14,19 +14,18 @@ from papers.support.grids import SIDES, made
 from support.forging import nudged_networks, proven, refused, widened, with_claim
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms
+from weightwright.claims.certificate import MeasuredClaim, Terms
 from weightwright.claims.leaf import Leaf, Samples
 from weightwright.claims.one_layer_claims import OneLayerClaim, SampledClaim
-from weightwright.papers.claims.cell_grid import GridClaim
 
 SAMPLES = Samples(np.array([-1.0, 1.0]), np.zeros(2), 0.0, 1, 1.0)
 LEAF = Leaf(0, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)
 
 
 @cache
-def a_grid() -> GridClaim:
+def a_grid() -> Any:
     claim = ww.constructions.sequence_to_scalar("x0 + abs(x1)", 2, 1, g=2, delta=0.25).certificate.claim
-    assert isinstance(claim, GridClaim)
+    assert type(claim).__name__ == "GridClaim"
     return claim
 
 
@@ -35,22 +34,22 @@ def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
     proven(made(kind).network, made(kind).certificate, tmp_path)
 
 
-def with_part(certificate: Certificate, **changes: Any) -> Certificate:
+def with_part(certificate: Any, **changes: Any) -> Any:
     """The last part's certificate changed."""
     *others, last = certificate.claim.parts
     return with_claim(certificate, parts=(*others, replace(last, certificate=replace(last.certificate, **changes))))
 
 
-def resized(certificate: Certificate, **changes: Any) -> Certificate:
+def resized(certificate: Any, **changes: Any) -> Any:
     *others, last = certificate.claim.parts
     return with_claim(certificate, parts=(*others, replace(last, **changes)))
 
 
-def part_of(certificate: Certificate) -> Certificate:
+def part_of(certificate: Any) -> Any:
     return certificate.claim.parts[-1].certificate
 
 
-SIDE_CLAIMS: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+SIDE_CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a smaller bound": (lambda c: replace(c, bound=0.5 * c.bound), "more than the whole's"),
     "smaller terms": (lambda c: replace(c, terms=Terms(0.0, 0.0, 0.0)), "a part has a larger"),
     "a part of a smaller bound": (lambda c: with_part(c, bound=0.5 * c.bound), "the terms add up"),

@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
+from support.command_line import helps_in_whole_words
 
 from weightwright.papers.pages.theorem_tables import tables, theorem_table
 from weightwright.papers.theorems.registry import find
@@ -30,3 +31,7 @@ def test_tables_of_a_theorem_break_no_word(columns: int) -> None:
 
 def test_theorems_are_found_without_their_hyphen() -> None:
     assert [find(id).id for id in ("ua3", "UA-3", "ae_13")] == ["UA-3", "UA-3", "AE-13"]
+
+
+def test_help_shows_flags_as_flags_and_whole_choices() -> None:
+    helps_in_whole_words("theorems")
