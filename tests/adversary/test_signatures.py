@@ -9,7 +9,7 @@ from torch import nn
 
 import weightwright as ww
 from weightwright.network.interpreter import attention_weights
-from weightwright.papers.rates.signatures_study import small
+from weightwright.papers.theorems.registry import find
 from weightwright.runtime import AttentionNetwork
 
 
@@ -22,7 +22,7 @@ def inputs(seed: int, count: int = 100) -> torch.Tensor:
 
 
 def test_every_signature_is_found_where_it_was_brought_about() -> None:
-    for check in small().checks:
+    for check in find("SU-4").instance().checks:
         assert check.reason is None
         assert check.status == "MEASURED"
 

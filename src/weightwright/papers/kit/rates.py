@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from weightwright.papers.kit.measure import (
 )
 from weightwright.runtime import AttentionNetwork
 
-Build = Callable[[float], AttentionNetwork]
+Build = Callable[[Any], AttentionNetwork]
 Axis = Literal["log", "linear", "places"]
 
 
@@ -92,6 +92,12 @@ def sweep(
     A study of L_p errors says so in `error_is`.
     """
     return Series(name, tuple(_point(build(value), value, count, seed) for value in values), slope)
+
+
+def by_keys(name: str, nets: Sequence[AttentionNetwork], slope: float | None = None) -> Series:
+    """One point for each network, at the number of keys that it chose, or of its heads' blocks."""
+    keys = [net.about.chosen.get("keys") or float(sum(head.sees.block for head in net.network.heads)) for net in nets]
+    return Series(name, tuple(_point(net, value, 1024, 0) for net, value in zip(nets, keys, strict=True)), slope)
 
 
 def temperatures(

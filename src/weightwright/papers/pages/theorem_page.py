@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 from rich.console import Group
 
 from weightwright.export.figures import check_plottable
-from weightwright.papers.exhibits.pictures import Picture, pictures
 from weightwright.papers.kit.rates import Study
+from weightwright.papers.pages.pictures import Picture, pictures
 from weightwright.papers.pages.theorem_plots import plot_theorem
 from weightwright.papers.pages.theorem_tables import theorem_facts, theorem_summary, theorem_table, total
 from weightwright.papers.theorems.show import Shown, show
@@ -41,7 +41,7 @@ program agreed in the same run. MEASURED: no bound is claimed. Orders of the pap
 
 def write_page(path: Path, theorems: Sequence[Theorem], progress: Callable[[str], None]) -> list[Shown]:
     """Build, measure and draw them all; figures go to images/theorems beside the page."""
-    from weightwright.papers.exhibits.pictures import pictures
+    from weightwright.papers.pages.pictures import pictures
     from weightwright.papers.pages.theorem_plots import plot_theorem
     from weightwright.papers.theorems.show import show
 
@@ -55,7 +55,7 @@ def write_page(path: Path, theorems: Sequence[Theorem], progress: Callable[[str]
         figures = []
         if shown.instance is not None:
             progress(f"{theorem.id}: studies and figures")
-            studies = theorem.measured_studies() or shown.instance.studies
+            studies = theorem.measured_studies()
             explained = pictures(shown.instance) if shown.instance.nets else ()
             for suffix, what in (("", explained), ("-rates" if explained else "", studies)):
                 if what:

@@ -13,9 +13,9 @@ from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
 
 if TYPE_CHECKING:
-    from weightwright.papers.exhibits.pictures import Curve, HeatMap, Picture, Plane
     from weightwright.papers.kit.instance import Matrices
     from weightwright.papers.kit.rates import Series, Study
+    from weightwright.papers.pages.pictures import Curve, HeatMap, Picture, Plane
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 #: Hollow and of several sizes: series that lie on each other are all seen.

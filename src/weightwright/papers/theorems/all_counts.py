@@ -29,7 +29,7 @@ def small() -> Instance:
 def _learnable(instance: Instance) -> Iterator[Count]:
     """Of every network whose parameters have a formula: all of them less those that are 0 or 1."""
     formulas = {count.what: count for count in instance.counts}
-    for name, net in instance.variants.items():
+    for name, net in instance.nets.items():
         known = formulas.get(f"parameters, {name}")
         if known is None:
             continue

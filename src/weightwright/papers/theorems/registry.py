@@ -1,4 +1,5 @@
-"""Every theorem by its id, in the order in which they are listed. A new row is one entry in the table.
+"""Every theorem by its id, in the order in which they are listed. A new row is one entry in the table and one section
+in texts/.
 
 `show` builds the small instance of one; nothing heavy is imported before that.
 """
@@ -6,18 +7,91 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from weightwright.errors import WeightwrightError
-from weightwright.papers.theorems.algorithm_emulation import EMULATION, HOPFIELD, ONE_PASS
-from weightwright.papers.theorems.low_rank_attention import LOW_RANK
-from weightwright.papers.theorems.prompted_programs import FOLDING, PROGRAMS
 from weightwright.papers.theorems.theorem import Theorem
-from weightwright.papers.theorems.universal_approximation import SUMMARY, UNIVERSAL
+
+if TYPE_CHECKING:
+    from weightwright.papers.theorems.theorem import Expected
+
+#: By id: what the small instance comes out as, the module of the construction, and the function that builds the
+#: instance, as "module:function". Modules stand below `weightwright`.
+_ROWS: dict[str, tuple[Expected, str, str]] = {
+    "UA-1": ("PROVEN", "papers.linear.hardmax", "papers.instances.universal_instances:hardmax"),
+    "UA-2": ("PROVEN", "papers.linear.one_head", "papers.instances.universal_instances:one_head"),
+    "UA-3": ("PROVEN", "papers.linear.shared_anchors", "papers.instances.universal_instances:shared_anchors"),
+    "UA-4": ("PROVEN", "papers.grids.bumps", "papers.instances.universal_instances:bumps"),
+    "UA-5": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_scalar"),
+    "UA-6": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_scalar_by_softmax"),
+    "UA-7": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_sequence"),
+    "UA-8": ("PROVEN", "papers.relu.emulated", "papers.instances.universal_instances:infinity_norm"),
+    "UA-9": ("PROVEN", "papers.relu.token_mixing", "papers.instances.universal_instances:mixing"),
+    "UA-10": ("PROVEN", "papers.relu.native", "papers.instances.universal_instances:native"),
+    "UA-11": ("PROVEN", "papers.descent.truncated", "papers.instances.universal_instances:truncated"),
+    "UA-12": ("PROVEN", "papers.descent.pairs", "papers.instances.universal_instances:pairs"),
+    "UA-13": ("PROVEN", "papers.linear.activations", "papers.instances.universal_instances:activations"),
+    "UA-14": ("MEASURED", "papers.theorems.all_counts", "papers.theorems.all_counts:small"),
+    "UA-15": ("PROVEN", "papers.relu.emulated", "papers.instances.universal_instances:shared_keys"),
+    "SU-1": ("PROVEN", "papers.instances.beta_study", "papers.instances.beta_study:errors_by_beta"),
+    "SU-2": ("PROVEN", "papers.instances.ends_study", "papers.instances.ends_study:places"),
+    "SU-3": ("PROVEN", "papers.instances.length_study", "papers.instances.length_study:long_sequences"),
+    "SU-4": ("MEASURED", "papers.instances.signatures_study", "papers.instances.signatures_study:signatures"),
+    "AE-1": ("PROVEN", "papers.descent.gradients", "papers.instances.emulation_instances:gradients"),
+    "AE-2": ("PROVEN", "papers.descent.gradients", "papers.instances.emulation_instances:of_a_loss"),
+    "AE-3": ("PROVEN", "papers.descent.steps", "papers.instances.emulation_instances:one_step"),
+    "AE-4": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:many_steps"),
+    "AE-5": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:regression"),
+    "AE-6": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:ridge"),
+    "AE-7": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:lasso"),
+    "AE-8": ("PROVEN", "papers.descent.truncated", "papers.instances.emulation_instances:shared"),
+    "AE-9": ("PROVEN", "interpreter.virtual_machine", "papers.instances.program_instances:embedding"),
+    "AE-10": ("PROVEN", "interpreter.virtual_machine", "papers.instances.program_instances:stacked"),
+    "AE-11": ("MEASURED", "interpreter.library.algorithms", "papers.instances.program_instances:library_of_programs"),
+    "AE-12": ("PROVEN", "interpreter.library.layer_programs", "papers.instances.program_instances:linear_layer"),
+    "AE-13": ("PROVEN", "papers.hopfield.hopfield_layer", "papers.instances.emulation_instances:hopfield_layer"),
+    "AE-14": ("PROVEN", "papers.hopfield.hopfield_prompt", "papers.instances.emulation_instances:hopfield_prompt"),
+    "AE-15": ("MEASURED", "interpreter.library.layer_programs", "papers.instances.program_instances:folded"),
+    "AE-16": ("PROVEN", "papers.instances.one_pass_instances", "papers.instances.one_pass_instances:one_pass"),
+    "LR-1": ("MEASURED", "memory.boltzmann", "papers.instances.memory_instances:boltzmann_operator"),
+    "LR-2": ("PROVEN", "memory.hardmax_pair", "papers.instances.memory_instances:hardmax_pair"),
+    "LR-3": ("PROVEN", "memory.context_mapping", "papers.instances.memory_instances:mapping"),
+    "LR-4": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:labelled_sets"),
+    "LR-5": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:labelled_sequences"),
+    "LR-6": ("MEASURED", "memory.looked_up", "papers.instances.memory_instances:functions"),
+    "LR-7": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:masks"),
+}
+
+
+def _read_sections() -> dict[str, list[str]]:
+    """By id: title, statement, source, deviations and rate, as they stand in the Markdown files of texts/."""
+    sections = {}
+    for page in files(__package__).joinpath("texts").iterdir():
+        for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
+            id, _, title_and_rest = section.partition(": ")
+            title, _, rest = title_and_rest.partition("\n")
+            sections[id] = [title, *re.split(r"\n### (?:Source|Deviations|Rate)\n", rest)]
+    return sections
+
+
+def _join_lines(text: str) -> str:
+    """A paragraph without its line breaks; items of a list on a line each."""
+    return "\n".join(" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip())
+
+
+def _read_theorems() -> dict[str, Theorem]:
+    sections = _read_sections()
+    theorems = {}
+    for id, (expects, home, small) in _ROWS.items():
+        title, statement, source, deviations, rate = map(_join_lines, sections[id])
+        words = {"title": title, "statement": statement, "source": source, "repaired": deviations, "rate": rate}
+        theorems[id] = Theorem(id, **words, expects=expects, home=f"weightwright.{home}", small=f"weightwright.{small}")
+    return theorems
+
 
 #: By id. Later papers add their rows here.
-THEOREMS: dict[str, Theorem] = {
-    row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *PROGRAMS, *HOPFIELD, *FOLDING, *ONE_PASS, *LOW_RANK)
-}
+THEOREMS = _read_theorems()
 
 
 def find(id: str) -> Theorem:

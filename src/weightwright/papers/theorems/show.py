@@ -46,7 +46,7 @@ def show(theorem: Theorem, count: int = 2048, seed: int = 0) -> Shown:
     start = time.perf_counter()
     try:
         instance = theorem.instance()
-        checks = (*(check(name, net, count, seed) for name, net in instance.variants.items()), *instance.checks)
+        checks = (*(check(name, net, count, seed) for name, net in instance.nets.items()), *instance.checks)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return Shown(theorem, "FAILED", (), (), time.perf_counter() - start, reason)

@@ -25,8 +25,7 @@ class Theorem:
 
     statement, repaired and rate are in words; repaired has a line for each deviation from the text. expects: what the
     small instance should come out as; `show` says what it did. home: the module that has the construction. small:
-    "module:function" of a function that takes nothing and returns an `Instance`. studies: the same for one that returns
-    a tuple of `Study`, or None where there is none.
+    "module:function" of a function that takes nothing and returns an `Instance`.
     """
 
     id: str
@@ -38,7 +37,6 @@ class Theorem:
     expects: Expected
     home: str
     small: str
-    studies: str | None = None
 
     @property
     def deviations(self) -> tuple[str, ...]:
@@ -63,11 +61,9 @@ class Theorem:
         return _instance(self.small)
 
     def measured_studies(self) -> tuple[Study, ...]:
-        """Run the studies; none where there are none."""
-        if self.studies is None:
-            return ()
-        studies: tuple[Study, ...] = resolve(self.studies)()
-        return studies
+        """Run the studies that are asked for; those of the instance where it has no others."""
+        instance = self.instance()
+        return instance.studies if instance.rates is None else instance.rates()
 
 
 @cache

@@ -30,8 +30,8 @@ _EXPECTED = {
 }
 
 
-def small() -> Instance:
-    """Each network has the signature that it was given, and no other; measured is the largest entropy of a head."""
+def signatures() -> Instance:
+    """SU-4: each network has the signature that it was given, and no other; measured: the largest entropy of a head."""
     return Instance(checks=tuple(_check(name, found) for name, found in _diagnoses(_N, _P, 0).items()))
 
 

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from weightwright.approximation.approximate import approximate
 from weightwright.numbers import Floats
 from weightwright.papers.kit.constructed import About
-from weightwright.papers.kit.instance import Check, Instance
+from weightwright.papers.kit.instance import Check, Instance, check_series
 from weightwright.papers.kit.rates import Series, Study, at_places, ends
+from weightwright.papers.theorems.constructions import hopfield_function, truncated_linear, truncated_linear_heads
 from weightwright.runtime import AttentionNetwork
 
 _N, _H = 6, 4
@@ -23,21 +25,14 @@ _SHARP, _SLOPES, _ANCHORS = 0.9, (1.0, 10.0, 100.0, 1000.0), 64
 _SPACING = 1 / ((_N - 2) * _H)
 
 
-def small() -> Instance:
-    """The worst place of each network, and of ramps and a jump near b."""
-    study, sharp = _study(), sharp_study(_SLOPES, _ANCHORS)
-    return Instance(checks=tuple(_check(series) for series in (*study.series, *sharp.series)), studies=(study, sharp))
-
-
-def studies() -> tuple[Study, ...]:
-    return _study(), sharp_study(_SLOPES, _ANCHORS)
+def places() -> Instance:
+    """SU-2: the worst place of each network, and of ramps and a jump near b."""
+    studied = _study(), sharp_study(_SLOPES, _ANCHORS)
+    return Instance(checks=tuple(_check(series) for study in studied for series in study.series), studies=studied)
 
 
 def sharp_study(slopes: tuple[float, ...], P: int) -> Study:
     """Ramps of these slopes and a jump, all a tenth before b: the error at the middle, there, and at both ends."""
-    from weightwright.approximation.approximate import approximate
-    from weightwright.papers.hopfield.hopfield_layer import hopfield_function
-
     half = 0.5 / P
     places = {"a": 0.0, "middle": 0.5, "0.9 - dL": _SHARP - 2 * half, "0.9": _SHARP, "b - dL/2": 1 - half, "b": 1.0}
     series = []
@@ -66,9 +61,6 @@ def _beside(places: Mapping[str, float], zone: float) -> dict[str, float]:
 
 
 def _study() -> Study:
-    from weightwright.papers.linear.one_head import truncated_linear
-    from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-
     w, t, domain = np.ones((_N, 1)), np.zeros(_N), (-10, 11)
     nets = {
         "UA-2 faithful": truncated_linear(w, t, 0.0, 1.0, domain, p=(_N - 2) * _H),
@@ -86,7 +78,4 @@ def _at(s: Floats) -> Floats:
 
 def _check(series: Series) -> Check:
     worst = max(series.points, key=lambda point: point.measured)
-    fine = all(point.bound is not None and point.measured <= point.bound for point in series.points)
-    reason = None if fine else f"at {worst.label} the error is {worst.measured!r}, the bound {worst.bound!r}"
-    notes = (f"worst near {worst.label}",)
-    return Check(series.name, "PROVEN" if fine else "FAILED", worst.bound, worst.measured, notes=notes, reason=reason)
+    return check_series(series, worst, notes=(f"worst near {worst.label}",))

@@ -70,10 +70,9 @@ def pictures(instance: Instance) -> tuple[Picture, ...]:
     stand for the attention and the plane."""
     if not instance.nets:
         return instance.studies
-    net = instance.nets[0]
+    name, net = next(iter(instance.nets.items()))
     line = instance.line or _first_entry(net)
-    name = next(iter(instance.variants))
-    drawn: list[Picture] = [curve(dict(list(instance.variants.items())[: instance.drawn]), line)]
+    drawn: list[Picture] = [curve(dict(list(instance.nets.items())[: instance.drawn]), line)]
     if instance.matrices is not None:
         return (*drawn, instance.matrices, *instance.studies)
     drawn += [heat_map(name, net, line)] if line.heads else []
@@ -181,18 +180,15 @@ def _first_entry(net: AttentionNetwork) -> Line:
     fixed off the middle, where products are often 0."""
     lo, hi = _ends(net)
     fixed = _centre(net) + _OFF_CENTRE * (hi - lo)
-
-    def at(x: Floats) -> Floats:
-        X = np.broadcast_to(fixed, (len(x), *fixed.shape)).copy()
-        X[:, 0, 0] = x
-        return X
-
+    first = np.zeros(fixed.shape)
+    first[0, 0] = 1.0
     name = net.network.inputs[0]
     same = np.ptp(fixed) == 0
     label = f"{name} of token 0, the other inputs {f'at {fixed[0, 0]:.3g}' if same else 'fixed'}"
     label = name if fixed.size == 1 else label
     last = sum(isinstance(step, Attention) for step in net.network.flat_layers) - 1
-    return Line(float(lo[0, 0]), float(hi[0, 0]), at, label, heads=((last, 0),) if last >= 0 else ())
+    heads = ((last, 0),) if last >= 0 else ()
+    return Line(float(lo[0, 0]), float(hi[0, 0]), (1 - first) * fixed, first, label, heads=heads)
 
 
 def _ends(net: AttentionNetwork) -> tuple[Floats, Floats]:
