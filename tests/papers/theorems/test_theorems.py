@@ -39,10 +39,9 @@ from weightwright.papers.pages.pictures import HeatMap, curve, pictures
 from weightwright.papers.pages.theorem_page import section
 from weightwright.papers.pages.theorem_plots import figure_of, plot_theorem
 from weightwright.papers.pages.theorem_tables import tables
-from weightwright.papers.theorems import theorem as theorem_module
-from weightwright.papers.theorems.registry import THEOREMS, find
+from weightwright.papers.theorems import registry as theorem_module
+from weightwright.papers.theorems.registry import THEOREMS, Theorem, find
 from weightwright.papers.theorems.show import Shown, check, show
-from weightwright.papers.theorems.theorem import Theorem
 from weightwright.runtime import interpret
 
 PAGE = Path(__file__).parents[3] / "docs" / "theorems.md"

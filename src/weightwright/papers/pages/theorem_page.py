@@ -15,8 +15,8 @@ from weightwright.papers.kit.rates import Study
 from weightwright.papers.pages.pictures import Picture, pictures
 from weightwright.papers.pages.theorem_plots import plot_theorem
 from weightwright.papers.pages.theorem_tables import Columns, notes, tables
+from weightwright.papers.theorems.registry import Theorem, resolve
 from weightwright.papers.theorems.show import Shown, show
-from weightwright.papers.theorems.theorem import Theorem, resolve
 
 Progress = Callable[[str], None]
 

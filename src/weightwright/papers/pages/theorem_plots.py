@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
+from weightwright.papers.kit.instance import Matrices
+from weightwright.papers.kit.rates import Series, Study
+from weightwright.papers.pages.pictures import Curve, HeatMap, Picture, Plane
 
-if TYPE_CHECKING:
-    from weightwright.papers.kit.instance import Matrices
-    from weightwright.papers.kit.rates import Series, Study
-    from weightwright.papers.pages.pictures import Curve, HeatMap, Picture, Plane
+Drawing = Callable[[Any], None]  # draws a picture of its own kind in a part of a figure
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 #: Hollow and of several sizes: series that lie on each other are all seen.
@@ -30,7 +30,7 @@ _LONG = 32  # characters of a label, more than which two do not fit beside each 
 _WIDTH = 11.0  # inches, of a figure with two columns; half for one
 
 
-def plot_theorem(title: str, pictures: Sequence[Picture], path: str | os.PathLike[str]) -> None:
+def plot_theorem(title: str, pictures: Sequence[Picture | Drawing], path: str | os.PathLike[str]) -> None:
     """All pictures in one figure, two in a row. Written whole or not at all."""
     check_plottable(path)
     if not pictures:
@@ -38,7 +38,7 @@ def plot_theorem(title: str, pictures: Sequence[Picture], path: str | os.PathLik
     write_figure(path, lambda: figure_of(title, pictures))
 
 
-def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
+def figure_of(title: str, pictures: Sequence[Picture | Drawing]) -> Any:
     """A matplotlib figure with one panel for each picture."""
     from matplotlib.figure import Figure
 
@@ -46,18 +46,20 @@ def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
     rows = -(-len(pictures) // columns)
     figure = Figure(figsize=(_WIDTH if columns == 2 else 7.5, 0.6 + 5.0 * rows), layout="constrained")
     figure.suptitle(title, parse_math=False, wrap=True)
-    draw: dict[str, Callable[[Any, Any], None]] = {
-        "Curve": _curve,
-        "HeatMap": _heat_map,
-        "Plane": _plane,
-        "Matrices": _matrices,
-        "Study": _study,
+    draw: dict[type, Callable[[Any, Any], None]] = {
+        Curve: _curve,
+        HeatMap: _heat_map,
+        Plane: _plane,
+        Matrices: _matrices,
+        Study: draw_study,
     }
-    strips: list[Any] = list(np.atleast_1d(np.asarray(figure.subfigures(rows, 1), dtype=object)))
-    for row, strip in enumerate(strips):
+    for row, strip in enumerate(np.atleast_1d(np.asarray(figure.subfigures(rows, 1), dtype=object))):
         shown = pictures[columns * row : columns * row + columns]  # the last may have the row for itself
         for part, picture in zip(np.atleast_1d(strip.subfigures(1, len(shown), wspace=0.04)), shown, strict=True):
-            draw[type(picture).__name__](part, picture)
+            if callable(picture):
+                picture(part)
+            else:
+                draw[type(picture)](part, picture)
     return figure
 
 
@@ -176,7 +178,7 @@ def _matrices(part: Any, matrices: Matrices) -> None:
     part.suptitle(matrices.title, fontsize=10)
 
 
-def _study(part: Any, study: Study) -> None:
+def draw_study(part: Any, study: Study) -> None:
     axes = part.subplots()
     if study.axis == "places":
         _places(axes, study)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weightwright.claims.certificate import round_up
-from weightwright.papers.theorems.theorem import Theorem
+from weightwright.papers.theorems.registry import Theorem
 from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.fact_tables import printable, to_json
 

@@ -1,7 +1,7 @@
 """The papers' constructions, one file each, and a registry by id (`registry.THEOREMS`, `weightwright theorems`).
 
 Every function but `pad_tokens` returns a network with its certificate, and says more about itself in `net.about`.
-Names are loaded on first use. Arguments that mean the same in all of them:
+Arguments that mean the same in all of them:
 
 n: tokens of the input, or examples in the prompt.
 d: features of a token, or of an example.
@@ -33,33 +33,28 @@ parameters: tol, p, beta, method, dtype and the others of `truncated_linear`.
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from weightwright.papers.descent.gradients import in_context_gradients, per_sample_gradients
-    from weightwright.papers.descent.pairs import in_context_step_of_pairs, logistic_step
-    from weightwright.papers.descent.steps import in_context_step
-    from weightwright.papers.descent.truncated import in_context_truncated_linear, in_context_truncated_linear_heads
-    from weightwright.papers.grids.bumps import bumps
-    from weightwright.papers.grids.grid_lookup import (
-        sequence_to_scalar,
-        sequence_to_scalar_softmax,
-        sequence_to_sequence,
-        sequence_to_sequence_softmax,
-    )
-    from weightwright.papers.hopfield.hopfield_layer import hopfield_function
-    from weightwright.papers.hopfield.hopfield_prompt import hopfield_gradients
-    from weightwright.papers.kit.arguments import pad_tokens
-    from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
-    from weightwright.papers.linear.hardmax import nearly_hardmax
-    from weightwright.papers.linear.literal import literal_truncated_linear
-    from weightwright.papers.linear.one_head import truncated_linear
-    from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-    from weightwright.papers.relu.emulated import relu_network
-    from weightwright.papers.relu.native import native_relu
-    from weightwright.papers.relu.token_mixing import token_mixing
+from weightwright.papers.descent.gradients import in_context_gradients, per_sample_gradients
+from weightwright.papers.descent.pairs import in_context_step_of_pairs, logistic_step
+from weightwright.papers.descent.steps import in_context_step
+from weightwright.papers.descent.truncated import in_context_truncated_linear, in_context_truncated_linear_heads
+from weightwright.papers.grids.bumps import bumps
+from weightwright.papers.grids.grid_lookup import (
+    sequence_to_scalar,
+    sequence_to_scalar_softmax,
+    sequence_to_sequence,
+    sequence_to_sequence_softmax,
+)
+from weightwright.papers.hopfield.hopfield_layer import hopfield_function
+from weightwright.papers.hopfield.hopfield_prompt import hopfield_gradients
+from weightwright.papers.kit.arguments import pad_tokens
+from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
+from weightwright.papers.linear.hardmax import nearly_hardmax
+from weightwright.papers.linear.literal import literal_truncated_linear
+from weightwright.papers.linear.one_head import truncated_linear
+from weightwright.papers.linear.shared_anchors import truncated_linear_heads
+from weightwright.papers.relu.emulated import relu_network
+from weightwright.papers.relu.native import native_relu
+from weightwright.papers.relu.token_mixing import token_mixing
 
 __all__ = [
     "bumps",
@@ -89,41 +84,6 @@ __all__ = [
     "truncated_linear_heads",
 ]
 
-#: Where each function stands, below `weightwright.papers`.
-_HOMES = {
-    "in_context_gradients": "descent.gradients",
-    "per_sample_gradients": "descent.gradients",
-    "in_context_step_of_pairs": "descent.pairs",
-    "logistic_step": "descent.pairs",
-    "in_context_step": "descent.steps",
-    "in_context_truncated_linear": "descent.truncated",
-    "in_context_truncated_linear_heads": "descent.truncated",
-    "bumps": "grids.bumps",
-    "sequence_to_scalar": "grids.grid_lookup",
-    "sequence_to_scalar_softmax": "grids.grid_lookup",
-    "sequence_to_sequence": "grids.grid_lookup",
-    "sequence_to_sequence_softmax": "grids.grid_lookup",
-    "hopfield_function": "hopfield.hopfield_layer",
-    "hopfield_gradients": "hopfield.hopfield_prompt",
-    "pad_tokens": "kit.arguments",
-    "clipped_relu": "linear.activations",
-    "hard_tanh": "linear.activations",
-    "relu": "linear.activations",
-    "nearly_hardmax": "linear.hardmax",
-    "literal_truncated_linear": "linear.literal",
-    "truncated_linear": "linear.one_head",
-    "truncated_linear_heads": "linear.shared_anchors",
-    "relu_network": "relu.emulated",
-    "native_relu": "relu.native",
-    "token_mixing": "relu.token_mixing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    return getattr(import_module(f"weightwright.papers.{_HOMES[name]}"), name)
-
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

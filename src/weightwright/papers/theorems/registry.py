@@ -1,20 +1,88 @@
 """Every theorem by its id, in the order in which they are listed. A new row is one entry in the table and one section
 in texts/.
 
-`show` builds the small instance of one; nothing heavy is imported before that.
+`show` builds the small instance of one; listing the theorems imports no numpy and builds nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 
 from weightwright.errors import WeightwrightError
-from weightwright.papers.theorems.theorem import Theorem
 
 if TYPE_CHECKING:
-    from weightwright.papers.theorems.theorem import Expected
+    from weightwright.papers.kit.instance import Instance
+    from weightwright.papers.kit.rates import Study
+
+Expected = Literal["PROVEN", "MEASURED"]
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """What a theorem says, where it stands, what was repaired, and where its code is: words and import paths alone.
+
+    statement, repaired and rate are in words; repaired has a line for each deviation from the text. expects: what the
+    small instance should come out as; `show` says what it did. home: the module that has the construction. small:
+    "module:function" of a function that takes nothing and returns an `Instance`.
+    """
+
+    id: str
+    title: str
+    statement: str
+    source: str
+    repaired: str
+    rate: str
+    expects: Expected
+    home: str
+    small: str
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where we deviate from the text, one by one."""
+        return tuple(self.repaired.split("\n"))
+
+    @property
+    def file(self) -> str:
+        """Where the construction stands, from the repository's root."""
+        return f"src/{self.home.replace('.', '/')}.py"
+
+    @property
+    def built(self) -> bool:
+        """Whether the construction is there at all; nothing of it is imported."""
+        try:
+            return find_spec(self.home) is not None
+        except ModuleNotFoundError:  # not even the package
+            return False
+
+    def instance(self) -> Instance:
+        """Build the small instance, once in a process: UA-14 counts the others'."""
+        return _instance(self.small)
+
+    def measured_studies(self) -> tuple[Study, ...]:
+        """Run the studies that are asked for; those of the instance where it has no others."""
+        instance = self.instance()
+        return instance.studies if instance.rates is None else instance.rates()
+
+
+@cache
+def _instance(path: str) -> Instance:
+    instance: Instance = resolve(path)()
+    return instance
+
+
+def resolve(path: str) -> Callable[[], Any]:
+    """The function that "module:function" names."""
+    module, _, name = path.partition(":")
+    function: Callable[[], Any] = getattr(import_module(module), name)
+    return function
+
 
 #: By id: what the small instance comes out as, the module of the construction, and the function that builds the
 #: instance, as "module:function". Modules stand below `weightwright`.
@@ -64,30 +132,24 @@ _ROWS: dict[str, tuple[Expected, str, str]] = {
 }
 
 
-def _read_sections() -> dict[str, list[str]]:
-    """By id: title, statement, source, deviations and rate, as they stand in the Markdown files of texts/."""
-    sections = {}
+def _read_theorems() -> dict[str, Theorem]:
+    """The rows with their words: title, statement, source, deviations and rate, as the Markdown files of texts/ say."""
+    texts = {}
     for page in files(__package__).joinpath("texts").iterdir():
         for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
-            id, _, title_and_rest = section.partition(": ")
-            title, _, rest = title_and_rest.partition("\n")
-            sections[id] = [title, *re.split(r"\n### (?:Source|Deviations|Rate)\n", rest)]
-    return sections
+            heading, rest = section.split("\n", 1)
+            id, title = heading.split(": ", 1)
+            parts = [title, *map(_join_lines, re.split(r"\n### (?:Source|Deviations|Rate)\n", rest))]
+            texts[id] = dict(zip(("title", "statement", "source", "repaired", "rate"), parts, strict=True))
+    return {
+        id: Theorem(id, **texts[id], expects=expects, home=f"weightwright.{home}", small=f"weightwright.{small}")
+        for id, (expects, home, small) in _ROWS.items()
+    }
 
 
 def _join_lines(text: str) -> str:
     """A paragraph without its line breaks; items of a list on a line each."""
     return "\n".join(" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip())
-
-
-def _read_theorems() -> dict[str, Theorem]:
-    sections = _read_sections()
-    theorems = {}
-    for id, (expects, home, small) in _ROWS.items():
-        title, statement, source, deviations, rate = map(_join_lines, sections[id])
-        words = {"title": title, "statement": statement, "source": source, "repaired": deviations, "rate": rate}
-        theorems[id] = Theorem(id, **words, expects=expects, home=f"weightwright.{home}", small=f"weightwright.{small}")
-    return theorems
 
 
 #: By id. Later papers add their rows here.

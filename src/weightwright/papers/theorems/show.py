@@ -11,7 +11,7 @@ from typing import Any
 from weightwright.claims.certificate import status_in_words
 from weightwright.papers.kit.instance import Check, Count, Instance, Outcome
 from weightwright.papers.kit.measure import estimate, measure, norm_of, pointwise_bound
-from weightwright.papers.theorems.theorem import Theorem
+from weightwright.papers.theorems.registry import Theorem
 from weightwright.runtime import AttentionNetwork
 
 
