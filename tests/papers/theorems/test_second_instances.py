@@ -25,11 +25,13 @@ from weightwright.papers.descent.probes import along
 from weightwright.papers.descent.regression import least_squares
 from weightwright.papers.descent.steps import descend, spectral_identity
 from weightwright.papers.grids.grid_lookup import counts_sequence_to_sequence
-from weightwright.papers.instances.beta_study import exact_arithmetic
-from weightwright.papers.instances.beta_study import head as anchors_of_beta
-from weightwright.papers.instances.ends_study import sharp_study
-from weightwright.papers.instances.length_study import own_models
-from weightwright.papers.instances.signatures_study import diagnosed
+from weightwright.papers.instances.summary_instances import (
+    diagnosed,
+    exact_arithmetic,
+    nearest_anchor,
+    own_models,
+    sharp_study,
+)
 from weightwright.papers.theorems.registry import THEOREMS
 from weightwright.papers.theorems.show import check
 from weightwright.runtime import AttentionNetwork
@@ -161,7 +163,7 @@ def predicts(seed: int) -> bool:
 
 def soft_anchors_hold(seed: int) -> bool:
     beta = 2.0 ** (3 + seed % 5)
-    net = anchors_of_beta(beta, "float64", 2.0)
+    net = nearest_anchor(beta, "float64", 2.0)
     x = np.random.default_rng(seed).uniform(0, 4, (400, 1, 1))
     found = net(torch.tensor(x)).numpy()
     return float(np.abs(found - np.clip(x, 1, 3)).max()) <= exact_arithmetic(beta)

@@ -33,7 +33,6 @@ from weightwright.papers.kit.rates import (
     lengths,
     parting,
     sweep,
-    temperatures,
 )
 from weightwright.papers.pages.pictures import HeatMap, curve, pictures
 from weightwright.papers.pages.theorem_page import section
@@ -270,19 +269,17 @@ def test_slopes_are_fitted_on_log_axes() -> None:
     assert all(point.bound is not None and point.measured <= point.bound for point in faithful.points)
 
 
-def test_temperatures_part_where_the_error_leaves_the_theory() -> None:
-    def build(beta: float, dtype: str) -> ww.AttentionNetwork:
-        return net_of(1 / beta)
-
-    study = temperatures("t", build, [10, 100], ["float64"], lambda beta: 0.01, count=64)
-    assert parting(study.series[0]) == 10
+def test_a_sweep_parts_where_the_error_leaves_the_theory() -> None:
+    series = sweep("float64", lambda beta: net_of(1 / beta), [10, 100], bound=lambda beta: 0.01, count=64)
+    assert [point.bound for point in series.points] == [0.01, 0.01]
+    assert parting(series) == 10
     assert parting(Series("s", (Point(1.0, 0.5, 1.0), Point(2.0, 0.5, None)))) is None
 
 
 def test_places_are_searched_around() -> None:
     net = net_of(shift=1.0)
     places = {"fault": 0.72, "far": 0.0}
-    series = at_places("UA-2", net, lambda s: s[:, None, None], places, reach=0.02)
+    series = at_places("UA-2", net, places, reach=0.02)
     assert [point.measured > 0.9 for point in series.points] == [True, False]
     assert [point.label for point in series.points] == ["fault", "far"]
     assert ends(0.0, 1.0, 0.5, [0.25]) == {
