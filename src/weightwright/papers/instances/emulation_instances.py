@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from weightwright.papers.descent.gradients import RESIDUAL, inverse_temperature
 from weightwright.papers.descent.probes import along as along_argument
 from weightwright.papers.kit.instance import Instance, Line, Orders, counted, counted_each
 from weightwright.papers.kit.measure import outputs
-from weightwright.papers.kit.rates import Study, by_keys, sweep
+from weightwright.papers.kit.rates import Series, Study, both_methods, sweep
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.papers.theorems import constructions as c
 from weightwright.runtime import AttentionNetwork
@@ -30,15 +31,16 @@ _ONE_HEAD: Orders = {"heads": ("1", 1.0)}
 def gradients() -> Instance:
     """AE-1: sin(w . x_i - y_i) x_i for four samples, 33 anchors each; ours."""
     nets = {"faithful": _GRADIENTS(P=_P), "spectral": _GRADIENTS(tol=1e-8, method="spectral")}
-    return dataclasses.replace(_per_sample(nets), rates=_gradients_rates)
-
-
-def _gradients_rates() -> tuple[Study, ...]:
-    """The error against the anchors of a sample."""
-    fitted = [_GRADIENTS(tol=tol, method="spectral") for tol in (1e-2, 1e-4, 1e-6, 1e-8)]
-    faithful = sweep("faithful", lambda anchors: _GRADIENTS(P=anchors - 1), (9, 17, 33, 65, 129), -1.0)
-    series = faithful, by_keys("spectral", fitted)
-    return (Study("error against the anchors of a sample", "anchors of a sample", series),)
+    return _per_sample(
+        nets,
+        rates=lambda: both_methods(
+            "error against the anchors of a sample",
+            "anchors of a sample",
+            sweep("faithful", lambda anchors: _GRADIENTS(P=anchors - 1), (9, 17, 33, 65, 129), -1.0),
+            _GRADIENTS,
+            (1e-2, 1e-4, 1e-6, 1e-8),
+        ),
+    )
 
 
 def of_a_loss() -> Instance:
@@ -46,7 +48,7 @@ def of_a_loss() -> Instance:
     return _per_sample({"faithful": _OF_A_LOSS(P=_P), "spectral": _OF_A_LOSS(tol=1e-6, method="spectral")})
 
 
-def _per_sample(nets: dict[str, AttentionNetwork]) -> Instance:
+def _per_sample(nets: dict[str, AttentionNetwork], **further: Any) -> Instance:
     """Drawn along the residual s of the first sample: x = (1, 1), w = s/3 (1, 1), y = -s/3; the others are 0."""
     scores = ("n² (P + 1)", float(_N**2 * (_P + 1)))
     faithful: Orders = {**_ONE_HEAD, "width": ("2(2d + n + 2)", float(2 * (2 * _D + _N + 2))), "scores a step": scores}
@@ -54,7 +56,7 @@ def _per_sample(nets: dict[str, AttentionNetwork]) -> Instance:
     start[0, :_D], along[0, _D:] = 1.0, [-1 / _REACH, 1 / _REACH, 1 / _REACH]
     anchors = np.linspace(-_REACH, _REACH, _P + 1).tolist()
     line = Line(-_REACH, _REACH, start, along, "s = w·x - y of sample 0", anchors)
-    return Instance(nets, counts=counted_each(nets, {"faithful": faithful}, prompted=True), line=line)
+    return Instance(nets, counts=counted_each(nets, {"faithful": faithful}, prompted=True), line=line, **further)
 
 
 def one_step() -> Instance:
@@ -106,14 +108,12 @@ def shared() -> Instance:
         ),
         line=line,
         drawn=1,
-        rates=_shared_rates,
+        rates=lambda: (Study("error against H, six samples", "H, heads", (by_heads(_IN_CONTEXT_HEADS),)),),
     )
 
 
-def _shared_rates() -> tuple[Study, ...]:
-    """The error against H."""
-    series = sweep("faithful", lambda H: _IN_CONTEXT_HEADS(H=H), (1, 2, 4, 8, 16), -1.0)
-    return (Study("error against H, six samples", "H, heads", (series,)),)
+def by_heads(build: Callable[..., AttentionNetwork]) -> Series:
+    return sweep("faithful", lambda H: build(H=H), (1, 2, 4, 8, 16), -1.0)
 
 
 def anchors_from(a: float, b: float, p: int) -> Sequence[float]:
@@ -153,7 +153,13 @@ def hopfield_layer() -> Instance:
         nets,
         counts=counted_each(nets, {"faithful": _ONE_HEAD}),
         line=line,
-        rates=lambda: _by_patterns("stored patterns", _FUNCTION, (8, 16, 32, 64, 128), _TOLERANCES),
+        rates=lambda: both_methods(
+            "error against stored patterns",
+            "P, or keys",
+            sweep("faithful", lambda P: _FUNCTION(P=P), (8, 16, 32, 64, 128), -1.0),
+            _FUNCTION,
+            _TOLERANCES,
+        ),
     )
 
 
@@ -168,15 +174,11 @@ def hopfield_prompt() -> Instance:
         nets,
         counts=counted_each(nets, {"faithful": _ONE_HEAD}),
         line=line,
-        rates=lambda: _by_patterns(
-            "stored patterns of an example", _HOPFIELD_GRADIENTS, (8, 16, 32, 64), _TOLERANCES[:4]
+        rates=lambda: both_methods(
+            "error against stored patterns of an example",
+            "P, or keys",
+            sweep("faithful", lambda P: _HOPFIELD_GRADIENTS(P=P), (8, 16, 32, 64), -1.0),
+            _HOPFIELD_GRADIENTS,
+            _TOLERANCES[:4],
         ),
     )
-
-
-def _by_patterns(
-    what: str, build: Callable[..., AttentionNetwork], patterns: Sequence[int], tolerances: Sequence[float]
-) -> tuple[Study, ...]:
-    faithful = sweep("faithful", lambda P: build(P=P), patterns, -1.0)
-    spectral = by_keys("spectral", [build(tol=tol, method="spectral") for tol in tolerances])
-    return (Study(f"error against {what}", "P, or keys", (faithful, spectral)),)

@@ -20,10 +20,10 @@ from weightwright.papers.grids.grid_lookup import (
     counts_sequence_to_sequence_softmax,
 )
 from weightwright.papers.instances import hardmax_study
-from weightwright.papers.instances.emulation_instances import along_one_step, anchors_from
+from weightwright.papers.instances.emulation_instances import along_one_step, anchors_from, by_heads
 from weightwright.papers.kit.instance import Instance, Line, Matrices, Orders, counted, counted_each
 from weightwright.papers.kit.measure import outputs
-from weightwright.papers.kit.rates import Build, Study, by_keys, sweep
+from weightwright.papers.kit.rates import Build, Study, both_methods, by_keys, sweep
 from weightwright.papers.theorems import constructions as c
 from weightwright.runtime import AttentionNetwork
 
@@ -101,10 +101,9 @@ def _shared_anchors_rates() -> tuple[Study, ...]:
     def of_tokens(anchors: int) -> AttentionNetwork:
         return c.truncated_linear_heads(_SHARED, np.linspace(-0.2, 0.2, anchors + 2), _A, _B, (-1, 1), H=2)
 
-    heads = sweep("faithful", lambda H: _HEADS(H=H), (1, 2, 4, 8, 16), -1.0)
     lengths = sweep("faithful", of_tokens, (2, 4, 8, 16, 32), -1.0)
     return (
-        Study("error against H, six tokens", "H, heads", (heads,)),
+        Study("error against H, six tokens", "H, heads", (by_heads(_HEADS),)),
         Study("error against n - 2, two heads", "n - 2, anchors of a head", (lengths,)),
     )
 
@@ -309,7 +308,6 @@ def shared_keys() -> Instance:
 _PAIR = "(1 + y**2/4)*softplus(x) - x*y/2"  # no function of x - y or of x y, and its slope is no sum
 _RANGES = Ranges(1.0, 1.0, 0.5, 0.25)
 _PAIRS = partial(c.in_context_step_of_pairs, _PAIR, 4, 2, _RANGES)
-_BY_ANCHORS = "anchors of a sample"
 
 
 def truncated() -> Instance:
@@ -319,19 +317,23 @@ def truncated() -> Instance:
     # s = w . x + t of the first sample: x = (1, 1), w = s/3 (1, 1), t = s/3; the other samples are 0
     start, along = _first_token([1, 1, 1, 0, 0, 0, 0]), _first_token([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3])
     line = Line(-1.5, 1.5, start, along, "s = w·x + t of sample 0", anchors_from(_A, _B, _P), _ENDS)
-    return Instance(nets, counts=counted_each(nets, orders, prompted=True), line=line, rates=_truncated_rates)
+    return Instance(
+        nets,
+        counts=counted_each(nets, orders, prompted=True),
+        line=line,
+        rates=lambda: both_methods(
+            "error against the anchors of a sample",
+            "anchors of a sample",
+            sweep("faithful", lambda p: _IN_CONTEXT(p=p), (8, 16, 32, 64, 128), -1.0),
+            _IN_CONTEXT,
+            (1e-1, 1e-2, 1e-3),
+        ),
+    )
 
 
 def _first_token(numbers: npt.ArrayLike) -> Floats:
     """Six tokens of which the first holds these numbers, the others zeros."""
     return np.outer(np.eye(6)[0], np.asarray(numbers, dtype=np.float64))
-
-
-def _truncated_rates() -> tuple[Study, ...]:
-    """The error against p."""
-    fitted = [_IN_CONTEXT(tol=tol, method="spectral") for tol in (1e-1, 1e-2, 1e-3)]
-    series = sweep("faithful", lambda p: _IN_CONTEXT(p=p), (8, 16, 32, 64, 128), -1.0), by_keys("spectral", fitted)
-    return (Study("error against the anchors of a sample", _BY_ANCHORS, series),)
 
 
 def pairs() -> Instance:
@@ -341,13 +343,15 @@ def pairs() -> Instance:
         "spectral": _PAIRS(tol=1e-5, method="spectral"),
         "logistic, two keys": c.logistic_step(4, 2, Ranges(1.0, 1.0, 1.0, 0.25)),
     }
-    line = along_one_step(4, 2, _RANGES)
-    return Instance(nets, counts=counted_each(nets, prompted=True), line=line, rates=_pairs_rates)
-
-
-def _pairs_rates() -> tuple[Study, ...]:
-    """The error against the anchors of a sample, whose number grows as the square of 1/dL."""
-    grids = [_PAIRS(P=P) for P in (2, 3, 4)]
-    fitted = [_PAIRS(tol=tol, method="spectral") for tol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)]
-    series = by_keys("faithful", grids, -0.5), by_keys("spectral", fitted)
-    return (Study("error of a step against the anchors of a sample", _BY_ANCHORS, series),)
+    return Instance(
+        nets,
+        counts=counted_each(nets, prompted=True),
+        line=along_one_step(4, 2, _RANGES),
+        rates=lambda: both_methods(
+            "error of a step against the anchors of a sample",
+            "anchors of a sample",
+            by_keys("faithful", [_PAIRS(P=P) for P in (2, 3, 4)], -0.5),  # their number grows as the square of 1/dL
+            _PAIRS,
+            (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+        ),
+    )

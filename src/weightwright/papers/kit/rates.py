@@ -104,6 +104,14 @@ def by_keys(name: str, nets: Sequence[AttentionNetwork], slope: float | None = N
     return Series(name, tuple(_point(net, value, 1024, 0) for net, value in zip(nets, keys, strict=True)), slope)
 
 
+def both_methods(
+    title: str, parameter: str, faithful: Series, build: Callable[..., AttentionNetwork], tolerances: Sequence[float]
+) -> tuple[Study, ...]:
+    """The paper's anchors against ours, which are built for tolerances and take the keys that they need."""
+    spectral = by_keys("spectral", [build(tol=tol, method="spectral") for tol in tolerances])
+    return (Study(title, parameter, (faithful, spectral)),)
+
+
 def parting(series: Series) -> float | None:
     """The first value of the parameter at which the error exceeds the bound: there theory and floats part."""
     return next((p.value for p in series.points if p.bound is not None and p.measured > p.bound), None)
