@@ -11,7 +11,7 @@ import numpy as np
 from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import exact_optimum, least_squares
 from weightwright.papers.descent.steps import Descended, anchored_identity, descend, spectral_identity
-from weightwright.papers.kit.instance import Check, Instance, Orders, counted
+from weightwright.papers.kit.instance import Check, Instance, Orders, counted, judge_network
 from weightwright.papers.kit.rates import Point, Series, Study
 
 _STEP, _LENGTH = 1.0, 32
@@ -100,15 +100,13 @@ def _check(name: str, run: Descended, errors: list[float], bounds: list[float], 
         reason = f"step {broken[0]}: the error {errors[broken[0]]!r} exceeds the bound {bounds[broken[0]]!r}"
     steps = len(errors) - 1
     keys = sum(head.sees.block for head in run.net.network.heads if head.sees.data == "block")
-    return Check(
+    return judge_network(
+        run.net,
         name,
-        "PROVEN" if reason is None else "FAILED",
         bounds[-1],
         errors[-1],
         norm="2",
         inputs=1,
-        native=run.net.network.native,
-        cost=dataclasses.asdict(run.net.cost),
         chosen={"L": float(steps), "step": _STEP, "R": run.radius, "kappa": run.kappa, "keys stored": float(keys)},
         bounds={"one step, infinity norm": certificate.bound, f"{name}, after {steps} steps": bounds[-1]},
         notes=(f"every one of the {steps + 1} states keeps its bound; compared with exact rational arithmetic", *notes),

@@ -18,7 +18,7 @@ from weightwright.memory.hardmax_pair import PAIR, PRINTED_PAIR, are_confused, h
 from weightwright.memory.looked_up import equivariant
 from weightwright.memory.memorizing import memorize
 from weightwright.memory.projection import separations_by_temperature
-from weightwright.papers.kit.instance import Check, Count, Instance, Outcome
+from weightwright.papers.kit.instance import Check, Count, Instance, judge, judge_network
 from weightwright.papers.kit.rates import Point, Series, Study
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.data_sets.remembering import Unanswered
@@ -37,13 +37,9 @@ def boltzmann_operator() -> Instance:
     pairs = [(row[:3], np.append(row[:2], row[3])) for row in places - places[:, -1:]]
     nearest = min(math.log(abs(boltzmann(x) - boltzmann(y))) - log_separation(x, y) for x, y in pairs)
     reason = None if nearest > 0 else "two results are closer than Lemma 7 says"
-    status: Outcome = "FAILED" if reason else "MEASURED"
-    return Instance(
-        checks=(
-            Check("slopes against differences", "MEASURED", None, off, inputs=1000),
-            Check("log of distance over Lemma 7's", status, None, nearest, inputs=1000, reason=reason),
-        )
-    )
+    slopes_hold = judge("MEASURED", "slopes against differences", None, off, inputs=1000)
+    distances_hold = judge("MEASURED", "log of distance over Lemma 7's", None, nearest, reason, inputs=1000)
+    return Instance(checks=(slopes_hold, distances_hold))
 
 
 def hardmax_pair() -> Instance:
@@ -58,8 +54,7 @@ def hardmax_pair() -> Instance:
         f"softmax: {softmax.separation:.3g} apart",
     )
     reason = None if proven and tried and softmax.separation > 0 else "a case tells the pair apart"
-    name = "every hardmax layer confuses the pair"
-    return Instance(checks=(Check(name, "FAILED" if reason else "PROVEN", 0.0, 0.0, notes=notes, reason=reason),))
+    return Instance(checks=(judge("PROVEN", "every hardmax layer confuses the pair", 0.0, 0.0, reason, notes=notes),))
 
 
 def mapping() -> Instance:
@@ -157,13 +152,13 @@ def _check_labels(
         a != b and not isinstance(a, Unanswered) for found, given in answers for a, b in zip(found, given, strict=True)
     )
     reason = None if said.status == "PROVEN" and not wrong else f"{wrong} labels are wrong"
-    return Check(
+    return judge_network(
+        net,
         name,
-        "FAILED" if reason else "PROVEN",
         said.bound,
         float(wrong),
+        native=None,
         inputs=about.tokens,
-        cost=dataclasses.asdict(net.cost),
         chosen={"beta": about.beta, "separation": about.separation, "error of an id": about.id_error},
         notes=(f"{about.remembered} of {about.tokens} tokens are consistent, and come back",),
         reason=reason,

@@ -5,7 +5,6 @@ The construction itself is `incontext.one_pass`, which users call as `ww.inconte
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 
 from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.one_pass import Learner, learner
-from weightwright.papers.kit.instance import Check, Instance, Outcome
+from weightwright.papers.kit.instance import Check, Instance, judge_network
 
 _N, _D, _M, _STEPS, _STEP = 6, 2, 3, 12, 1.0
 _RIDGES = (0.0, 0.125, 0.5)
@@ -44,15 +43,12 @@ def _check(icl: Learner, prompt: torch.Tensor, ridge: float, before: str) -> Che
         reason = "a prediction is farther from the exact algorithm's than its bound"
     elif icl.net.digest() != before:
         reason = "another penalty made another network"
-    status: Outcome = "PROVEN" if reason is None else "FAILED"
-    return Check(
+    return judge_network(
+        icl.net,
         f"predictions, ridge {ridge:g}",
-        status,
         float(bound.to_algorithm.max()),
         float(max(off)),
         inputs=_M,
-        native=icl.net.network.native,
-        cost=dataclasses.asdict(icl.net.cost),
         chosen={"L": float(_STEPS), "step": _STEP, "ridge": ridge},
         bounds={"one pass and the read-out": certificate.bound, "to the optimum": float(bound.to_optimum.max())},
         notes=(f"fingerprint {before[:12]}, that of all penalties; compared with exact rational arithmetic",),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from weightwright.interpreter import Interpreter, library
-from weightwright.papers.kit.instance import Check, Count, Instance
+from weightwright.papers.kit.instance import Check, Count, Instance, judge
 
 _N, _D, _H = 6, 4, 3
 #: Programs that a check runs.
@@ -69,9 +69,7 @@ def library_of_programs() -> Instance:
         allowed, off = algorithm.error + vm.certificate.bound, float(np.abs(out - algorithm.plain(given)).max())
         note = f"the head is off by {algorithm.error:.2g} ({algorithm.how}), the module by its bound at most"
         reason = f"{off:.3g} is more than {allowed:.3g}" if off > allowed else None
-        checks.append(
-            Check(algorithm.name, "FAILED" if reason else "MEASURED", None, off, notes=(note,), reason=reason)
-        )
+        checks.append(judge("MEASURED", algorithm.name, None, off, reason, notes=(note,)))
     return Instance(checks=tuple(checks), counts=_counts(vm))
 
 
@@ -106,12 +104,9 @@ def folded() -> Instance:
 def _check(vm: Interpreter, name: str, off: float, inputs: int) -> Check:
     said = vm.certificate
     holds = said.status == "PROVEN" and off <= said.bound
-    cost = vm.cost
-    return Check(
-        name, "PROVEN" if holds else "FAILED", said.bound, off, inputs=inputs, native=False,
-        cost={"layers": cost.layers, "heads": cost.heads, "anchors": cost.anchors, "parameters": cost.parameters},
-        reason=None if holds else f"the module is {said.status}, an error of {off:.3g} was found",
-    )  # fmt: skip
+    reason = None if holds else f"the module is {said.status}, an error of {off:.3g} was found"
+    cost = {of: getattr(vm.cost, of) for of in ("layers", "heads", "anchors", "parameters")}
+    return judge("PROVEN", name, said.bound, off, reason, inputs=inputs, native=False, cost=cost)
 
 
 def _counts(vm: Interpreter) -> tuple[Count, ...]:

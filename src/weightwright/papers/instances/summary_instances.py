@@ -17,7 +17,7 @@ from weightwright.heads.registers import Design, Query, Table, assemble
 from weightwright.network import Attention
 from weightwright.numbers import Floats
 from weightwright.papers.kit.constructed import About, Method
-from weightwright.papers.kit.instance import Check, Instance, Outcome, check_series
+from weightwright.papers.kit.instance import Check, Instance, judge, judge_series
 from weightwright.papers.kit.rates import Series, Study, at_places, ends, lengths, parting, sweep
 from weightwright.papers.theorems.constructions import hopfield_function, truncated_linear, truncated_linear_heads
 from weightwright.runtime import AttentionNetwork
@@ -72,7 +72,7 @@ def _check_betas(series: Series, fine: Series) -> Check:
     apart = parting(fine)
     theory = f"more than exact arithmetic allows from beta = {apart:g} on" if apart else "never leaves the theory"
     named = dataclasses.replace(series, name=f"{series.name}, p = 16")
-    return check_series(named, best, chosen={"best beta": best.value}, notes=(said, f"256 anchors, measured: {theory}"))
+    return judge_series(named, best, chosen={"best beta": best.value}, notes=(said, f"256 anchors, measured: {theory}"))
 
 
 def nearest_anchor(beta: float, dtype: str, centre: float = 0.0) -> AttentionNetwork:
@@ -162,7 +162,7 @@ def _ends_study() -> Study:
 
 def _check_worst(series: Series) -> Check:
     worst = max(series.points, key=lambda point: point.measured)
-    return check_series(series, worst, notes=(f"worst near {worst.label}",))
+    return judge_series(series, worst, notes=(f"worst near {worst.label}",))
 
 
 # SU-3: a thousand and ten thousand tokens: error, seconds and memory.
@@ -235,7 +235,7 @@ def _check_longest(series: Series) -> Check:
     last = series.points[-1]
     cost = {name: value for name, value in last.extras.items() if name in ("anchors", "peak bytes")}
     notes = (f"{last.value:,.0f} tokens in {last.extras['seconds']:.2f} s",)
-    return check_series(series, last, inputs=1, cost=cost, notes=notes)
+    return judge_series(series, last, inputs=1, cost=cost, notes=notes)
 
 
 def _sequences(n: int, rng: np.random.Generator, count: int) -> Floats:
@@ -302,10 +302,9 @@ def _signs(found: Diagnosis) -> tuple[bool, bool, bool | None]:
 
 
 def _check_signs(name: str, found: Diagnosis) -> Check:
-    right = _signs(found) == _EXPECTED[name]
-    status: Outcome = "MEASURED" if right else "FAILED"
-    reason = None if right else f"uniform, drift, ends: {_signs(found)}, not {_EXPECTED[name]}"
+    signs, expected = _signs(found), _EXPECTED[name]
+    reason = None if signs == expected else f"uniform, drift, ends: {signs}, not {expected}"
     entropy = max(head.entropy for head in found.heads)
     notes = tuple(line.strip() for line in repr(found).splitlines()[:1])
     chosen = {"error at the ends": found.error_at_ends or 0.0, "error inside": found.error_inside or 0.0}
-    return Check(name, status, None, entropy, norm="entropy / ln(keys)", chosen=chosen, notes=notes, reason=reason)
+    return judge("MEASURED", name, None, entropy, reason, norm="entropy / ln(keys)", chosen=chosen, notes=notes)

@@ -115,15 +115,27 @@ class Check:
     target_norm: float | None = None  # an estimate
 
 
-def check_series(series: Series, shown: Point, **facts: Any) -> Check:
+def judge(
+    claim: Outcome, name: str, bound: float | None, measured: float | None, reason: str | None = None, **facts: Any
+) -> Check:
+    """What is claimed of a variant, unless there is a reason why it failed."""
+    return Check(name, "FAILED" if reason else claim, bound, measured, reason=reason, **facts)
+
+
+def judge_network(net: AttentionNetwork, name: str, bound: float, measured: float, **facts: Any) -> Check:
+    """The same of a network that was proven, with what it costs."""
+    said = {"native": net.network.native, "cost": dataclasses.asdict(net.cost)}
+    return judge("PROVEN", name, bound, measured, **{**said, **facts})
+
+
+def judge_series(series: Series, shown: Point, **facts: Any) -> Check:
     """Every point of the series must keep its bound; the one that is shown stands for all."""
     broken = [point for point in series.points if point.bound is None or not point.measured <= point.bound]
     reason = None
     if broken:
         where = broken[0].label or f"{broken[0].value:g}"
         reason = f"at {where} the error is {broken[0].measured!r}, the bound {broken[0].bound!r}"
-    status: Outcome = "FAILED" if broken else "PROVEN"
-    return Check(series.name, status, shown.bound, shown.measured, reason=reason, **facts)
+    return judge("PROVEN", series.name, shown.bound, shown.measured, reason, **facts)
 
 
 @dataclass(frozen=True)

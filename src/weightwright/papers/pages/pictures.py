@@ -14,7 +14,7 @@ from weightwright.network import Attention
 from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
 from weightwright.papers.kit.instance import Instance, Line, Matrices
-from weightwright.papers.kit.measure import outputs, pointwise_bound, taken, worst_errors
+from weightwright.papers.kit.measure import domain_ends, outputs, pointwise_bound, taken, worst_errors
 from weightwright.papers.kit.rates import Study
 from weightwright.runtime import AttentionNetwork
 
@@ -141,7 +141,7 @@ def plane(name: str, net: AttentionNetwork) -> Plane:
     """The error over the first two entries of the input, the others in the middle of the domain; of each pixel the
     worst of a few places, among them those where the construction expects its largest errors."""
     assert net.certificate is not None
-    centre, (lo, hi) = _centre(net), _ends(net)
+    centre, (lo, hi) = _centre(net), domain_ends(net)
     first, second = (np.linspace(lo.flat[i], hi.flat[i], _SIDE) for i in (0, 1))
     wrong = np.full((_SIDE, _SIDE), -np.inf)
     for across in _inside_pixels(net, 0, first):
@@ -178,7 +178,7 @@ def _inside_pixels(net: AttentionNetwork, entry: int, middles: Floats) -> list[F
 def _first_entry(net: AttentionNetwork) -> Line:
     """The first feature of the first token over its domain, the others fixed; the last layer's first head. They are
     fixed off the middle, where products are often 0."""
-    lo, hi = _ends(net)
+    lo, hi = domain_ends(net)
     fixed = _centre(net) + _OFF_CENTRE * (hi - lo)
     first = np.zeros(fixed.shape)
     first[0, 0] = 1.0
@@ -191,14 +191,8 @@ def _first_entry(net: AttentionNetwork) -> Line:
     return Line(float(lo[0, 0]), float(hi[0, 0]), (1 - first) * fixed, first, label, heads=heads)
 
 
-def _ends(net: AttentionNetwork) -> tuple[Floats, Floats]:
-    assert net.certificate is not None, "a network without a certificate has no domain to draw over"
-    shape = (net.network.tokens or 1, len(net.network.inputs))
-    return np.broadcast_to(net.certificate.domain.lo, shape), np.broadcast_to(net.certificate.domain.hi, shape)
-
-
 def _centre(net: AttentionNetwork) -> Floats:
-    lo, hi = _ends(net)
+    lo, hi = domain_ends(net)
     return lo / 2 + hi / 2
 
 
