@@ -1,13 +1,17 @@
-"""The small instances of AE-4 to AE-7: least squares on eight samples, run by a network and in exact arithmetic."""
+"""The small instances of AE-4 to AE-7 and AE-16: least squares, run by networks and in exact rational arithmetic."""
 
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 
+from weightwright.incontext.networks.descent_network import Ranges
+from weightwright.incontext.one_pass import Learner, learner
 from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import exact_optimum, least_squares
 from weightwright.papers.descent.steps import Descended, anchored_identity, descend, spectral_identity
@@ -121,3 +125,63 @@ def _series(name: str, errors: list[float], bounds: list[float]) -> Series:
 
 def _study(title: str, series: tuple[Series, ...], bound_is: str) -> Study:
     return Study(title, "t, steps", series, "linear", bound_is, "Euclidean distance")
+
+
+# AE-16: the construction itself is `incontext.one_pass`, which users call as `ww.incontext.learner`
+
+_SAMPLES, _FEATURES, _QUERIES, _PASSES = 6, 2, 3, 12
+_RIDGES = (0.0, 0.125, 0.5)
+
+
+def one_pass() -> Instance:
+    """AE-16: 12 steps on six samples of two features, three queries, one fingerprint."""
+    ranges = Ranges(x=1.0, y=2.0, w=2.0, fitted=4.0, ridge=1.0)
+    icl = learner(_FEATURES, _SAMPLES, _QUERIES, "squared", _PASSES, ranges, step=2.0, tol=_TOL, progress=False)
+    rng = np.random.default_rng(16)
+    X, X_q = (np.round(rng.uniform(-1, 1, (count, _FEATURES)) * 16) / 16 for count in (_SAMPLES, _QUERIES))
+    y = np.round((X @ [1.0, -0.5] + 0.1 * rng.normal(size=_SAMPLES)) * 64) / 64
+    before = icl.net.digest()
+    checks = tuple(
+        _check_predictions(icl, icl.prompt(X, y, X_q, ridge=ridge, step=_STEP), ridge, before) for ridge in _RIDGES
+    )
+    return Instance(checks=checks)
+
+
+def _check_predictions(icl: Learner, prompt: torch.Tensor, ridge: float, before: str) -> Check:
+    certificate, bound = icl.net.certificate, icl.bound(prompt, progress=False)
+    assert certificate is not None
+    exact = _predict(prompt.tolist(), len(icl.net.network.inputs))
+    off = [abs(Fraction(a) - b) for a, b in zip(icl(prompt).tolist(), exact, strict=True)]
+    reason = None
+    if certificate.status != "PROVEN":
+        reason = f"the certificate of one pass and the read-out is {certificate.status}"
+    elif any(error > Fraction(most) for error, most in zip(off, bound.to_algorithm.tolist(), strict=True)):
+        reason = "a prediction is farther from the exact algorithm's than its bound"
+    elif icl.net.digest() != before:
+        reason = "another penalty made another network"
+    return judge_network(
+        icl.net,
+        f"predictions, ridge {ridge:g}",
+        float(bound.to_algorithm.max()),
+        float(max(off)),
+        inputs=_QUERIES,
+        chosen={"L": float(_PASSES), "step": _STEP, "ridge": ridge},
+        bounds={"one pass and the read-out": certificate.bound, "to the optimum": float(bound.to_optimum.max())},
+        notes=(f"fingerprint {before[:12]}, that of all penalties; compared with exact rational arithmetic",),
+        reason=reason,
+    )
+
+
+def _predict(rows: list[list[float]], width: int) -> list[Fraction]:
+    """Gradient descent on the prompt's own numbers: x, u, y, w of every token."""
+    assert width == 3 * _FEATURES + 1
+    tokens = [[Fraction(number) for number in row] for row in rows]
+    w = [Fraction(0)] * _FEATURES
+    for _ in range(_PASSES):
+        pulls = [_inner(w, token[:_FEATURES]) - token[2 * _FEATURES] for token in tokens]
+        w = [a - _inner(pulls, [token[_FEATURES + j] for token in tokens]) for j, a in enumerate(w)]
+    return [_inner(w, token[:_FEATURES]) for token in tokens[-_QUERIES:]]
+
+
+def _inner(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))

@@ -121,7 +121,7 @@ _ROWS: dict[str, tuple[Expected, str, str]] = {
     "AE-13": ("PROVEN", "papers.hopfield.hopfield_layer", "papers.instances.emulation_instances:hopfield_layer"),
     "AE-14": ("PROVEN", "papers.hopfield.hopfield_prompt", "papers.instances.emulation_instances:hopfield_prompt"),
     "AE-15": ("MEASURED", "interpreter.library.layer_programs", "papers.instances.program_instances:folded"),
-    "AE-16": ("PROVEN", "papers.instances.one_pass_instances", "papers.instances.one_pass_instances:one_pass"),
+    "AE-16": ("PROVEN", "papers.instances.descent_instances", "papers.instances.descent_instances:one_pass"),
     "LR-1": ("MEASURED", "memory.boltzmann", "papers.instances.memory_instances:boltzmann_operator"),
     "LR-2": ("PROVEN", "memory.hardmax_pair", "papers.instances.memory_instances:hardmax_pair"),
     "LR-3": ("PROVEN", "memory.context_mapping", "papers.instances.memory_instances:mapping"),
