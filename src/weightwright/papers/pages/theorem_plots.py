@@ -11,6 +11,7 @@ import numpy as np
 
 from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
+from weightwright.numbers import Floats
 from weightwright.papers.kit.instance import Matrices
 from weightwright.papers.kit.rates import Series, Study
 from weightwright.papers.pages.pictures import Curve, HeatMap, Picture, Plane
@@ -114,45 +115,35 @@ def _errors(axes: Any, curve: Curve) -> None:
 
 def _heat_map(part: Any, heat: HeatMap) -> None:
     """Queries up, keys across; a line where keys of another kind begin."""
-    axes = part.subplots()
     queries, keys = heat.weights.shape
     low, high = heat.extent or (-0.5, queries - 0.5)
-    extent = (-0.5, keys - 0.5, low, high)
-    picture = axes.imshow(
-        heat.weights,
-        origin="lower",
-        extent=extent,
-        aspect="auto",
-        cmap="Blues",
-        vmin=0,
-        vmax=1,
-        interpolation="nearest",
-    )
+    axes = _image(part, heat.weights, (-0.5, keys - 0.5, low, high), "attention weight", cmap="Blues", vmin=0, vmax=1)
     for name, start in heat.breaks.items():
         axes.axvline(start - 0.5, color="tab:red", linewidth=1)
         at, where = (start - 0.5, 1), ("data", "axes fraction")
         axes.annotate(name, at, xycoords=where, xytext=(3, -12), textcoords="offset points", color="tab:red")
-    axes.grid(False)
     axes.set_xlabel("key")
     axes.set_ylabel(heat.query_label)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(_broken(heat.title), fontsize=10, parse_math=False)
-    part.colorbar(picture, ax=axes, label="attention weight")
 
 
 def _plane(part: Any, plane: Plane) -> None:
-    axes = part.subplots()
-    picture = axes.imshow(
-        plane.errors.T, origin="lower", extent=plane.extent, aspect="auto", cmap="magma", interpolation="nearest"
-    )
-    axes.grid(False)
+    axes = _image(part, plane.errors.T, plane.extent, "|network − target|", cmap="magma")
     axes.locator_params(nbins=6)
     axes.set_xlabel(plane.labels[0])
     axes.set_ylabel(plane.labels[1])
     bound = "no proven bound" if plane.bound is None else f"proven bound {round_up(plane.bound)}"
     largest = f"largest drawn {float(np.nanmax(plane.errors)):.2g}"
     axes.set_title(f"{_broken(plane.title)}\n{largest}, {bound}", fontsize=10, parse_math=False)
-    part.colorbar(picture, ax=axes, label="|network − target|")
+
+
+def _image(part: Any, values: Floats, extent: tuple[float, ...], label: str, **colours: Any) -> Any:
+    axes = part.subplots()
+    picture = axes.imshow(values, origin="lower", extent=extent, aspect="auto", interpolation="nearest", **colours)
+    axes.grid(False)
+    part.colorbar(picture, ax=axes, label=label)
+    return axes
 
 
 def _broken(title: str) -> str:
