@@ -20,7 +20,11 @@ import torch
 import weightwright as ww
 from weightwright.memory.corpus import read_corpus
 from weightwright.network import FeedForward
-from weightwright.papers.exhibits.memory_instances import capacity_studies, mapping_studies, random_sequences
+from weightwright.papers.instances.memory_instances import (
+    capacity_of_dtypes,
+    random_sequences,
+    separation_by_temperature,
+)
 from weightwright.papers.pages.memorized_plots import plot_memory
 
 CORPORA = ("ewt/ewt-train.tsv", "wnut17/wnut17train.conll", "wikigold/wikigold.conll.txt")
@@ -84,7 +88,11 @@ def main() -> None:
     if asked.pictures:
         net = ww.memorize(*random_sequences(60, 9, 12, 6), on_conflict="skip")
         plot_memory(
-            net, *mapping_studies(), *capacity_studies(), "60 sequences of up to 9 of 12 words, 6 labels", IMAGE
+            net,
+            separation_by_temperature(),
+            capacity_of_dtypes(),
+            "60 sequences of up to 9 of 12 words, 6 labels",
+            IMAGE,
         )
 
 

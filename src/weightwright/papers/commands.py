@@ -50,18 +50,19 @@ def theorems(
         print_table(theorem_list(chosen))
         return
     with progress_shown("starting") as progress:
-        from weightwright.papers.pages import theorem_page as theorem_runs
+        from weightwright.papers.pages.theorem_page import run, write_page
+        from weightwright.papers.pages.theorem_tables import theorem_summary, theorem_table, theorems_json, total_time
 
         if write is not None:
-            shown, studies = theorem_runs.write(write, chosen, progress), None
+            shown, studies = write_page(write, chosen, progress), None
         else:
-            shown, studies = theorem_runs.run(chosen, plot, rates, progress)
+            shown, studies = run(chosen, plot, rates, progress)
     if json:
-        typer.echo(theorem_runs.to_json(shown, studies))
+        typer.echo(theorems_json(shown, studies))
     else:
-        print_table(theorem_runs.told(shown, studies, one))
+        print_table(theorem_table(shown[0], studies or ()) if one else theorem_summary(shown))
     if json and not one:
-        typer.echo(theorem_runs.total(shown), err=True)
+        typer.echo(total_time(shown), err=True)
     if any(result.status == "FAILED" for result in shown):
         raise typer.Exit(REFUSED)
 

@@ -8,7 +8,7 @@ import torch
 
 import weightwright as ww
 from weightwright.network.interpreter import attention_weights
-from weightwright.papers.rates.signatures_study import small
+from weightwright.papers.theorems.registry import find
 
 
 def net_of(beta: float | None) -> ww.AttentionNetwork:
@@ -20,7 +20,7 @@ def inputs(seed: int, count: int = 100) -> torch.Tensor:
 
 
 def test_every_signature_is_found_where_it_was_brought_about() -> None:
-    for check in small().checks:
+    for check in find("SU-4").instance().checks:
         assert check.reason is None
         assert check.status == "MEASURED"
 

@@ -10,10 +10,10 @@ import pytest
 from support.command_line import weightwright
 
 import weightwright as ww
-from weightwright.papers.exhibits.pictures import curve, pictures
-from weightwright.papers.exhibits.relu_instances import mixing, native
 from weightwright.papers.kit.instance import Line
+from weightwright.papers.pages.pictures import Curve, curve, pictures
 from weightwright.papers.pages.theorem_plots import plot_theorem
+from weightwright.papers.theorems.registry import find
 
 W, T = np.array([[1.5, 0.5], [-1.0, 1.0], [0.25, -2.0]]), np.array([0.125, 0.0, -0.25])
 BUILT = {
@@ -101,7 +101,7 @@ def test_what_cannot_be_searched_is_checked_all_the_same(files: dict[str, Path])
 
 
 def test_the_figure_of_mixing_compares_matrices(tmp_path: Path) -> None:
-    instance = mixing()
+    instance = find("UA-9").instance()
     assert instance.matrices is not None
     asked, attended = instance.matrices.shown.values()
     assert np.abs(asked - attended).max() < 1e-14
@@ -111,7 +111,7 @@ def test_the_figure_of_mixing_compares_matrices(tmp_path: Path) -> None:
 
 def test_the_figure_of_gates_shows_where_they_are_wrong() -> None:
     """Away from kinks gates are exact to rounding, and a figure there shows nothing."""
-    drawn = next(picture for picture in pictures(native()) if type(picture).__name__ == "Curve")
+    drawn = next(picture for picture in pictures(find("UA-10").instance()) if isinstance(picture, Curve))
     (bound,), (errors,) = drawn.bounds.values(), drawn.errors.values()
     assert bound is not None
     assert 0.1 * bound < errors.max() <= bound
@@ -119,6 +119,6 @@ def test_the_figure_of_gates_shows_where_they_are_wrong() -> None:
 
 def test_a_figure_has_a_target_for_each_variant() -> None:
     nets = {name: BUILT[name]() for name in ("one head", "two rows")}
-    line = Line(-0.5, 0.5, lambda x: np.repeat(x, 6).reshape(-1, 3, 2), "x")
+    line = Line(-0.5, 0.5, np.zeros((3, 2)), np.ones((3, 2)), "x")
     assert len(curve(nets, line).targets) == 2
     assert len(curve({"a": nets["one head"], "b": nets["one head"]}, line).targets) == 1

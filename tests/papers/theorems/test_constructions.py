@@ -14,16 +14,6 @@ from papers.support.constructed import CASES, SORT, arrays, made, normal
 from torch import nn
 
 import weightwright as ww
-from weightwright.network.costs import cost
-from weightwright.papers.exhibits.counts import (
-    Counts,
-    counts_native_relu,
-    counts_on_registers,
-    counts_relu_network,
-    counts_shared_anchors,
-    counts_token_mixing,
-    counts_truncated_linear,
-)
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
 from weightwright.papers.linear.one_head import truncated_linear
@@ -91,15 +81,9 @@ def test_inputs_that_do_not_fit(name: str) -> None:
 # counts
 
 
-def built(net: AttentionNetwork) -> Counts:
-    found, network = cost(net.network), net.network
-    return {
-        "layers": found.layers,
-        "heads": found.heads,
-        "registers": len(network.registers),
-        "width": len(network.embed.coordinates),
-        "parameters": found.parameters,
-    }
+def built(net: AttentionNetwork) -> tuple[int, int, int, int]:
+    """Layers, heads, registers and width."""
+    return net.cost.layers, net.cost.heads, len(net.network.registers), len(net.network.embed.coordinates)
 
 
 @pytest.mark.few(3)
@@ -111,41 +95,35 @@ def test_counts_are_those_of_the_networks(seed: int) -> None:
     w, t = rng.normal(size=(n, d)), rng.normal(size=n)
     p, H, rows = n + 1 + int(rng.integers(1, 9)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
     row = np.minimum(np.arange(p), rows - 1).tolist()
-    assert built(truncated_linear(w, t, -1.0, 1.0, (-1, 1), p=p)) == counts_truncated_linear(n, d, p)
-    assert built(hard_tanh(w, t, (-1, 1), p=p)) == counts_truncated_linear(n, d, p)
-    spread = truncated_linear(w, t, -1.0, 1.0, (-1, 1), p=p, G=row)
-    assert built(spread) == counts_truncated_linear(n, d, p, rows)
+    assert built(truncated_linear(w, t, -1.0, 1.0, (-1, 1), p=p)) == (1, 1, 0, 5)
+    assert built(hard_tanh(w, t, (-1, 1), p=p)) == (1, 1, 0, 5)
+    assert built(truncated_linear(w, t, -1.0, 1.0, (-1, 1), p=p, G=row)) == (1, 1, 0, 4 + rows)
     shifts = rng.normal(size=n + 2)
-    shared = truncated_linear_heads(w[0], shifts, -1.0, 1.0, (-1, 1), H=H)
-    assert built(shared) == counts_shared_anchors(n + 2, d, H)
-    own = truncated_linear_heads(rng.normal(size=(n + 2, d)), shifts, -1.0, 1.0, (-1, 1), H=H)
-    assert built(own) == counts_shared_anchors(n + 2, d, H, shared=False)
+    for weights in (w[0], rng.normal(size=(n + 2, d))):
+        assert built(truncated_linear_heads(weights, shifts, -1.0, 1.0, (-1, 1), H=H)) == (1, H, 0, n + 5)
     mixing = token_mixing(rng.normal(size=(n, n)), rng.normal(size=(d, r)), (-1, 1))
-    assert built(mixing) == counts_token_mixing(n, d, r)
+    assert built(mixing) == (1, 2, 1, d + n + 1 + r)
     units = int(rng.integers(1, 6))
-    target = arrays(seed, n * d, units, n * r)
-    assert built(native_relu(target, n, (-1, 1))) == counts_native_relu(n, d, r, units)
+    gates = native_relu(arrays(seed, n * d, units, n * r), n, (-1, 1))
+    assert built(gates) == (2, n + n * units, 1, d + 2 + n + units + r)
     linear = nn.Sequential(nn.Linear(n * d, units), nn.ReLU(), nn.Linear(units, n * r)).double()
     emulated = relu_network(linear, n, (-1, 1), tol=1e-3)
-    parts = tuple(int(emulated.about.chosen[name]) for name in ("heads of x", "heads of relu", "p"))
-    assert built(emulated) == counts_relu_network(n, d, r, units, 0, parts)
+    identity, relus, keys = (int(emulated.about.chosen[name]) for name in ("heads of x", "heads of relu", "p"))
+    assert built(emulated)[:3] == (2, units * (identity + relus), keys)
 
 
 def test_counts_of_what_stands_on_registers() -> None:
-    for name, shared in (("UA-2, spectral", False), ("UA-3, spectral", True)):
+    for name in ("UA-2, spectral", "UA-3, spectral"):
         net = made(name)
-        n, d, heads = net.network.tokens, len(net.network.inputs), len(list(net.network.heads))
-        assert built(net) == counts_on_registers(n, d, heads, int(net.about.chosen["p"]), shared)
-    sort = made("UA-8, sort")
-    parts = tuple(int(sort.about.chosen[name]) for name in ("heads of x", "heads of relu", "p"))
-    assert built(sort) == counts_relu_network(2, 1, 1, 1, 2, parts)
+        heads = len(list(net.network.heads))
+        assert built(net) == (1, heads, int(net.about.chosen["p"]), 3 + 3 * heads)
 
 
 def test_the_position_code_of_long_sequences_holds_the_keys() -> None:
     n, H = 257, 1
     net = truncated_linear_heads([1.0], np.linspace(-1, 1, n), -1.0, 1.0, (-1, 1), H=H)
     assert net.network.native
-    assert built(net) == counts_shared_anchors(n, 1, H, one_hot=False)
+    assert built(net) == (1, H, 0, 3 * H + 3)
     X = net.about.probes(np.random.default_rng(7), 16)
     assert np.abs(outputs(net, X) - net.about.reference(X)).max() <= net.certificate.bound
 

@@ -19,7 +19,6 @@ from support.exact import BITS, exact
 import weightwright as ww
 from weightwright.claims.files import write
 from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.network import cost
 from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import (
     curvature_is_between,
@@ -28,8 +27,7 @@ from weightwright.papers.descent.regression import (
     least_squares,
 )
 from weightwright.papers.descent.steps import anchored_identity, descend, spectral_identity
-from weightwright.papers.exhibits.counts import PromptShape, counts_prompted
-from weightwright.papers.exhibits.gradient_instances import gradients_studies
+from weightwright.papers.kit.instance import counted
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.papers.theorems.constructions import (
@@ -165,7 +163,7 @@ def test_gradients_are_those_of_the_loss() -> None:
 
 @pytest.mark.slow
 def test_the_error_of_the_papers_anchors_falls_as_one_over_their_number() -> None:
-    faithful, spectral = gradients_studies()[0].series
+    faithful, spectral = find("AE-1").measured_studies()[0].series
     fitted = faithful.fitted()
     assert fitted is not None
     assert -1.1 < fitted < -0.9
@@ -323,23 +321,21 @@ def test_every_sample_has_its_own_model() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_are_those_of_the_networks(seed: int) -> None:
+    """Layers of every kind, heads, width and scores."""
     rng = np.random.default_rng(seed)
     n, d, P, H = (int(x) for x in rng.integers((3, 1, 2, 1), (6, 4, 9, 5)))
-    cases = [
-        (in_context_gradients("x", n, d, P=P), PromptShape(n, d, [P + 1])),
-        (in_context_truncated_linear(-1.0, 1.0, n, d, p=n + P), PromptShape(n, d, [n + P], values=True)),
-        (in_context_truncated_linear_heads(-1.0, 1.0, n, d, H=H), PromptShape(n, d, [n] * H, values=True)),
-    ]
-    for net, shape in cases:
-        found = cost(net.network)
-        built = {
-            "layers": found.layers,
-            "heads": found.heads,
-            "registers": len(net.network.registers),
-            "width": len(net.network.embed.coordinates),
-            "parameters": found.parameters,
-        }
-        assert built == counts_prompted(shape)
+    said = {
+        in_context_gradients("x", n, d, P=P): (3, 1, n * (P + 1)),
+        in_context_truncated_linear(-1.0, 1.0, n, d, p=n + P): (3, 1, n * (n + P)),
+        in_context_truncated_linear_heads(-1.0, 1.0, n, d, H=H): (3 * H, H, n**2 * H),
+    }
+    for net, (layers, heads, scores) in said.items():
+        built = {count.what: count.built for count in counted(net, "ours", prompted=True)}
+        assert built["layers of every kind, ours"] == layers
+        assert built["heads, ours"] == heads == net.cost.heads
+        assert built["scores a step, ours"] == scores
+        assert built["width, ours"] == len(net.network.embed.coordinates) == 6 * d + 2
+        assert (built["registers, ours"], built["parameters, ours"]) == (0, net.cost.parameters)
 
 
 # arguments

@@ -24,12 +24,14 @@ from weightwright.papers.descent.gradients import RESIDUAL
 from weightwright.papers.descent.probes import along
 from weightwright.papers.descent.regression import least_squares
 from weightwright.papers.descent.steps import descend, spectral_identity
-from weightwright.papers.exhibits.counts import counts_native_relu
-from weightwright.papers.rates.beta_study import exact_arithmetic
-from weightwright.papers.rates.beta_study import head as anchors_of_beta
-from weightwright.papers.rates.ends_study import sharp_study
-from weightwright.papers.rates.length_study import own_models
-from weightwright.papers.rates.signatures_study import diagnosed
+from weightwright.papers.grids.grid_lookup import counts_sequence_to_sequence
+from weightwright.papers.instances.summary_instances import (
+    diagnosed,
+    exact_arithmetic,
+    nearest_anchor,
+    own_models,
+    sharp_study,
+)
 from weightwright.papers.theorems.registry import THEOREMS
 from weightwright.papers.theorems.show import check
 from weightwright.runtime import AttentionNetwork
@@ -138,10 +140,11 @@ def step_of(seed: int) -> AttentionNetwork:
 
 
 def counts_hold(seed: int) -> bool:
-    rng = np.random.default_rng(seed)
-    n, d, units = (int(x) for x in rng.integers(2, 5, 3))
-    net = c.native_relu(relu_layer(seed, n * d, units, n), n, (-1, 1))
-    return net.cost.parameters == counts_native_relu(n, d, 1, units)["parameters"]
+    """What a grid says that it will take, before it is built, is what it takes."""
+    n, d = (int(x) for x in np.random.default_rng(seed).permutation([1, 2]))
+    net = c.sequence_to_sequence(("x0 - x1", "x0*x1"), n, d, g=3)
+    said = counts_sequence_to_sequence(n, d, 3, int(net.about.chosen["p"]))
+    return (net.cost.heads, net.cost.parameters) == (said["heads"], said["parameters"])
 
 
 def predicts(seed: int) -> bool:
@@ -160,7 +163,7 @@ def predicts(seed: int) -> bool:
 
 def soft_anchors_hold(seed: int) -> bool:
     beta = 2.0 ** (3 + seed % 5)
-    net = anchors_of_beta(beta, "float64", 2.0)
+    net = nearest_anchor(beta, "float64", 2.0)
     x = np.random.default_rng(seed).uniform(0, 4, (400, 1, 1))
     found = net(torch.tensor(x)).numpy()
     return float(np.abs(found - np.clip(x, 1, 3)).max()) <= exact_arithmetic(beta)

@@ -21,7 +21,6 @@ from weightwright.claims.certificate import agreed
 from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
-from weightwright.papers.exhibits.pictures import HeatMap, curve, pictures
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.kit.instance import Check, Count, Instance, Line, counted
 from weightwright.papers.kit.measure import estimate, measure
@@ -34,15 +33,14 @@ from weightwright.papers.kit.rates import (
     lengths,
     parting,
     sweep,
-    temperatures,
 )
+from weightwright.papers.pages.pictures import HeatMap, curve, pictures
 from weightwright.papers.pages.theorem_page import section
 from weightwright.papers.pages.theorem_plots import figure_of, plot_theorem
 from weightwright.papers.pages.theorem_tables import tables
-from weightwright.papers.theorems import theorem as theorem_module
-from weightwright.papers.theorems.registry import THEOREMS, find
+from weightwright.papers.theorems import registry as theorem_module
+from weightwright.papers.theorems.registry import THEOREMS, Theorem, find
 from weightwright.papers.theorems.show import Shown, check, show
-from weightwright.papers.theorems.theorem import Theorem
 from weightwright.runtime import interpret
 
 PAGE = Path(__file__).parents[3] / "docs" / "theorems.md"
@@ -65,13 +63,15 @@ def net_of(tol: float = 0.1, method: Any = "faithful", shift: float = 0.0) -> ww
 
 
 def line() -> Line:
-    return Line(-1, 1, lambda x: x[:, None, None], "s", anchors=(-1.0, 0.0), marks={"a": -0.5})
+    return Line(-1, 1, np.zeros((1, 1)), np.ones((1, 1)), "s", anchors=(-1.0, 0.0), marks={"a": -0.5})
 
 
 def good() -> Instance:
     net = net_of()
-    heads = counted(net, "1 head, p anchors", {"heads": 1, "anchors": 40}, {"heads": ("O(1)", 1.0)})
-    return Instance((net, net_of(1e-6, "spectral")), counts=heads, line=line())
+    said, orders = {"heads": 1, "anchors": 40}, {"heads": ("O(1)", 1.0)}
+    heads = counted(net, "faithful", orders, formula="1 head, p anchors", values=said)
+    nets = {"faithful": net, "spectral": net_of(1e-6, "spectral")}
+    return Instance(nets, counts=tuple(heads), line=line(), rates=good_studies)
 
 
 def good_studies() -> tuple[Study, ...]:
@@ -79,7 +79,7 @@ def good_studies() -> tuple[Study, ...]:
 
 
 def wrong() -> Instance:
-    return Instance((net_of(shift=1.0),))
+    return Instance({"faithful": net_of(shift=1.0)})
 
 
 def raising() -> Instance:
@@ -92,7 +92,7 @@ def by_anchors(p: float) -> ww.AttentionNetwork:
 
 GOOD = Theorem("X-1", "fake", "It holds.", "a paper", "Nothing.", "1/p", "PROVEN", __name__, f"{__name__}:good")
 ROWS = {
-    "X-1": dataclasses.replace(GOOD, studies=f"{__name__}:good_studies"),
+    "X-1": GOOD,
     "X-2": dataclasses.replace(GOOD, id="X-2", small=f"{__name__}:wrong"),
     "X-3": dataclasses.replace(GOOD, id="X-3", small=f"{__name__}:raising"),
     "X-4": dataclasses.replace(GOOD, id="X-4", home="weightwright.not_there", small="weightwright.not_there:small"),
@@ -185,14 +185,14 @@ def test_a_bound_that_was_not_checked_is_no_proof(monkeypatch: pytest.MonkeyPatc
     net = net_of()
     assert net.certificate is not None
     net.certificate = dataclasses.replace(net.certificate, status="UNCHECKED")
-    monkeypatch.setattr(theorem_module, "_instance", lambda path: Instance((net,)))
+    monkeypatch.setattr(theorem_module, "_instance", lambda path: Instance({"faithful": net}))
     assert "UNCHECKED" in str(show(GOOD).reason)
 
 
 def test_a_network_without_a_proof_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     net = net_of()
     net.certificate = None
-    monkeypatch.setattr(theorem_module, "_instance", lambda path: Instance((net,)))
+    monkeypatch.setattr(theorem_module, "_instance", lambda path: Instance({"faithful": net}))
     shown = show(GOOD)
     assert (shown.status, shown.bound) == ("MEASURED", None)
 
@@ -269,19 +269,17 @@ def test_slopes_are_fitted_on_log_axes() -> None:
     assert all(point.bound is not None and point.measured <= point.bound for point in faithful.points)
 
 
-def test_temperatures_part_where_the_error_leaves_the_theory() -> None:
-    def build(beta: float, dtype: str) -> ww.AttentionNetwork:
-        return net_of(1 / beta)
-
-    study = temperatures("t", build, [10, 100], ["float64"], lambda beta: 0.01, count=64)
-    assert parting(study.series[0]) == 10
+def test_a_sweep_parts_where_the_error_leaves_the_theory() -> None:
+    series = sweep("float64", lambda beta: net_of(1 / beta), [10, 100], bound=lambda beta: 0.01, count=64)
+    assert [point.bound for point in series.points] == [0.01, 0.01]
+    assert parting(series) == 10
     assert parting(Series("s", (Point(1.0, 0.5, 1.0), Point(2.0, 0.5, None)))) is None
 
 
 def test_places_are_searched_around() -> None:
     net = net_of(shift=1.0)
     places = {"fault": 0.72, "far": 0.0}
-    series = at_places("UA-2", net, lambda s: s[:, None, None], places, reach=0.02)
+    series = at_places("UA-2", net, places, reach=0.02)
     assert [point.measured > 0.9 for point in series.points] == [True, False]
     assert [point.label for point in series.points] == ["fault", "far"]
     assert ends(0.0, 1.0, 0.5, [0.25]) == {
@@ -349,7 +347,7 @@ def test_heads_stand_side_by_side_in_one_heat_map() -> None:
     assert len(list(net.network.heads)) == 2
     net.about = dataclasses.replace(net_of().about, reference=lambda X: np.clip(X, -0.5, 0.5), method="spectral")
     both = dataclasses.replace(line(), heads=((0, 0), (0, 1)))
-    _, heat = pictures(Instance((net,), line=both))
+    _, heat = pictures(Instance({"spectral": net}, line=both))
     assert isinstance(heat, HeatMap)
     assert heat.breaks == {"head 0": 0, "head 1": next(net.network.heads).sees.registers[1]}
     np.testing.assert_allclose(heat.weights.sum(axis=1), 2, rtol=1e-12)
@@ -360,7 +358,7 @@ def test_a_curve_shows_its_token_alone() -> None:
     net = net_of()
     wrong = lambda X: X + np.array([[0.0], [9.0]])  # noqa: E731
     net.about = dataclasses.replace(net.about, reference=wrong)
-    first = Line(-1, 1, lambda x: np.stack([x, 0 * x], axis=1)[:, :, None], "s")
+    first = Line(-1, 1, np.zeros((2, 1)), np.array([[1.0], [0.0]]), "s")
     shown, second = curve({"n": net}, first), curve({"n": net}, dataclasses.replace(first, token=1))
     assert shown.errors["n"].max() <= (shown.bounds["n"] or 0)
     assert second.errors["n"].min() > 8
@@ -371,7 +369,7 @@ def test_several_inputs_are_drawn_over_a_plane() -> None:
     net = ww.approximate("x*y", ww.Box([-1, -1], [1, 1]), 1e-3)
     probes = lambda rng, count: rng.uniform(-1, 1, (count, 1, 2))  # noqa: E731
     net.about = About("X-1", "spectral", {}, {}, {}, lambda X: X[..., :1] * X[..., 1:], probes)
-    kinds = [type(picture).__name__ for picture in pictures(Instance((net,)))]
+    kinds = [type(picture).__name__ for picture in pictures(Instance({"spectral": net}))]
     assert kinds == ["Curve", "HeatMap", "Plane"]
 
 
@@ -535,7 +533,7 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
 
 def test_costs_of_the_small_instance_are_told() -> None:
     net = net_of()
-    heads, registers = counted(net, "one", {"heads": 1, "registers": 41}, name="ours")
+    heads, registers = counted(net, "ours", formula="one", values={"heads": 1, "registers": 41})
     assert (heads.built, heads.what, heads.agrees) == (cost(net.network).heads, "heads, ours", True)
     assert (registers.built, registers.agrees) == (len(net.network.registers), False)
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
+from weightwright.network import Attention, Loop
+from weightwright.network.layers import Layer
 from weightwright.numbers import Floats
-from weightwright.papers.kit.rates import Study
+from weightwright.papers.kit.rates import Point, Series, Study
 from weightwright.runtime import AttentionNetwork
+from weightwright.runtime.watch import ends_a_pass
 
 Outcome = Literal["PROVEN", "MEASURED", "FAILED"]
+Orders = Mapping[str, tuple[str, float]]  # the paper's orders by what they count: in words, and as a number
+
+_COUNTED = ("layers", "heads", "registers", "width", "parameters")
+_IN_A_PROMPT = ("layers of every kind", "scores a step")
 
 
 @dataclass(frozen=True)
 class Count:
-    """One exact count (UA-14): what our formula says, what was built, and the paper's own order as a number."""
+    """One exact count (UA-14): what was built, beside a formula of the construction's own or the paper's order."""
 
     what: str  # "heads, faithful"
-    formula: str  # ours, in words
+    formula: str  # where value is from, in words
     value: int
     built: int
     order: str | None = None  # the paper's, in words; None where it gives none
@@ -37,25 +45,49 @@ class Count:
 
 def counted(
     net: AttentionNetwork,
-    formula: str,
-    values: Mapping[str, int],
-    paper: Mapping[str, tuple[str, float]] | None = None,
-    name: str | None = None,
-) -> tuple[Count, ...]:
-    """Counts of the network as it was built beside what the formula gives: by `Cost`'s names, "registers" or "width".
-
-    paper: the paper's order in words and as a number, for those that it has. name: the network's, if not its method.
-    """
-    name = name or net.about.method
+    name: str,
+    orders: Orders | None = None,
+    *,
+    prompted: bool = False,
+    formula: str = "net.cost",
+    values: Mapping[str, int] | None = None,
+) -> Iterator[Count]:
+    """Counts of the network as it was built, beside the paper's orders. values: what the construction's own formula
+    gives. prompted: also the layers of every kind and the scores of a step, of a network that reads samples."""
     built = {
         **dataclasses.asdict(net.cost),
         "registers": len(net.network.registers),
         "width": len(net.network.embed.coordinates),
+        "layers of every kind": _count_layers(net.network.layers),
+        "scores a step": _count_scores(net),
     }
-    return tuple(
-        Count(f"{what}, {name}", formula, value, int(built[what]), *(paper or {}).get(what, ()))
-        for what, value in values.items()
-    )
+    shown = values or {what: built[what] for what in (*_COUNTED, *(_IN_A_PROMPT if prompted else ()))}
+    for what, value in shown.items():
+        yield Count(f"{what}, {name}", formula, value, int(built[what]), *(orders or {}).get(what, ()))
+
+
+def counted_each(
+    nets: Mapping[str, AttentionNetwork], orders: Mapping[str, Orders] | None = None, prompted: bool = False
+) -> tuple[Count, ...]:
+    """The same of every network, by its name."""
+    counts = (counted(net, name, (orders or {}).get(name), prompted=prompted) for name, net in nets.items())
+    return tuple(chain.from_iterable(counts))
+
+
+def _count_layers(layers: Sequence[Layer]) -> int:
+    return sum(layer.times * _count_layers(layer.layers) if isinstance(layer, Loop) else 1 for layer in layers)
+
+
+def _count_scores(net: AttentionNetwork) -> int:
+    """What the heads of the first pass compute that see a block: a block for each sample, asked by one token."""
+    total = 0
+    for layer in net.network.flat_layers:
+        if isinstance(layer, Attention):
+            blocks = [head.sees.block for head in layer.heads if head.sees.data == "block"]
+            total += (net.network.tokens or 1) * sum(blocks)
+        elif ends_a_pass(layer):
+            break
+    return total
 
 
 @dataclass(frozen=True)
@@ -83,24 +115,53 @@ class Check:
     target_norm: float | None = None  # an estimate
 
 
+def judge(
+    claim: Outcome, name: str, bound: float | None, measured: float | None, reason: str | None = None, **facts: Any
+) -> Check:
+    """What is claimed of a variant, unless there is a reason why it failed."""
+    return Check(name, "FAILED" if reason else claim, bound, measured, reason=reason, **facts)
+
+
+def judge_network(net: AttentionNetwork, name: str, bound: float, measured: float, **facts: Any) -> Check:
+    """The same of a network that was proven, with what it costs."""
+    said = {"native": net.network.native, "cost": dataclasses.asdict(net.cost)}
+    return judge("PROVEN", name, bound, measured, **{**said, **facts})
+
+
+def judge_series(series: Series, shown: Point, **facts: Any) -> Check:
+    """Every point of the series must keep its bound; the one that is shown stands for all."""
+    broken = [point for point in series.points if point.bound is None or not point.measured <= point.bound]
+    reason = None
+    if broken:
+        where = broken[0].label or f"{broken[0].value:g}"
+        reason = f"at {where} the error is {broken[0].measured!r}, the bound {broken[0].bound!r}"
+    return judge("PROVEN", series.name, shown.bound, shown.measured, reason, **facts)
+
+
 @dataclass(frozen=True)
 class Line:
     """A line through the inputs, along which target, output, error and attention are drawn.
 
-    at: numbers in [lo, hi] -> inputs (count, n, d). anchors: where they stand on the line; marks: other places worth a
+    Its points are start + s along for s in [lo, hi]. anchors: where they stand on the line; marks: other places worth a
     line of their own (a, b, seams), by name. Output (token, output) is drawn; the error is that of all outputs.
     heads: (number of the attention layer, head) whose weights are drawn, as seen by `token`.
     """
 
     lo: float
     hi: float
-    at: Callable[[Floats], Floats]
+    start: Floats  # (n, d)
+    along: Floats  # (n, d)
     label: str
-    anchors: tuple[float, ...] = ()
+    anchors: Sequence[float] = ()
     marks: Mapping[str, float] = field(default_factory=dict)
     token: int = 0
     output: int = 0
     heads: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    def at(self, s: Floats) -> Floats:
+        """The inputs at numbers s, (count, n, d)."""
+        inputs: Floats = self.start + s[:, None, None] * self.along
+        return inputs
 
 
 @dataclass(frozen=True)
@@ -115,21 +176,16 @@ class Matrices:
 class Instance:
     """A small instance of a theorem. The first network or check is the one whose bound stands for the theorem.
 
-    nets: each with a certificate and `about`; they are measured by `show`. names: of the networks, where their methods
-    do not tell them apart. checks: of what is no network, already measured. studies: where the theorem is one.
+    nets: by name, each with a certificate and `about`; they are measured by `show`. checks: of what is no network,
+    already measured. studies: drawn with the instance. rates: longer studies, run when they are asked for; None: these.
     drawn: how many of the networks, from the first on, take the inputs of the line.
     """
 
-    nets: tuple[AttentionNetwork, ...] = ()
-    names: tuple[str, ...] = ()
+    nets: Mapping[str, AttentionNetwork] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     counts: tuple[Count, ...] = ()
     line: Line | None = None
     studies: tuple[Study, ...] = ()
+    rates: Callable[[], tuple[Study, ...]] | None = None
     matrices: Matrices | None = None  # where the theorem is about one
     drawn: int | None = None  # None: all
-
-    @property
-    def variants(self) -> dict[str, AttentionNetwork]:
-        """The networks by name."""
-        return dict(zip(self.names or [net.about.method for net in self.nets], self.nets, strict=True))

@@ -86,7 +86,7 @@ def estimate(net: AttentionNetwork, power: float = 1, count: int = 20_000, seed:
     """(integral over the domain of the sum of |error|^power over the outputs)^(1/power), from uniform inputs."""
     if net.certificate is None:
         raise WeightwrightError("an L_p norm needs a domain to integrate over, which the certificate has")
-    lo, hi = _domain(net)
+    lo, hi = domain_ends(net)
     X = taken(net, np.random.default_rng(seed).uniform(lo, hi, (count, *lo.shape)))
     sums = np.concatenate([(errors**power).sum(axis=(1, 2)) for errors in _errors(net, X)])
     volume = float(np.prod(hi - lo))
@@ -153,9 +153,9 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _domain(net: AttentionNetwork) -> tuple[Floats, Floats]:
+def domain_ends(net: AttentionNetwork) -> tuple[Floats, Floats]:
     """Ends of the domain for every token and feature, (n, d) each."""
-    assert net.certificate is not None
+    assert net.certificate is not None, "a network without a certificate has no domain"
     shape = (net.network.tokens or 1, len(net.network.inputs))
     return np.broadcast_to(net.certificate.domain.lo, shape), np.broadcast_to(net.certificate.domain.hi, shape)
 

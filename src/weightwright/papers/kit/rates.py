@@ -6,17 +6,17 @@ A construction plugs in with a callable that builds its network for a value of t
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from weightwright.numbers import Floats
 from weightwright.papers.kit.measure import (
     estimate,
     measure,
@@ -28,7 +28,7 @@ from weightwright.papers.kit.measure import (
 )
 from weightwright.runtime import AttentionNetwork
 
-Build = Callable[[float], AttentionNetwork]
+Build = Callable[[Any], AttentionNetwork]
 Axis = Literal["log", "linear", "places"]
 
 
@@ -84,33 +84,32 @@ def sweep(
     values: Sequence[float],
     slope: float | None = None,
     *,
+    bound: Callable[[float], float] | None = None,
     count: int = 1024,
     seed: int = 0,
 ) -> Series:
     """Build a network for every value and measure it: the largest error found, or an estimate in the certificate's L_p.
 
-    A study of L_p errors says so in `error_is`.
+    A study of L_p errors says so in `error_is`. bound: what is proven of a value, where it is not the certificate's.
     """
-    return Series(name, tuple(_point(build(value), value, count, seed) for value in values), slope)
+    points = (_point(build(value), value, count, seed) for value in values)
+    if bound is not None:
+        points = (dataclasses.replace(point, bound=bound(point.value)) for point in points)
+    return Series(name, tuple(points), slope)
 
 
-def temperatures(
-    title: str,
-    build: Callable[[float, str], AttentionNetwork],
-    betas: Sequence[float],
-    dtypes: Sequence[str],
-    exact: Callable[[float], float],
-    *,
-    count: int = 1024,
-    seed: int = 0,
-) -> Study:
-    """SU-1: build(beta, dtype) measured for every beta and dtype; exact(beta) is what exact arithmetic would allow."""
-    series = []
-    for dtype in dtypes:
-        errors = [measure(build(beta, dtype), count, seed).error for beta in betas]
-        points = (Point(beta, error, exact(beta)) for beta, error in zip(betas, errors, strict=True))
-        series.append(Series(dtype, tuple(points)))
-    return Study(title, "beta", tuple(series), bound_is="bound in exact arithmetic")
+def by_keys(name: str, nets: Sequence[AttentionNetwork], slope: float | None = None) -> Series:
+    """One point for each network, at the number of keys that it chose, or of its heads' blocks."""
+    keys = [net.about.chosen.get("keys") or float(sum(head.sees.block for head in net.network.heads)) for net in nets]
+    return Series(name, tuple(_point(net, value, 1024, 0) for net, value in zip(nets, keys, strict=True)), slope)
+
+
+def both_methods(
+    title: str, parameter: str, faithful: Series, build: Callable[..., AttentionNetwork], tolerances: Sequence[float]
+) -> tuple[Study, ...]:
+    """The paper's anchors against ours, which are built for tolerances and take the keys that they need."""
+    spectral = by_keys("spectral", [build(tol=tol, method="spectral") for tol in tolerances])
+    return (Study(title, parameter, (faithful, spectral)),)
 
 
 def parting(series: Series) -> float | None:
@@ -131,24 +130,15 @@ def ends(a: float, b: float, spacing: float, seams: Sequence[float] = ()) -> dic
     return places | {f"seam {i + 1}": seam for i, seam in enumerate(seams)}
 
 
-def at_places(
-    name: str,
-    net: AttentionNetwork,
-    at: Callable[[Floats], Floats],
-    places: Mapping[str, float],
-    reach: float,
-    bound: float | None = None,
-) -> Series:
-    """SU-2: the largest error within `reach` of each place, itself included. at: numbers s -> inputs (count, n, d).
-
-    bound: the one for these places, where it is not the certificate's (`about.bounds["everywhere"]`).
-    """
+def at_places(name: str, net: AttentionNetwork, places: Mapping[str, float], reach: float) -> Series:
+    """SU-2: the largest error within `reach` of each place, itself included, where all tokens are the same number."""
     steps = reach * np.concatenate([[0.0], np.linspace(-1, 1, 65), 2.0 ** -np.arange(60), -(2.0 ** -np.arange(60))])
-    limit = pointwise_bound(net) if bound is None else bound
-    points = tuple(
-        Point(s, float(worst_errors(net, taken(net, at(s + steps))).max()), limit, label) for label, s in places.items()
-    )
-    return Series(name, points)
+    points = []
+    for label, place in places.items():
+        X = np.broadcast_to((place + steps)[:, None, None], (len(steps), net.network.tokens or 1, 1))
+        error = float(worst_errors(net, taken(net, X)).max())
+        points.append(Point(place, error, pointwise_bound(net), label))
+    return Series(name, tuple(points))
 
 
 def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None = None, seed: int = 0) -> Series:

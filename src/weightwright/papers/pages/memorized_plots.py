@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.claims.memory_claim import UNCLAIMED, MemoryClaim
 from weightwright.errors import WeightwrightError
-from weightwright.export.figures import check_plottable, write_figure
 from weightwright.memory.hardmax_pair import PAIR, hardmax_cases
 from weightwright.network.ramps import ramps_of
+from weightwright.papers.pages.theorem_plots import draw_study, plot_theorem
 
 if TYPE_CHECKING:
     from weightwright.papers.kit.rates import Study
@@ -26,27 +27,14 @@ def plot_memory(
     net: AttentionNetwork, temperature: Study, capacity: Study, title: str, path: str | os.PathLike[str]
 ) -> None:
     """Four pictures: the ids of a memory over what its feed-forward layer returns, two studies, the hardmax pair."""
-    check_plottable(path)
     if net.said is None or not isinstance(net.said.claim, MemoryClaim):
         raise WeightwrightError("plot_memory draws a network that `ww.memorize` made")
-    claim = net.said.claim
-    write_figure(path, lambda: _four(net, claim, temperature, capacity, title))
+    studied = (partial(_study_over_one, study) for study in (temperature, capacity))
+    plot_theorem(title, (partial(_ids, net, net.said.claim), *studied, _pair), path)
 
 
-def _four(net: AttentionNetwork, claim: MemoryClaim, temperature: Study, capacity: Study, title: str) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    figure.suptitle(title)
-    (ids, heat), (held, pair) = figure.subplots(2, 2)
-    _ids(ids, net, claim)
-    _studied(heat, temperature)
-    _studied(held, capacity)
-    _pair(pair)
-    return figure
-
-
-def _ids(axes: Any, net: AttentionNetwork, claim: MemoryClaim) -> None:
+def _ids(net: AttentionNetwork, claim: MemoryClaim, part: Any) -> None:
+    axes = part.subplots()
     table = ramps_of(net.network.layers[1])  # type: ignore[arg-type]
     stored = read_mapping(net.network, table.coordinate)
     tokens, lengths = claim.tokens.astype(int), claim.lengths.astype(int)
@@ -61,20 +49,14 @@ def _ids(axes: Any, net: AttentionNetwork, claim: MemoryClaim) -> None:
     axes.set_title("ids by label, and what the feed-forward layer returns", fontsize=10)
 
 
-def _studied(axes: Any, study: Study) -> None:
-    for series in study.series:
-        points = [(point.value, point.measured) for point in series.points if point.measured > 0]
-        axes.plot(*zip(*points, strict=True), "o-", ms=4, linewidth=1.2, label=series.name)
-    axes.axhline(1.0, color="0.6", linewidth=0.9, linestyle=":")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel(study.parameter)
-    axes.set_ylabel(study.error_is)
-    axes.set_title(study.title, fontsize=10)
-    axes.legend(frameon=False)
+def _study_over_one(study: Study, part: Any) -> None:
+    """Ids are told apart above 1."""
+    draw_study(part, study)
+    part.get_axes()[0].axhline(1.0, color="0.6", linewidth=0.9, linestyle=":")
 
 
-def _pair(axes: Any) -> None:
+def _pair(part: Any) -> None:
+    axes = part.subplots()
     for row, part in enumerate(PAIR):
         axes.scatter(part, [row] * len(part), s=60, color=("tab:blue", "tab:orange")[row], zorder=2)
         for case in hardmax_cases():

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weightwright.claims.certificate import round_up
 from weightwright.export.figures import check_plottable, write_figure
+from weightwright.numbers import Floats
+from weightwright.papers.kit.instance import Matrices
+from weightwright.papers.kit.rates import Series, Study
+from weightwright.papers.pages.pictures import Curve, HeatMap, Picture, Plane
 
-if TYPE_CHECKING:
-    from weightwright.papers.exhibits.pictures import Curve, HeatMap, Picture, Plane
-    from weightwright.papers.kit.instance import Matrices
-    from weightwright.papers.kit.rates import Series, Study
+Drawing = Callable[[Any], None]  # draws a picture of its own kind in a part of a figure
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")
 #: Hollow and of several sizes: series that lie on each other are all seen.
@@ -30,7 +31,7 @@ _LONG = 32  # characters of a label, more than which two do not fit beside each 
 _WIDTH = 11.0  # inches, of a figure with two columns; half for one
 
 
-def plot_theorem(title: str, pictures: Sequence[Picture], path: str | os.PathLike[str]) -> None:
+def plot_theorem(title: str, pictures: Sequence[Picture | Drawing], path: str | os.PathLike[str]) -> None:
     """All pictures in one figure, two in a row. Written whole or not at all."""
     check_plottable(path)
     if not pictures:
@@ -38,7 +39,7 @@ def plot_theorem(title: str, pictures: Sequence[Picture], path: str | os.PathLik
     write_figure(path, lambda: figure_of(title, pictures))
 
 
-def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
+def figure_of(title: str, pictures: Sequence[Picture | Drawing]) -> Any:
     """A matplotlib figure with one panel for each picture."""
     from matplotlib.figure import Figure
 
@@ -46,18 +47,20 @@ def figure_of(title: str, pictures: Sequence[Picture]) -> Any:
     rows = -(-len(pictures) // columns)
     figure = Figure(figsize=(_WIDTH if columns == 2 else 7.5, 0.6 + 5.0 * rows), layout="constrained")
     figure.suptitle(title, parse_math=False, wrap=True)
-    draw: dict[str, Callable[[Any, Any], None]] = {
-        "Curve": _curve,
-        "HeatMap": _heat_map,
-        "Plane": _plane,
-        "Matrices": _matrices,
-        "Study": _study,
+    draw: dict[type, Callable[[Any, Any], None]] = {
+        Curve: _curve,
+        HeatMap: _heat_map,
+        Plane: _plane,
+        Matrices: _matrices,
+        Study: draw_study,
     }
-    strips: list[Any] = list(np.atleast_1d(np.asarray(figure.subfigures(rows, 1), dtype=object)))
-    for row, strip in enumerate(strips):
+    for row, strip in enumerate(np.atleast_1d(np.asarray(figure.subfigures(rows, 1), dtype=object))):
         shown = pictures[columns * row : columns * row + columns]  # the last may have the row for itself
         for part, picture in zip(np.atleast_1d(strip.subfigures(1, len(shown), wspace=0.04)), shown, strict=True):
-            draw[type(picture).__name__](part, picture)
+            if callable(picture):
+                picture(part)
+            else:
+                draw[type(picture)](part, picture)
     return figure
 
 
@@ -112,45 +115,35 @@ def _errors(axes: Any, curve: Curve) -> None:
 
 def _heat_map(part: Any, heat: HeatMap) -> None:
     """Queries up, keys across; a line where keys of another kind begin."""
-    axes = part.subplots()
     queries, keys = heat.weights.shape
     low, high = heat.extent or (-0.5, queries - 0.5)
-    extent = (-0.5, keys - 0.5, low, high)
-    picture = axes.imshow(
-        heat.weights,
-        origin="lower",
-        extent=extent,
-        aspect="auto",
-        cmap="Blues",
-        vmin=0,
-        vmax=1,
-        interpolation="nearest",
-    )
+    axes = _image(part, heat.weights, (-0.5, keys - 0.5, low, high), "attention weight", cmap="Blues", vmin=0, vmax=1)
     for name, start in heat.breaks.items():
         axes.axvline(start - 0.5, color="tab:red", linewidth=1)
         at, where = (start - 0.5, 1), ("data", "axes fraction")
         axes.annotate(name, at, xycoords=where, xytext=(3, -12), textcoords="offset points", color="tab:red")
-    axes.grid(False)
     axes.set_xlabel("key")
     axes.set_ylabel(heat.query_label)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(_broken(heat.title), fontsize=10, parse_math=False)
-    part.colorbar(picture, ax=axes, label="attention weight")
 
 
 def _plane(part: Any, plane: Plane) -> None:
-    axes = part.subplots()
-    picture = axes.imshow(
-        plane.errors.T, origin="lower", extent=plane.extent, aspect="auto", cmap="magma", interpolation="nearest"
-    )
-    axes.grid(False)
+    axes = _image(part, plane.errors.T, plane.extent, "|network − target|", cmap="magma")
     axes.locator_params(nbins=6)
     axes.set_xlabel(plane.labels[0])
     axes.set_ylabel(plane.labels[1])
     bound = "no proven bound" if plane.bound is None else f"proven bound {round_up(plane.bound)}"
     largest = f"largest drawn {float(np.nanmax(plane.errors)):.2g}"
     axes.set_title(f"{_broken(plane.title)}\n{largest}, {bound}", fontsize=10, parse_math=False)
-    part.colorbar(picture, ax=axes, label="|network − target|")
+
+
+def _image(part: Any, values: Floats, extent: tuple[float, ...], label: str, **colours: Any) -> Any:
+    axes = part.subplots()
+    picture = axes.imshow(values, origin="lower", extent=extent, aspect="auto", interpolation="nearest", **colours)
+    axes.grid(False)
+    part.colorbar(picture, ax=axes, label=label)
+    return axes
 
 
 def _broken(title: str) -> str:
@@ -176,7 +169,7 @@ def _matrices(part: Any, matrices: Matrices) -> None:
     part.suptitle(matrices.title, fontsize=10)
 
 
-def _study(part: Any, study: Study) -> None:
+def draw_study(part: Any, study: Study) -> None:
     axes = part.subplots()
     if study.axis == "places":
         _places(axes, study)

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from weightwright.claims.certificate import round_up
-from weightwright.papers.theorems.theorem import Theorem
+from weightwright.papers.theorems.registry import Theorem
 from weightwright.report.facts.compiled import Facts
-from weightwright.report.facts.fact_tables import printable
+from weightwright.report.facts.fact_tables import printable, to_json
 
 if TYPE_CHECKING:
     from weightwright.papers.kit.rates import Study
@@ -23,25 +23,24 @@ _STYLES = {"PROVEN": "bold green", "MEASURED": "bold yellow", "FAILED": "bold re
 _COSTS = ("layers", "heads", "anchors", "parameters", "peak bytes")
 
 
+def theorems_json(shown: Sequence[Shown], studies: Sequence[Study] | None) -> str:
+    return to_json([theorem_facts(one, studies) for one in shown])
+
+
 def theorem_facts(shown: Shown, studies: Sequence[Study] | None = None) -> Facts:
     """One object of `weightwright theorems --json`. studies: None where they were not asked for."""
     theorem = shown.theorem
-    facts = {
+    facts: Facts = {
         **{name: getattr(theorem, name) for name in ("id", "title", "source", "file", "statement", "repaired", "rate")},
         **{name: getattr(shown, name) for name in ("status", "bound", "measured", "norm", "seconds", "reason")},
         "variants": [dataclasses.asdict(check) for check in shown.checks],
         "counts": [{**dataclasses.asdict(count), "ratio": count.ratio} for count in shown.counts],
     }
     if studies is not None:
-        facts["studies"] = [study_facts(study) for study in studies]
-    listed: Facts = _listed(facts)
-    return listed
-
-
-def study_facts(study: Study) -> Facts:
-    facts = dataclasses.asdict(study)
-    for series, told in zip(study.series, facts["series"], strict=True):
-        told["fitted_slope"] = series.fitted()
+        facts["studies"] = [dataclasses.asdict(study) for study in studies]
+        for study, told in zip(studies, facts["studies"], strict=True):
+            for series, told_series in zip(study.series, told["series"], strict=True):
+                told_series["fitted_slope"] = series.fitted()
     return facts
 
 
@@ -62,10 +61,10 @@ def theorem_summary(shown: Sequence[Shown]) -> Group:
     for one in shown:
         grid.add_row(one.theorem.id, one.theorem.title, _status(one.status), *_numbers(one), f"{one.seconds:.2f}")
     failed = [Text(f"{one.theorem.id} failed: {printable(one.reason)}", "red") for one in shown if one.reason]
-    return Group(grid, *failed, total(shown))
+    return Group(grid, *failed, total_time(shown))
 
 
-def total(shown: Sequence[Shown]) -> str:
+def total_time(shown: Sequence[Shown]) -> str:
     return f"{len(shown)} theorems in {sum(one.seconds for one in shown):.1f} s"
 
 
@@ -243,12 +242,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.4g}"
-
-
-def _listed(value: Any) -> Any:
-    """Tuples as lists, mappings as dicts: what JSON has."""
-    if isinstance(value, Mapping):
-        return {key: _listed(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_listed(inner) for inner in value]
-    return value

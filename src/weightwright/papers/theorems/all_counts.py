@@ -27,13 +27,10 @@ def small() -> Instance:
 
 
 def _learnable(instance: Instance) -> Iterator[Count]:
-    """Of every network whose parameters have a formula: all of them less those that are 0 or 1."""
-    formulas = {count.what: count for count in instance.counts}
-    for name, net in instance.variants.items():
-        known = formulas.get(f"parameters, {name}")
-        if known is None:
-            continue
-        built = count_learnable(net.network)
-        fixed = net.cost.parameters - built
-        said = f"parameters less {fixed:,} fixed as 0 or 1"
-        yield Count(f"learnable, {name}", said, known.value - fixed, built, "all parameters", float(known.built))
+    """Of every network whose parameters are counted: all of them less those that are 0 or 1."""
+    counted = {count.what for count in instance.counts}
+    for name, net in instance.nets.items():
+        if f"parameters, {name}" in counted:
+            built, every = count_learnable(net.network), net.cost.parameters
+            said = f"parameters less {every - built:,} fixed as 0 or 1"
+            yield Count(f"learnable, {name}", said, built, built, "all parameters", float(every))

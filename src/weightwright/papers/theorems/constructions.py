@@ -35,95 +35,73 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weightwright.papers.descent.gradients import in_context_gradients, per_sample_gradients
-    from weightwright.papers.descent.pairs import in_context_step_of_pairs, logistic_step
-    from weightwright.papers.descent.steps import in_context_step
-    from weightwright.papers.descent.truncated import in_context_truncated_linear, in_context_truncated_linear_heads
-    from weightwright.papers.grids.bumps import bumps
-    from weightwright.papers.grids.grid_lookup import (
-        sequence_to_scalar,
-        sequence_to_scalar_softmax,
-        sequence_to_sequence,
-        sequence_to_sequence_softmax,
+    from weightwright.papers.descent.gradients import in_context_gradients as in_context_gradients
+    from weightwright.papers.descent.gradients import per_sample_gradients as per_sample_gradients
+    from weightwright.papers.descent.pairs import in_context_step_of_pairs as in_context_step_of_pairs
+    from weightwright.papers.descent.pairs import logistic_step as logistic_step
+    from weightwright.papers.descent.steps import in_context_step as in_context_step
+    from weightwright.papers.descent.truncated import in_context_truncated_linear as in_context_truncated_linear
+    from weightwright.papers.descent.truncated import (
+        in_context_truncated_linear_heads as in_context_truncated_linear_heads,
     )
-    from weightwright.papers.hopfield.hopfield_layer import hopfield_function
-    from weightwright.papers.hopfield.hopfield_prompt import hopfield_gradients
-    from weightwright.papers.kit.arguments import pad_tokens
-    from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
-    from weightwright.papers.linear.hardmax import nearly_hardmax
-    from weightwright.papers.linear.literal import literal_truncated_linear
-    from weightwright.papers.linear.one_head import truncated_linear
-    from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-    from weightwright.papers.relu.emulated import relu_network
-    from weightwright.papers.relu.native import native_relu
-    from weightwright.papers.relu.token_mixing import token_mixing
+    from weightwright.papers.grids.bumps import bumps as bumps
+    from weightwright.papers.grids.grid_lookup import sequence_to_scalar as sequence_to_scalar
+    from weightwright.papers.grids.grid_lookup import sequence_to_scalar_softmax as sequence_to_scalar_softmax
+    from weightwright.papers.grids.grid_lookup import sequence_to_sequence as sequence_to_sequence
+    from weightwright.papers.grids.grid_lookup import sequence_to_sequence_softmax as sequence_to_sequence_softmax
+    from weightwright.papers.hopfield.hopfield_layer import hopfield_function as hopfield_function
+    from weightwright.papers.hopfield.hopfield_prompt import hopfield_gradients as hopfield_gradients
+    from weightwright.papers.kit.arguments import pad_tokens as pad_tokens
+    from weightwright.papers.linear.activations import clipped_relu as clipped_relu
+    from weightwright.papers.linear.activations import hard_tanh as hard_tanh
+    from weightwright.papers.linear.activations import relu as relu
+    from weightwright.papers.linear.hardmax import nearly_hardmax as nearly_hardmax
+    from weightwright.papers.linear.literal import literal_truncated_linear as literal_truncated_linear
+    from weightwright.papers.linear.one_head import truncated_linear as truncated_linear
+    from weightwright.papers.linear.shared_anchors import truncated_linear_heads as truncated_linear_heads
+    from weightwright.papers.relu.emulated import relu_network as relu_network
+    from weightwright.papers.relu.native import native_relu as native_relu
+    from weightwright.papers.relu.token_mixing import token_mixing as token_mixing
 
-__all__ = [
-    "bumps",
-    "clipped_relu",
-    "hard_tanh",
-    "hopfield_function",
-    "hopfield_gradients",
-    "in_context_gradients",
-    "in_context_step",
-    "in_context_step_of_pairs",
-    "in_context_truncated_linear",
-    "in_context_truncated_linear_heads",
-    "literal_truncated_linear",
-    "logistic_step",
-    "native_relu",
-    "nearly_hardmax",
-    "pad_tokens",
-    "per_sample_gradients",
-    "relu",
-    "relu_network",
-    "sequence_to_scalar",
-    "sequence_to_scalar_softmax",
-    "sequence_to_sequence",
-    "sequence_to_sequence_softmax",
-    "token_mixing",
-    "truncated_linear",
-    "truncated_linear_heads",
-]
-
-#: Where each function stands, below `weightwright.papers`.
+#: The functions by the module that has them, below `weightwright.papers`.
 _HOMES = {
-    "in_context_gradients": "descent.gradients",
-    "per_sample_gradients": "descent.gradients",
-    "in_context_step_of_pairs": "descent.pairs",
-    "logistic_step": "descent.pairs",
-    "in_context_step": "descent.steps",
-    "in_context_truncated_linear": "descent.truncated",
-    "in_context_truncated_linear_heads": "descent.truncated",
-    "bumps": "grids.bumps",
-    "sequence_to_scalar": "grids.grid_lookup",
-    "sequence_to_scalar_softmax": "grids.grid_lookup",
-    "sequence_to_sequence": "grids.grid_lookup",
-    "sequence_to_sequence_softmax": "grids.grid_lookup",
-    "hopfield_function": "hopfield.hopfield_layer",
-    "hopfield_gradients": "hopfield.hopfield_prompt",
-    "pad_tokens": "kit.arguments",
-    "clipped_relu": "linear.activations",
-    "hard_tanh": "linear.activations",
-    "relu": "linear.activations",
-    "nearly_hardmax": "linear.hardmax",
-    "literal_truncated_linear": "linear.literal",
-    "truncated_linear": "linear.one_head",
-    "truncated_linear_heads": "linear.shared_anchors",
-    "relu_network": "relu.emulated",
-    "native_relu": "relu.native",
-    "token_mixing": "relu.token_mixing",
+    "descent.gradients": ("in_context_gradients", "per_sample_gradients"),
+    "descent.pairs": ("in_context_step_of_pairs", "logistic_step"),
+    "descent.steps": ("in_context_step",),
+    "descent.truncated": ("in_context_truncated_linear", "in_context_truncated_linear_heads"),
+    "grids.bumps": ("bumps",),
+    "grids.grid_lookup": (
+        "sequence_to_scalar",
+        "sequence_to_scalar_softmax",
+        "sequence_to_sequence",
+        "sequence_to_sequence_softmax",
+    ),
+    "hopfield.hopfield_layer": ("hopfield_function",),
+    "hopfield.hopfield_prompt": ("hopfield_gradients",),
+    "kit.arguments": ("pad_tokens",),
+    "linear.activations": ("clipped_relu", "hard_tanh", "relu"),
+    "linear.hardmax": ("nearly_hardmax",),
+    "linear.literal": ("literal_truncated_linear",),
+    "linear.one_head": ("truncated_linear",),
+    "linear.shared_anchors": ("truncated_linear_heads",),
+    "relu.emulated": ("relu_network",),
+    "relu.native": ("native_relu",),
+    "relu.token_mixing": ("token_mixing",),
 }
+__all__ = sorted(chain.from_iterable(_HOMES.values()))
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    return getattr(import_module(f"weightwright.papers.{_HOMES[name]}"), name)
+    """On first use: listing the theorems waits for no torch."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"weightwright.papers.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

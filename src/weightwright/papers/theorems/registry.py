@@ -1,23 +1,159 @@
-"""Every theorem by its id, in the order in which they are listed. A new row is one entry in the table.
+"""Every theorem by its id, in the order in which they are listed. A new row is one entry in the table and one section
+in texts/.
 
-`show` builds the small instance of one; nothing heavy is imported before that.
+`show` builds the small instance of one; listing the theorems imports no numpy and builds nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 
 from weightwright.errors import WeightwrightError
-from weightwright.papers.theorems.algorithm_emulation import EMULATION, HOPFIELD, ONE_PASS
-from weightwright.papers.theorems.low_rank_attention import LOW_RANK
-from weightwright.papers.theorems.prompted_programs import FOLDING, PROGRAMS
-from weightwright.papers.theorems.theorem import Theorem
-from weightwright.papers.theorems.universal_approximation import SUMMARY, UNIVERSAL
+
+if TYPE_CHECKING:
+    from weightwright.papers.kit.instance import Instance
+    from weightwright.papers.kit.rates import Study
+
+Expected = Literal["PROVEN", "MEASURED"]
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """What a theorem says, where it stands, what was repaired, and where its code is: words and import paths alone.
+
+    statement, repaired and rate are in words; repaired has a line for each deviation from the text. expects: what the
+    small instance should come out as; `show` says what it did. home: the module that has the construction. small:
+    "module:function" of a function that takes nothing and returns an `Instance`.
+    """
+
+    id: str
+    title: str
+    statement: str
+    source: str
+    repaired: str
+    rate: str
+    expects: Expected
+    home: str
+    small: str
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where we deviate from the text, one by one."""
+        return tuple(self.repaired.split("\n"))
+
+    @property
+    def file(self) -> str:
+        """Where the construction stands, from the repository's root."""
+        return f"src/{self.home.replace('.', '/')}.py"
+
+    @property
+    def built(self) -> bool:
+        """Whether the construction is there at all; nothing of it is imported."""
+        try:
+            return find_spec(self.home) is not None
+        except ModuleNotFoundError:  # not even the package
+            return False
+
+    def instance(self) -> Instance:
+        """Build the small instance, once in a process: UA-14 counts the others'."""
+        return _instance(self.small)
+
+    def measured_studies(self) -> tuple[Study, ...]:
+        """Run the studies that are asked for; those of the instance where it has no others."""
+        instance = self.instance()
+        return instance.studies if instance.rates is None else instance.rates()
+
+
+@cache
+def _instance(path: str) -> Instance:
+    instance: Instance = resolve(path)()
+    return instance
+
+
+def resolve(path: str) -> Callable[[], Any]:
+    """The function that "module:function" names."""
+    module, _, name = path.partition(":")
+    function: Callable[[], Any] = getattr(import_module(module), name)
+    return function
+
+
+#: By id: what the small instance comes out as, the module of the construction, and the function that builds the
+#: instance, as "module:function". Modules stand below `weightwright`.
+_ROWS: dict[str, tuple[Expected, str, str]] = {
+    "UA-1": ("PROVEN", "papers.linear.hardmax", "papers.instances.universal_instances:hardmax"),
+    "UA-2": ("PROVEN", "papers.linear.one_head", "papers.instances.universal_instances:one_head"),
+    "UA-3": ("PROVEN", "papers.linear.shared_anchors", "papers.instances.universal_instances:shared_anchors"),
+    "UA-4": ("PROVEN", "papers.grids.bumps", "papers.instances.universal_instances:bumps"),
+    "UA-5": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_scalar"),
+    "UA-6": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_scalar_by_softmax"),
+    "UA-7": ("PROVEN", "papers.grids.grid_lookup", "papers.instances.universal_instances:to_sequence"),
+    "UA-8": ("PROVEN", "papers.relu.emulated", "papers.instances.universal_instances:infinity_norm"),
+    "UA-9": ("PROVEN", "papers.relu.token_mixing", "papers.instances.universal_instances:mixing"),
+    "UA-10": ("PROVEN", "papers.relu.native", "papers.instances.universal_instances:native"),
+    "UA-11": ("PROVEN", "papers.descent.truncated", "papers.instances.universal_instances:truncated"),
+    "UA-12": ("PROVEN", "papers.descent.pairs", "papers.instances.universal_instances:pairs"),
+    "UA-13": ("PROVEN", "papers.linear.activations", "papers.instances.universal_instances:activations"),
+    "UA-14": ("MEASURED", "papers.theorems.all_counts", "papers.theorems.all_counts:small"),
+    "UA-15": ("PROVEN", "papers.relu.emulated", "papers.instances.universal_instances:shared_keys"),
+    "SU-1": ("PROVEN", "papers.instances.summary_instances", "papers.instances.summary_instances:errors_by_beta"),
+    "SU-2": ("PROVEN", "papers.instances.summary_instances", "papers.instances.summary_instances:places"),
+    "SU-3": ("PROVEN", "papers.instances.summary_instances", "papers.instances.summary_instances:long_sequences"),
+    "SU-4": ("MEASURED", "papers.instances.summary_instances", "papers.instances.summary_instances:signatures"),
+    "AE-1": ("PROVEN", "papers.descent.gradients", "papers.instances.emulation_instances:gradients"),
+    "AE-2": ("PROVEN", "papers.descent.gradients", "papers.instances.emulation_instances:of_a_loss"),
+    "AE-3": ("PROVEN", "papers.descent.steps", "papers.instances.emulation_instances:one_step"),
+    "AE-4": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:many_steps"),
+    "AE-5": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:regression"),
+    "AE-6": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:ridge"),
+    "AE-7": ("PROVEN", "papers.descent.steps", "papers.instances.descent_instances:lasso"),
+    "AE-8": ("PROVEN", "papers.descent.truncated", "papers.instances.emulation_instances:shared"),
+    "AE-9": ("PROVEN", "interpreter.virtual_machine", "papers.instances.program_instances:embedding"),
+    "AE-10": ("PROVEN", "interpreter.virtual_machine", "papers.instances.program_instances:stacked"),
+    "AE-11": ("MEASURED", "interpreter.library.algorithms", "papers.instances.program_instances:library_of_programs"),
+    "AE-12": ("PROVEN", "interpreter.library.layer_programs", "papers.instances.program_instances:linear_layer"),
+    "AE-13": ("PROVEN", "papers.hopfield.hopfield_layer", "papers.instances.emulation_instances:hopfield_layer"),
+    "AE-14": ("PROVEN", "papers.hopfield.hopfield_prompt", "papers.instances.emulation_instances:hopfield_prompt"),
+    "AE-15": ("MEASURED", "interpreter.library.layer_programs", "papers.instances.program_instances:folded"),
+    "AE-16": ("PROVEN", "papers.instances.descent_instances", "papers.instances.descent_instances:one_pass"),
+    "LR-1": ("MEASURED", "memory.boltzmann", "papers.instances.memory_instances:boltzmann_operator"),
+    "LR-2": ("PROVEN", "memory.hardmax_pair", "papers.instances.memory_instances:hardmax_pair"),
+    "LR-3": ("PROVEN", "memory.context_mapping", "papers.instances.memory_instances:mapping"),
+    "LR-4": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:labelled_sets"),
+    "LR-5": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:labelled_sequences"),
+    "LR-6": ("MEASURED", "memory.looked_up", "papers.instances.memory_instances:functions"),
+    "LR-7": ("PROVEN", "memory.memorizing", "papers.instances.memory_instances:masks"),
+}
+
+
+def _read_theorems() -> dict[str, Theorem]:
+    """The rows with their words: title, statement, source, deviations and rate, as the Markdown files of texts/ say."""
+    texts = {}
+    for page in files(__package__).joinpath("texts").iterdir():
+        for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
+            heading, rest = section.split("\n", 1)
+            id, title = heading.split(": ", 1)
+            parts = [title, *map(_join_lines, re.split(r"\n### (?:Source|Deviations|Rate)\n", rest))]
+            texts[id] = dict(zip(("title", "statement", "source", "repaired", "rate"), parts, strict=True))
+    return {
+        id: Theorem(id, **texts[id], expects=expects, home=f"weightwright.{home}", small=f"weightwright.{small}")
+        for id, (expects, home, small) in _ROWS.items()
+    }
+
+
+def _join_lines(text: str) -> str:
+    """A paragraph without its line breaks; items of a list on a line each."""
+    return "\n".join(" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip())
+
 
 #: By id. Later papers add their rows here.
-THEOREMS: dict[str, Theorem] = {
-    row.id: row for row in (*UNIVERSAL, *SUMMARY, *EMULATION, *PROGRAMS, *HOPFIELD, *FOLDING, *ONE_PASS, *LOW_RANK)
-}
+THEOREMS = _read_theorems()
 
 
 def find(id: str) -> Theorem:

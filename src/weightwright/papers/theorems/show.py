@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weightwright.claims.certificate import status_in_words
-from weightwright.papers.kit.instance import Check, Count, Instance, Outcome
+from weightwright.papers.kit.instance import Check, Count, Instance, Outcome, judge
 from weightwright.papers.kit.measure import estimate, measure, norm_of, pointwise_bound
-from weightwright.papers.theorems.theorem import Theorem
+from weightwright.papers.theorems.registry import Theorem
 from weightwright.runtime import AttentionNetwork
 
 
@@ -46,7 +46,7 @@ def show(theorem: Theorem, count: int = 2048, seed: int = 0) -> Shown:
     start = time.perf_counter()
     try:
         instance = theorem.instance()
-        checks = (*(check(name, net, count, seed) for name, net in instance.variants.items()), *instance.checks)
+        checks = (*(check(name, net, count, seed) for name, net in instance.nets.items()), *instance.checks)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return Shown(theorem, "FAILED", (), (), time.perf_counter() - start, reason)
@@ -75,7 +75,6 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
     about, said, power = net.about, net.certificate, norm_of(net)
     found = measure(net, count, seed)
     facts: dict[str, Any] = {
-        "name": name,
         "measured": found.error,
         "inputs": found.inputs,
         "native": net.network.native,
@@ -94,16 +93,14 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
         facts["notes"] += (f"the largest error found anywhere is {found.error:.3g}",)
         least = sampled.lo  # an estimate alone refutes nothing
     if said is None or said.measured is not None:
-        return Check(status="MEASURED", bound=None, **facts)
-    everywhere = pointwise_bound(net)
-    if not math.isfinite(said.bound):
-        return Check(status="FAILED", bound=None, reason=f"the bound is {said.bound}", **facts)
+        return judge("MEASURED", name, None, **facts)
+    bound, everywhere, reason = said.bound, pointwise_bound(net), None
+    if not math.isfinite(bound):
+        return judge("PROVEN", name, None, reason=f"the bound is {bound}", **facts)
     if said.status != "PROVEN":
         reason = f"the certificate is {status_in_words(said.status, said.why)}"
-    elif not least <= said.bound:
-        reason = f"the error found, {least!r}, exceeds the bound {said.bound!r}"
+    elif not least <= bound:
+        reason = f"the error found, {least!r}, exceeds the bound {bound!r}"
     elif everywhere is not None and not found.error <= everywhere:
         reason = f"the error found, {found.error!r}, exceeds the bound on every input {everywhere!r}"
-    else:
-        return Check(status="PROVEN", bound=float(said.bound), **facts)
-    return Check(status="FAILED", bound=float(said.bound), reason=reason, **facts)
+    return judge("PROVEN", name, float(bound), reason=reason, **facts)

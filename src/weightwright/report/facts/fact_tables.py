@@ -77,9 +77,9 @@ def to_json(facts: Any) -> str:
     """One JSON object; what JSON has no number for (NaN, infinity) becomes null."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return {key: plain(inner) for key, inner in value.items()}
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [plain(inner) for inner in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 

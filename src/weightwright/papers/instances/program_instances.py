@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 import torch
 
-from weightwright.interpreter import Interpreter, Program, library
-from weightwright.numbers import Floats
-from weightwright.papers.kit.instance import Check, Count, Instance
+from weightwright.interpreter import Interpreter, library
+from weightwright.papers.kit.instance import Check, Count, Instance, judge
 
 _N, _D, _H = 6, 4, 3
 #: Programs that a check runs.
@@ -25,14 +23,30 @@ def module(form: str) -> Interpreter:
 
 def embedding() -> Instance:
     """AE-9: random programs, one fingerprint; outputs in the order of the tokens."""
-    vm = module("embedding")
-    return Instance(checks=(_programs(vm, "random programs"), _reordered(vm)), counts=_counts(vm))
+    return _random_programs(module("embedding"))
 
 
 def stacked() -> Instance:
     """AE-10: the same, a row of weights on each token."""
-    vm = module("stacked")
-    return Instance(checks=(_programs(vm, "random programs"), _reordered(vm)), counts=_counts(vm))
+    return _random_programs(module("stacked"))
+
+
+def _random_programs(vm: Interpreter) -> Instance:
+    given = _run_programs(vm, "random programs", 0, [0, 1, 2, 3, 4, 5])
+    reordered = _run_programs(vm, "another order of tokens", 1, [3, 0, 5, 1, 4, 2])
+    return Instance(checks=(given, reordered), counts=_counts(vm))
+
+
+def _run_programs(vm: Interpreter, name: str, seed: int, order: list[int]) -> Check:
+    """Tokens in this order, outputs in the same."""
+    before, off, rng = vm.fingerprint, 0.0, np.random.default_rng(seed)
+    for _ in range(_PROGRAMS):
+        x = rng.uniform(-1, 1, (_N, _D))
+        W_Q, W_K, W_V = (rng.uniform(-1, 1, (2, size, _D)) for size in (_H, _H, _D))
+        program = vm.program(W_Q, W_K, W_V, rows=rng.uniform(-1, 1, (2, _D)))
+        off = max(off, float(np.abs(vm(torch.tensor(x[order]), program).numpy() - program.run(x)[order]).max()))
+    assert vm.fingerprint == before
+    return _check(vm, name, off, _PROGRAMS)
 
 
 def library_of_programs() -> Instance:
@@ -55,9 +69,7 @@ def library_of_programs() -> Instance:
         allowed, off = algorithm.error + vm.certificate.bound, float(np.abs(out - algorithm.plain(given)).max())
         note = f"the head is off by {algorithm.error:.2g} ({algorithm.how}), the module by its bound at most"
         reason = f"{off:.3g} is more than {allowed:.3g}" if off > allowed else None
-        checks.append(
-            Check(algorithm.name, "FAILED" if reason else "MEASURED", None, off, notes=(note,), reason=reason)
-        )
+        checks.append(judge("MEASURED", algorithm.name, None, off, reason, notes=(note,)))
     return Instance(checks=tuple(checks), counts=_counts(vm))
 
 
@@ -89,45 +101,19 @@ def folded() -> Instance:
     return Instance(checks=checks)
 
 
-def _draw(vm: Interpreter, seed: int) -> Iterator[tuple[Floats, Program]]:
-    rng = np.random.default_rng(seed)
-    for _ in range(_PROGRAMS):
-        x = rng.uniform(-1, 1, (_N, _D))
-        W_Q, W_K, W_V = (rng.uniform(-1, 1, (2, size, _D)) for size in (_H, _H, _D))
-        yield x, vm.program(W_Q, W_K, W_V, rows=rng.uniform(-1, 1, (2, _D)))
-
-
-def _programs(vm: Interpreter, name: str) -> Check:
-    before, off = vm.fingerprint, 0.0
-    for x, program in _draw(vm, 0):
-        off = max(off, float(np.abs(vm(torch.tensor(x), program).numpy() - program.run(x)).max()))
-    assert vm.fingerprint == before
-    return _check(vm, name, off, _PROGRAMS)
-
-
-def _reordered(vm: Interpreter) -> Check:
-    """Tokens in another order, outputs in the same."""
-    order, off = [3, 0, 5, 1, 4, 2], 0.0
-    for x, program in _draw(vm, 1):
-        off = max(off, float(np.abs(vm(torch.tensor(x[order]), program).numpy() - program.run(x)[order]).max()))
-    return _check(vm, "another order of tokens", off, _PROGRAMS)
-
-
 def _check(vm: Interpreter, name: str, off: float, inputs: int) -> Check:
     said = vm.certificate
     holds = said.status == "PROVEN" and off <= said.bound
-    cost = vm.cost
-    return Check(
-        name, "PROVEN" if holds else "FAILED", said.bound, off, inputs=inputs, native=False,
-        cost={"layers": cost.layers, "heads": cost.heads, "anchors": cost.anchors, "parameters": cost.parameters},
-        reason=None if holds else f"the module is {said.status}, an error of {off:.3g} was found",
-    )  # fmt: skip
+    reason = None if holds else f"the module is {said.status}, an error of {off:.3g} was found"
+    cost = {of: getattr(vm.cost, of) for of in ("layers", "heads", "anchors", "parameters")}
+    return judge("PROVEN", name, said.bound, off, reason, inputs=inputs, native=False, cost=cost)
 
 
 def _counts(vm: Interpreter) -> tuple[Count, ...]:
-    said, built = vm.cost, vm.net.cost
+    """What the module says it takes before it is built, and what was built."""
     papers = vm.papers_cost(1e-3)
     order = (f"{papers.theorem}, for 1e-3", float(papers.heads))
+    said, built = vm.cost, vm.net.cost
     return (
         Count("heads", "module_cost", said.heads, built.heads, *order),
         Count("parameters", "module_cost", said.parameters, built.parameters),

@@ -14,7 +14,7 @@ from weightwright.network import Attention
 from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
 from weightwright.papers.kit.instance import Instance, Line, Matrices
-from weightwright.papers.kit.measure import outputs, pointwise_bound, taken, worst_errors
+from weightwright.papers.kit.measure import domain_ends, outputs, pointwise_bound, taken, worst_errors
 from weightwright.papers.kit.rates import Study
 from weightwright.runtime import AttentionNetwork
 
@@ -70,10 +70,9 @@ def pictures(instance: Instance) -> tuple[Picture, ...]:
     stand for the attention and the plane."""
     if not instance.nets:
         return instance.studies
-    net = instance.nets[0]
+    name, net = next(iter(instance.nets.items()))
     line = instance.line or _first_entry(net)
-    name = next(iter(instance.variants))
-    drawn: list[Picture] = [curve(dict(list(instance.variants.items())[: instance.drawn]), line)]
+    drawn: list[Picture] = [curve(dict(list(instance.nets.items())[: instance.drawn]), line)]
     if instance.matrices is not None:
         return (*drawn, instance.matrices, *instance.studies)
     drawn += [heat_map(name, net, line)] if line.heads else []
@@ -142,7 +141,7 @@ def plane(name: str, net: AttentionNetwork) -> Plane:
     """The error over the first two entries of the input, the others in the middle of the domain; of each pixel the
     worst of a few places, among them those where the construction expects its largest errors."""
     assert net.certificate is not None
-    centre, (lo, hi) = _centre(net), _ends(net)
+    centre, (lo, hi) = _centre(net), domain_ends(net)
     first, second = (np.linspace(lo.flat[i], hi.flat[i], _SIDE) for i in (0, 1))
     wrong = np.full((_SIDE, _SIDE), -np.inf)
     for across in _inside_pixels(net, 0, first):
@@ -179,30 +178,21 @@ def _inside_pixels(net: AttentionNetwork, entry: int, middles: Floats) -> list[F
 def _first_entry(net: AttentionNetwork) -> Line:
     """The first feature of the first token over its domain, the others fixed; the last layer's first head. They are
     fixed off the middle, where products are often 0."""
-    lo, hi = _ends(net)
+    lo, hi = domain_ends(net)
     fixed = _centre(net) + _OFF_CENTRE * (hi - lo)
-
-    def at(x: Floats) -> Floats:
-        X = np.broadcast_to(fixed, (len(x), *fixed.shape)).copy()
-        X[:, 0, 0] = x
-        return X
-
+    first = np.zeros(fixed.shape)
+    first[0, 0] = 1.0
     name = net.network.inputs[0]
     same = np.ptp(fixed) == 0
     label = f"{name} of token 0, the other inputs {f'at {fixed[0, 0]:.3g}' if same else 'fixed'}"
     label = name if fixed.size == 1 else label
     last = sum(isinstance(step, Attention) for step in net.network.flat_layers) - 1
-    return Line(float(lo[0, 0]), float(hi[0, 0]), at, label, heads=((last, 0),) if last >= 0 else ())
-
-
-def _ends(net: AttentionNetwork) -> tuple[Floats, Floats]:
-    assert net.certificate is not None, "a network without a certificate has no domain to draw over"
-    shape = (net.network.tokens or 1, len(net.network.inputs))
-    return np.broadcast_to(net.certificate.domain.lo, shape), np.broadcast_to(net.certificate.domain.hi, shape)
+    heads = ((last, 0),) if last >= 0 else ()
+    return Line(float(lo[0, 0]), float(hi[0, 0]), (1 - first) * fixed, first, label, heads=heads)
 
 
 def _centre(net: AttentionNetwork) -> Floats:
-    lo, hi = _ends(net)
+    lo, hi = domain_ends(net)
     return lo / 2 + hi / 2
 
 

@@ -1,1 +1,0 @@
-"""A small instance of each theorem, built, measured, counted and drawn."""

@@ -1,0 +1,1 @@
+"""A small instance of each theorem: what is built and measured, counted, drawn along a line, and its rates."""

@@ -1,1 +1,0 @@
-"""How errors move with the parameters of a construction."""
