@@ -17,7 +17,7 @@ import weightwright as ww
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.errors import NotRepeatable
 from weightwright.expressions import parse
-from weightwright.papers.grids.grid_points import scalar_target
+from weightwright.papers.grids.grid_targets import scalar_target
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.repeated import expressions_differ, graphs_differ
 
