@@ -9,27 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from weightwright.errors import WeightwrightError
 from weightwright.incontext.problem.loss import loss
 from weightwright.incontext.problem.problem import Problem
 from weightwright.numbers import Floats
-
-#: Arrays of fractions: numpy adds and multiplies them exactly.
-Exact = npt.NDArray[np.object_]
+from weightwright.papers.kit.exact_arrays import Exact, fractions
 
 
 def least_squares(X: Floats, y: Floats, ridge: float = 0.0, l1: float = 0.0) -> Problem:
     return Problem(X, y, loss("squared"), ridge=ridge, l1=l1)
-
-
-def fractions(numbers: Any) -> Exact:
-    """The same numbers, exactly; an array of fractions stays what it is."""
-    return np.asarray(np.frompyfunc(Fraction, 1, 1)(np.asarray(numbers, dtype=object)), dtype=object)
 
 
 def exact_curvature(problem: Problem) -> Exact:

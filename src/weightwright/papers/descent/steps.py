@@ -43,11 +43,11 @@ from weightwright.papers.descent.regression import (
     exact_curvature,
     exact_optimum,
     fraction_iterates,
-    fractions,
     length,
 )
 from weightwright.papers.kit.arguments import positive, whole
 from weightwright.papers.kit.constructed import Method, described, proven_bound
+from weightwright.papers.kit.exact_arrays import fractions
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states, largest_distance
 
