@@ -19,7 +19,7 @@ from weightwright.expressions import parse
 from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.papers.claims.cell_grid import GridClaim, Kind
-from weightwright.papers.grids.estimates import SAMPLES, SEED, estimate_error, lp_norm, probes, say_if_void
+from weightwright.papers.grids.estimates import SAMPLES, SEED, lp_norm, probes, run, say_if_void
 from weightwright.papers.grids.grid_points import Grid
 from weightwright.papers.grids.grid_targets import Function, GridTarget, scalar_target, sequence_target
 from weightwright.papers.kit.arguments import positive, whole
@@ -230,7 +230,8 @@ def certify_grid(
     target, norm = asked.target, float(asked.norm)
     domain = Box(np.full((grid.n, grid.d), -grid.B), np.full((grid.n, grid.d), grid.B))
     if target.expressions is None and asked.lipschitz is None:
-        error, half = estimate_error(AttentionNetwork(network), target, grid, norm)
+        net = AttentionNetwork(network)
+        error, half = lp_norm(lambda X: run(net, X) - target(X), grid, norm)
         how = f"a Monte-Carlo estimate of the L_{norm:g} norm, 95% half width {half:.3g}, seed {SEED}"
         said = target.formulas[0] if len(target.formulas) == 1 else f"({', '.join(target.formulas)})"
         measured = MeasuredClaim(error, SAMPLES, how, norm=norm)

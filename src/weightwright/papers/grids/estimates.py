@@ -11,7 +11,6 @@ import torch
 from weightwright.claims.certificate import Certificate
 from weightwright.numbers import Floats
 from weightwright.papers.grids.grid_points import Grid
-from weightwright.papers.grids.grid_targets import GridTarget
 from weightwright.runtime import AttentionNetwork
 
 _BATCH = 256
@@ -26,11 +25,6 @@ def lp_norm(values: Callable[[Floats], Floats], grid: Grid, norm: float) -> tupl
     mean, half = float(powers.mean()), 1.96 * float(powers.std(ddof=1)) / math.sqrt(len(X))
     size: float = mean ** (1 / norm)
     return size, (mean + half) ** (1 / norm) - size
-
-
-def estimate_error(net: AttentionNetwork, target: GridTarget, grid: Grid, norm: float) -> tuple[float, float]:
-    """The same of the error of a network."""
-    return lp_norm(lambda X: run(net, X) - target(X), grid, norm)
 
 
 def run(net: AttentionNetwork, X: Floats) -> Floats:

@@ -9,6 +9,7 @@ linear (`piecewise_linear`); along waves, where they are smooth (`plane_waves`);
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite, nextafter
 from typing import Any
@@ -107,21 +108,20 @@ def plane_waves(
             f"{N} variables: the boxes of a proof grow like powers ({4**N} of them and more), and at most"
             f" {MAX_VARIABLES} variables are taken; train a ReLU network and give it as a module instead"
         )
-    where = f"{', '.join(to_text(e) for e in expressions)} on {box}"
-    fitter, share = Fitter(N), _SHARE[N] * tol
+    asked, fitter, share = _WaveRequest(expressions, box, tol, max_units), Fitter(N), _SHARE[N] * tol
     y, held_out = (_values(expressions, names, box, z) for z in (fitter.z, fitter.held_out))
     fit, closest = fitter.best(y, held_out, 0.98 * tol - share, max_units)
     units = fit.units(0.98 * tol - share - fit.error)
     if max_units < units < inf:
-        raise BudgetError(f"{where}: tol={tol:g} takes about {units:.0f} ReLUs, max_units={max_units}")
+        raise BudgetError(f"{asked.where}: tol={tol:g} takes about {units:.0f} ReLUs, max_units={max_units}")
     if units < inf:
-        waves, proof = _proven(expressions, fit, box, tol, 1.05 * fit.error + share, _BOXES[N])
+        waves, proof = asked.prove(fit, tol, 1.05 * fit.error + share, _BOXES[N])
         if proof.complete:
-            built = _built(expressions, waves, proof, box, tol / SLACK**2 - proof.bound, max_units)
+            built = asked.build(waves, proof, tol / SLACK**2 - proof.bound)
             if built is None:
-                raise BudgetError(f"{where}: tol={tol:g} takes more than max_units={max_units} ReLUs")
+                raise BudgetError(f"{asked.where}: tol={tol:g} takes more than max_units={max_units} ReLUs")
             return built
-    raise _out_of_reach(expressions, closest, box, tol, where, max_units, float(np.ptp(held_out, axis=0).max()))
+    raise asked.refuse(closest, float(np.ptp(held_out, axis=0).max()))
 
 
 def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
@@ -164,7 +164,7 @@ def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
 
 def relu_ridge(factors: npt.ArrayLike, shifts: npt.ArrayLike, outputs: Floats, constants: Floats) -> RidgeFunctions:
     """outputs (x, relu(factors x + shifts)) + constants."""
-    W, K = np.asarray(factors, dtype=np.float64), len(outputs[0]) - np.shape(factors)[1]
+    W, K = np.asarray(factors, dtype=np.float64), outputs.shape[1] - np.shape(factors)[1]
     arguments = np.column_stack([W, np.zeros((K, K))])
     return RidgeFunctions(("relu(x)",) * K, arguments, np.asarray(shifts, dtype=np.float64), outputs, constants)
 
@@ -242,15 +242,47 @@ def _values(expressions: Sequence[Expression], names: Sequence[str], box: Box, z
     return y
 
 
-def _proven(
-    expressions: Sequence[Expression], fit: WaveFit, box: Box, tol: float, goal: float, most: int
-) -> tuple[Waves, WavesProof]:
-    """The fit as waves, without those that hardly do anything, and the boxes that prove them."""
-    waves = fit.waves(box.lo, box.hi)
-    sizes = np.abs(fit.profiles).sum(axis=1).max(axis=1)
-    kept = sizes > 1e-3 * tol / len(sizes)
-    waves = Waves(waves.affine, waves.waves[kept], waves.polynomials[:, kept])
-    return waves, prove_waves(expressions, waves, box.lo, box.hi, goal, most)
+@dataclass(frozen=True)
+class _WaveRequest:
+    """Formulas that a ReLU network is to follow within tol on a box, with at most so many units."""
+
+    expressions: Sequence[Expression]
+    box: Box
+    tol: float
+    most: int
+
+    @property
+    def where(self) -> str:
+        return f"{', '.join(to_text(e) for e in self.expressions)} on {self.box}"
+
+    def prove(self, fit: WaveFit, tol: float, goal: float, boxes: int) -> tuple[Waves, WavesProof]:
+        """The fit as waves, without those that hardly do anything for tol, and the boxes that prove them."""
+        waves = fit.waves(self.box.lo, self.box.hi)
+        sizes = np.abs(fit.profiles).sum(axis=1).max(axis=1)
+        kept = sizes > 1e-3 * tol / len(sizes)
+        waves = Waves(waves.affine, waves.waves[kept], waves.polynomials[:, kept])
+        return waves, prove_waves(self.expressions, waves, self.box.lo, self.box.hi, goal, boxes)
+
+    def build(self, waves: Waves, proof: WavesProof, budget: float) -> tuple[RidgeFunctions, FormulasClaim] | None:
+        """Lines within the budget of the waves, and the claim; None if it takes too many units."""
+        lines = bend(_profiles(waves, self.box), budget, self.most)
+        if lines is None:
+            return None
+        ridge, polynomials = _assembled(waves, lines)
+        texts = tuple(to_text(expression) for expression in self.expressions)
+        error = float((proof.bound + total_error(lines)) * SLACK)
+        return ridge, FormulasClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
+
+    def refuse(self, closest: WaveFit, spread: float) -> ToleranceError:
+        """With the bound of the closest fit, where it can be proven."""
+        refused = f"{self.where}: tol={self.tol:g} cannot be proven"
+        for factor in (1.2, 3.0):
+            waves, proof = self.prove(closest, closest.error, factor * closest.error, _BOXES[self.box.lo.size] // 4)
+            built = self.build(waves, proof, proof.bound / 2) if proof.complete else None
+            if built is not None and self.tol < built[1].error <= spread / 4:  # else a constant does nearly as well
+                best = built[1].error
+                return ToleranceError(f"{refused}; {round_up(best)} can be", best)
+        return ToleranceError(f"{refused}, and no other error of use; is the function smooth, the domain small?")
 
 
 def _profiles(waves: Waves, box: Box) -> list[Profile]:
@@ -278,36 +310,6 @@ def _assembled(waves: Waves, lines: Sequence[Bent]) -> tuple[RidgeFunctions, Flo
         np.concatenate(factors), np.concatenate(shifts), np.column_stack([affine[:, :-1], *outputs]), affine[:, -1]
     )
     return ridge, polynomials
-
-
-def _built(
-    expressions: Sequence[Expression], waves: Waves, proof: WavesProof, box: Box, budget: float, most: int
-) -> tuple[RidgeFunctions, FormulasClaim] | None:
-    """Lines within the budget of the waves, and the claim; None if it takes more than the most units."""
-    lines = bend(_profiles(waves, box), budget, most)
-    if lines is None:
-        return None
-    ridge, polynomials = _assembled(waves, lines)
-    texts = tuple(to_text(expression) for expression in expressions)
-    error = float((proof.bound + total_error(lines)) * SLACK)
-    return ridge, FormulasClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
-
-
-def _out_of_reach(
-    expressions: Sequence[Expression], closest: WaveFit, box: Box, tol: float, where: str, most: int, spread: float
-) -> ToleranceError:
-    """With the bound of the closest fit, where it can be proven."""
-    for factor in (1.2, 3.0):
-        waves, proof = _proven(
-            expressions, closest, box, closest.error, factor * closest.error, _BOXES[box.lo.size] // 4
-        )
-        built = _built(expressions, waves, proof, box, proof.bound / 2, most) if proof.complete else None
-        if built is not None and tol < built[1].error <= spread / 4:  # else a constant does nearly as well
-            best = built[1].error
-            return ToleranceError(f"{where}: tol={tol:g} cannot be proven; {round_up(best)} can be", best)
-    return ToleranceError(
-        f"{where}: tol={tol:g} cannot be proven, and no other error of use; is the function smooth, the domain small?"
-    )
 
 
 def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
