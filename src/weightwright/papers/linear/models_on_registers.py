@@ -32,17 +32,16 @@ def register_network(
     """
     profiles = [part.profile for part in parts]
     tables = [table for part in parts for table in part.tables]
-    stream = NamedStream({
-        "s": None, "one": None, "table": table_coordinates(len(tables)), "result": results or profiles
-    })  # fmt: skip
+    held = table_coordinates(len(tables))
+    stream = NamedStream({"s": None, "one": None, "table": held, "result": results or profiles})
     first, result = stream.at["table"].start, stream.at["result"].start
     registers, rows = on_registers(tables, range(first, result, 3), stream.width)
     heads: list[Head] = []
     claims = []
     for index, part in enumerate(parts):
         own = range(len(heads), len(heads) + len(part.tables))
-        held = [rows[i] for i in own]
-        heads += part.heads(stream.names, 0, 1, first + 3 * len(heads), held, result + index)
+        own_rows = rows[own.start : own.stop]
+        heads += part.heads(stream.names, 0, 1, first + 3 * len(heads), own_rows, result + index)
         claims.append(part.at(0, own, units_of(index, len(parts), len(asked.w))))
     network = models_network(stream, parts, asked, input, alike, heads, registers)
     return certify(network, Composite(asked.target(profiles), tuple(claims)), asked.box, tol)
