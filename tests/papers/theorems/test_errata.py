@@ -10,7 +10,8 @@ import pytest
 from papers.support.constructed import normal
 
 from weightwright.papers.kit.measure import measure, outputs
-from weightwright.papers.linear.one_head import inverse_temperature, truncated_linear
+from weightwright.papers.linear.model_anchors import inverse_temperature
+from weightwright.papers.linear.one_head import truncated_linear
 from weightwright.papers.linear.shared_anchors import truncated_linear_heads
 from weightwright.papers.relu.emulated import relu_network
 from weightwright.papers.relu.native import native_relu

@@ -17,7 +17,7 @@ from weightwright.loading import load
 from weightwright.network import Linear
 from weightwright.network.costs import cost
 from weightwright.papers.grids.bumps import bumps, counts_bumps
-from weightwright.papers.grids.certified import monte_carlo, run
+from weightwright.papers.grids.estimates import run
 from weightwright.papers.grids.grid_lookup import (
     counts_printed,
     counts_sequence_to_scalar,
@@ -30,6 +30,7 @@ from weightwright.papers.grids.grid_lookup import (
     sequence_to_sequence_softmax,
 )
 from weightwright.papers.grids.grid_points import Grid, attention_network
+from weightwright.papers.kit.measure import Estimate, estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
 from weightwright.runtime import AttentionNetwork, interpret
 
@@ -56,6 +57,11 @@ def formula(make: Make, N: int) -> str | list[str]:
 
 def made(make: Make, setting: dict[str, float]) -> AttentionNetwork:
     return make(formula(make, int(setting["n"] * setting["d"])), **setting)
+
+
+def estimated(net: AttentionNetwork, count: int, seed: int) -> Estimate:
+    """The error in the norm of the certificate."""
+    return estimate(net, net.certificate.norm, count, seed)
 
 
 def cell_and_core(net: AttentionNetwork, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,9 +95,9 @@ def test_no_input_is_worse_than_the_pointwise_bounds(make: Make, setting: dict[s
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_estimate_is_below_the_bound_and_says_how_sure_it_is(make: Make, setting: dict[str, float]) -> None:
     net = made(make, setting)
-    found = monte_carlo(net, 500, seed=2)
-    assert 0 < found.half_width < found.error
-    assert found.error + found.half_width <= net.certificate.bound
+    found = estimated(net, 500, seed=2)
+    assert 0 < found.hi - found.error < found.error
+    assert found.hi <= net.certificate.bound
     assert net.certificate.norm == setting.get("norm", 1.0)
     assert net.about.bounds[f"L{net.certificate.norm:g}"] == net.certificate.bound
 
@@ -99,9 +105,9 @@ def test_the_estimate_is_below_the_bound_and_says_how_sure_it_is(make: Make, set
 def test_the_estimate_finds_a_known_integral() -> None:
     """One cell and f = x: the network returns 0 on [-1, 1], and the integral of |x| is 1, of x^2 two thirds."""
     for norm, known in ((1.0, 1.0), (2.0, math.sqrt(2 / 3))):
-        found = monte_carlo(bumps("x0", 1, 1, g=1, norm=norm), 4000, seed=3)
-        assert abs(found.error - known) <= 2 * found.half_width
-        assert found.half_width < 0.03
+        found = estimated(bumps("x0", 1, 1, g=1, norm=norm), 8000, seed=3)
+        assert abs(found.error - known) <= 1.5 * (found.hi - found.error)  # the interval is the 99% one
+        assert found.hi - found.error < 0.03
 
 
 def slope(g: list[int], errors: list[float]) -> float:
@@ -111,9 +117,7 @@ def slope(g: list[int], errors: list[float]) -> float:
 def rates(make: Make, n: int, d: int, g: list[int], count: int) -> tuple[float, float]:
     """Slopes of the bound and of the estimated L_1 error against g, with delta = g^-2."""
     nets = [made(make, {"n": n, "d": d, "g": size, "delta": size**-2}) for size in g]
-    return slope(g, [net.certificate.bound for net in nets]), slope(
-        g, [monte_carlo(net, count, 4).error for net in nets]
-    )
+    return slope(g, [net.certificate.bound for net in nets]), slope(g, [estimated(net, count, 4).error for net in nets])
 
 
 @pytest.mark.few(2)
@@ -349,8 +353,8 @@ def test_functions_that_are_no_formulas(make: Make) -> None:
     assert measured.certificate.status == "MEASURED"
     assert measured.certificate.bound == math.inf
     assert "Monte-Carlo" in measured.certificate.measured.how
-    found = monte_carlo(net, 2000, 9)
-    near = 2 * found.half_width + 0.02
+    found = estimated(net, 2000, 9)
+    near = 1.5 * (found.hi - found.error) + 0.02
     assert abs(measured.certificate.measured.error - found.error) < near
 
 
@@ -474,8 +478,8 @@ def test_spectral_heads_side_by_side(make: Make, setting: dict[str, float]) -> N
     X = net.about.probes(np.random.default_rng(12), 2000)
     errors = np.abs(run(net, X) - net.about.reference(X).reshape(len(X), -1))
     assert errors.max() <= net.certificate.bound
-    found = monte_carlo(net, 1000, 13)
-    assert found.error + found.half_width <= net.about.bounds[f"L{norm:g}"]
+    found = estimate(net, norm, 1000, 13)
+    assert found.hi <= net.about.bounds[f"L{norm:g}"]
     assert cost(net.network).heads == (len(texts) if make in SEQUENCE else 1)
 
 

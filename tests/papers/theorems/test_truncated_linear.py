@@ -12,7 +12,6 @@ import torch
 from papers.support.constructed import made, normal
 
 import weightwright as ww
-from weightwright.papers.kit.arguments import arguments_of
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
 from weightwright.papers.linear.one_head import truncated_linear
@@ -29,6 +28,11 @@ def slope(sizes: list[int], errors: list[float]) -> float:
 def at(s: np.ndarray, n: int) -> np.ndarray:
     """Inputs of one feature whose tokens are all s: (count, n, 1)."""
     return np.broadcast_to(s[:, None, None], (len(s), n, 1)).copy()
+
+
+def arguments_of(X: np.ndarray, w: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """w_i . x_i + t_i of every token."""
+    return (X * w).sum(axis=2) + t
 
 
 def errors_at(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:

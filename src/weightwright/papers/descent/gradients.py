@@ -18,6 +18,7 @@ Spectral: few keys at moderate beta with fitted values; some f (tanh, sigmoid) t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,12 +30,14 @@ from weightwright.expressions.mistakes import read_formula
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
 from weightwright.incontext.networks.slopes import Slope, beyond, faithful_slope, spectral_slope
 from weightwright.papers.descent.probes import aimed, along, gradients_at
-from weightwright.papers.kit.arguments import positive, whole
-from weightwright.papers.kit.constructed import About, Method
+from weightwright.papers.kit.arguments import known_method, one_given, positive, whole
+from weightwright.papers.kit.constructed import Method, described, proven_bound, within
 from weightwright.runtime import AttentionNetwork
 
 #: A function of the residual w . x - y.
 RESIDUAL = (1.0, -1.0)
+#: Unless other ranges are given.
+UNIT = Ranges(1.0, 1.0, 1.0, 1.0)
 #: The share of the tolerance that goes to the spacing of the anchors; the rest is for leakage and rounding.
 SPACING = 1 - 2.0**-8
 #: The most anchors of a sample that are tried for a tolerance.
@@ -71,7 +74,7 @@ def in_context_gradients(
     >>> net.certificate.status, net.certificate.bound < 2 * 3 / 32 + 1e-3
     ('PROVEN', True)
     """
-    return _network("AE-1", _formula(f), n, d, ranges or Ranges(1.0, 1.0, 1.0), reach, tol, P, beta, method, dtype)
+    return _network(_Asked("AE-1", _formula(f), n, d, ranges or UNIT, reach, tol, P, beta, method, dtype))
 
 
 def per_sample_gradients(
@@ -99,80 +102,78 @@ def per_sample_gradients(
             f"loss={loss!r}: its derivative is written with jumps, {to_text(slope)}; where it is continuous all the"
             " same, pass it to in_context_gradients, for instance f='clip(x, -1, 1)' for Huber's loss"
         )
-    ranges = ranges or Ranges(1.0, 1.0, 1.0)
-    return _network("AE-2", to_text(slope), n, d, ranges, reach, tol, P, beta, method, dtype)
+    return _network(_Asked("AE-2", to_text(slope), n, d, ranges or UNIT, reach, tol, P, beta, method, dtype))
 
 
-def _network(
-    id: str,
-    f: str,
-    n: int,
-    d: int,
-    ranges: Ranges,
-    reach: float | None,
-    tol: float | None,
-    P: int | None,
-    beta: float | None,
-    method: Method,
-    dtype: str,
-) -> AttentionNetwork:
-    whole("n", n, 1)
-    whole("d", d, 1)
-    for name, value in (("reach", reach), ("tol", tol), ("beta", beta), ("ranges.x", ranges.x), ("ranges.w", ranges.w)):
-        positive(name, value)
-    whole("P", P, 2, " spacings")
-    full = d * ranges.x * ranges.w + ranges.y
-    size = full if reach is None else min(float(reach), full)
-    if method == "spectral":
-        if P is not None or beta is not None or tol is None:
+@dataclass(frozen=True)
+class _Asked:
+    """What the two constructions are asked for; f is a formula of the residual."""
+
+    id: str
+    f: str
+    n: int
+    d: int
+    ranges: Ranges
+    reach: float | None
+    tol: float | None
+    P: int | None
+    beta: float | None
+    method: Method
+    dtype: str
+
+    @property
+    def size(self) -> float:
+        """How large the residual may be."""
+        full = self.d * self.ranges.x * self.ranges.w + self.ranges.y
+        return full if self.reach is None else min(float(self.reach), full)
+
+    def network(self, slope: Slope) -> AttentionNetwork:
+        return gradients_network(slope, self.n, self.d, self.ranges, self.dtype)
+
+
+def _network(asked: _Asked) -> AttentionNetwork:
+    ranges = asked.ranges
+    whole("n", asked.n, 1)
+    whole("d", asked.d, 1)
+    for name in ("reach", "tol", "beta"):
+        positive(name, getattr(asked, name))
+    for name in ("x", "w"):
+        positive(f"ranges.{name}", getattr(ranges, name))
+    whole("P", asked.P, 2, " spacings")
+    size = asked.size
+    if asked.method == "spectral":
+        if asked.P is not None or asked.beta is not None or asked.tol is None:
             raise ValueError("P and beta follow from the fit for method='spectral'; give tol")
-        slope = spectral_slope(f, RESIDUAL, beyond(size), tol / ranges.x / 2, dtype, most=512)
-        net = gradients_network(slope, n, d, ranges, dtype)
-        chosen = {"keys": float(slope.anchors), "reach": size}
-        places = np.linspace(-size, size, 65)
-    elif method == "faithful":
-        slope, net, chosen = _faithful(f, n, d, ranges, size, tol, P, beta, dtype)
-        places = np.linspace(-size, size, 2 * slope.anchors - 1)  # the anchors, and half way between them
+        slope = spectral_slope(asked.f, RESIDUAL, beyond(size), asked.tol / ranges.x / 2, asked.dtype, most=512)
+        net, chosen, places = asked.network(slope), {"keys": float(slope.anchors)}, np.linspace(-size, size, 65)
     else:
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
-    assert net.certificate is not None
-    if tol is not None and net.certificate.bound > tol:
-        raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
-    reference = gradients_at(along(f, RESIDUAL), net.network.inputs, size)
-    probes = aimed(net.network.inputs, n, ranges, places, size)
-    net.about = About(id, method, chosen, {}, {"everywhere": net.certificate.bound}, reference, probes)
-    return net
+        known_method(asked.method)
+        net, chosen = _faithful(asked)
+        places = np.linspace(-size, size, 2 * int(chosen["P"]) + 1)  # the anchors, and half way between them
+    within(net, asked.tol)
+    inputs = net.network.inputs
+    reference = gradients_at(along(asked.f, RESIDUAL), inputs, size)
+    probes = aimed(inputs, asked.n, ranges, places, size)
+    return described(net, asked.id, asked.method, {**chosen, "reach": size}, {}, reference, probes)
 
 
-def _faithful(
-    f: str,
-    n: int,
-    d: int,
-    ranges: Ranges,
-    reach: float,
-    tol: float | None,
-    P: int | None,
-    beta: float | None,
-    dtype: str,
-) -> tuple[Slope, AttentionNetwork, dict[str, float]]:
+def _faithful(asked: _Asked) -> tuple[AttentionNetwork, dict[str, float]]:
     """With P anchors, or with as many as the tolerance takes: what can be shown may need a few more than expected."""
-    if (tol is None) == (P is None):
-        raise ValueError("give either tol or P (and perhaps beta), not both and not neither")
+    tol, P, beta, reach = asked.tol, asked.P, asked.beta, asked.size
+    one_given("tol or P (and perhaps beta)", tol, P)
     if tol is not None and beta is not None:
         raise ValueError("beta follows from tol; give P and beta, or tol alone")
-    count = P if P is not None else _anchors_for(f, reach, float(tol or 0) / ranges.x)
+    count = P if P is not None else _anchors_for(asked.f, reach, float(tol or 0) / asked.ranges.x)
     while True:
         sharp = inverse_temperature(reach, count) if beta is None else float(beta)
-        slope = faithful_slope(f, RESIDUAL, reach, count, sharp, dtype)
-        net = gradients_network(slope, n, d, ranges, dtype)
-        assert net.certificate is not None
-        if tol is None or net.certificate.bound <= tol:
-            return slope, net, {"P": float(count), "beta": sharp, "reach": reach}
-        more = math.ceil(count * min(max(net.certificate.bound / tol, 1.05), 4.0))
+        net = asked.network(faithful_slope(asked.f, RESIDUAL, reach, count, sharp, asked.dtype))
+        bound = proven_bound(net)
+        if tol is None or bound <= tol:
+            return net, {"P": float(count), "beta": sharp}
+        more = math.ceil(count * min(max(bound / tol, 1.05), 4.0))
         if more > MOST:
             raise ToleranceError(
-                f"tol={tol:g} cannot be proven with P = {count} anchors: {net.certificate.bound:.3g} is the best",
-                net.certificate.bound,
+                f"tol={tol:g} cannot be proven with P = {count} anchors: {bound:.3g} is the best", bound
             )
         count = more
 

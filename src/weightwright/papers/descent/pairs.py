@@ -41,8 +41,8 @@ from weightwright.incontext.networks.slopes import Slope, beyond, spectral_slope
 from weightwright.numbers import Floats, rounded
 from weightwright.papers.descent.probes import along, of_both
 from weightwright.papers.descent.steps import in_context_step
-from weightwright.papers.kit.arguments import positive, whole
-from weightwright.papers.kit.constructed import Method
+from weightwright.papers.kit.arguments import known_method, positive, whole
+from weightwright.papers.kit.constructed import Method, proven_bound, within
 from weightwright.progress import show_progress
 from weightwright.prover.vector import Goal, prove_vector
 from weightwright.prover.vector_rounding import VectorAnchors
@@ -90,12 +90,8 @@ def in_context_step_of_pairs(
         positive("tol", tol)
         slope = vector_slope(formula, beyond(reach), tol / (2 * n * ranges.value), dtype)
         net = in_context_step(slope, of_both(formula), n, d, ranges, method=method, id="UA-12", dtype=dtype)
-        assert net.certificate is not None
-        if net.certificate.bound > tol:
-            raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
-        return net
-    if method != "faithful":
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+        return within(net, tol)
+    known_method(method)
     if (tol is None) == (P is None):
         raise ValueError(f"give either tol or P for method='faithful', not both and not neither: tol={tol!r}, P={P!r}")
     positive("tol", tol)
@@ -119,11 +115,11 @@ def _fine_enough(on_grid: Callable[[int], AttentionNetwork], tol: float) -> Atte
         while P <= MOST_P:
             tell(f"proving a grid of {P + 1} by {P + 1} anchors")
             net = on_grid(P)
-            assert net.certificate is not None
-            best = min(best, net.certificate.bound)
+            bound = proven_bound(net)
+            best = min(best, bound)
             if best <= tol:
                 return net
-            P = max(P + 1, math.ceil(P * net.certificate.bound / tol * 0.98))
+            P = max(P + 1, math.ceil(P * bound / tol * 0.98))
     raise ToleranceError(
         f"tol={tol:g} takes a grid of about {P} spacings along each axis, and at most {MOST_P} are proven:"
         f" {best:.3g} is the best that was; method='spectral' proves it with fewer anchors",

@@ -46,7 +46,8 @@ from weightwright.papers.descent.regression import (
     length,
 )
 from weightwright.papers.kit.arguments import positive, whole
-from weightwright.papers.kit.constructed import About, Method
+from weightwright.papers.kit.constructed import Method, described, proven_bound
+from weightwright.papers.kit.exact_arrays import fractions
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.watch import all_states, largest_distance
 
@@ -78,7 +79,6 @@ def in_context_step(
     ('PROVEN', True)
     """
     net = descent_network(slope, gradient_descent(dtype=dtype), n, d, 1, ranges, dtype)
-    assert net.certificate is not None
 
     def reference(X: Floats) -> Floats:
         of = grouped(X, net.network.inputs)
@@ -86,12 +86,11 @@ def in_context_step(
         return np.asarray(of["w"][:, :1] - g.astype(np.longdouble).sum(axis=1, keepdims=True), dtype=np.float64)
 
     chosen = {"anchors a sample": float(slope.anchors), **(chosen or {})}
-    bounds = {"one step": net.certificate.bound}
-    net.about = About(id, method, chosen, {}, bounds, reference, _prompts(net.network.inputs, n, d, ranges))
-    return net
+    probes = _prompts(net.network.inputs, n, ranges)
+    return described(net, id, method, chosen, {}, reference, probes, {"one step": proven_bound(net)})
 
 
-def _prompts(inputs: Sequence[str], n: int, d: int, ranges: Ranges) -> Probes:
+def _prompts(inputs: Sequence[str], n: int, ranges: Ranges) -> Probes:
     """Prompts with one w, a part of them with every u in the direction that adds the errors up."""
     sizes = {"x": ranges.x, "u": ranges.value, "y": ranges.y, "w": ranges.w}
     half = np.array([sizes[name.split("[")[0]] for name in inputs])
@@ -130,9 +129,8 @@ class Descended:
     @property
     def holds(self) -> bool:
         """Every error is within its bound, at every step."""
-        pairs = (*zip(self.to_iterate, self.iterate_bounds, strict=True),)
-        pairs += (*zip(self.to_optimum, self.optimum_bounds, strict=True),)
-        return all(error <= bound for error, bound in pairs)
+        errors, bounds = self.to_iterate + self.to_optimum, self.iterate_bounds + self.optimum_bounds
+        return all(error <= bound for error, bound in zip(errors, bounds, strict=True))
 
 
 def descend(
@@ -170,8 +168,7 @@ def descend(
     shrink = step * problem.ridge
     algorithm = proximal(shrink, dtype) if problem.has_l1 else gradient_descent(shrink, dtype)
     net = descent_network(slope, algorithm, problem.n, problem.d, steps, ranges, dtype, looped)
-    assert net.certificate is not None
-    error = math.sqrt(problem.d) * net.certificate.bound * (1 + 2.0**-40)
+    error = math.sqrt(problem.d) * proven_bound(net) * (1 + 2.0**-40)
     every = all_states(net, _prompt(problem, net, u, threshold))[:, 0]  # (steps + 1, n, d)
     # tokens whose sums round differently hold different w: the gradient is then not quite that at one w
     lengths = np.sqrt((u**2).sum(axis=1) * (problem.X**2).sum(axis=1)).sum()
@@ -197,18 +194,13 @@ def descend(
 
 def _rounding_of(problem: Problem, step: float, u: Floats) -> float:
     """The sum over the samples of |u_i - step x_i / n| in exact arithmetic, rounded up: 0 where n is a power of two."""
-    exact = [[Fraction(step) * Fraction(x) / problem.n for x in row] for row in problem.X.tolist()]
-    off = [
-        sum((abs(a - Fraction(b)) for a, b in zip(row, held, strict=True)), Fraction(0))
-        for row, held in zip(exact, u.tolist(), strict=True)
-    ]
-    return float(sum(off, Fraction(0))) * (1 + 2.0**-40)  # the 1-norm is at least the 2-norm
+    off = np.abs(Fraction(step) * fractions(problem.X) / problem.n - fractions(u))
+    return float(off.sum()) * (1 + 2.0**-40)  # the 1-norm is at least the 2-norm
 
 
 def _condition(problem: Problem, step: float) -> float:
     """1/step over a proven lower bound of the curvature; infinite where none is found or 1/step is no upper bound."""
-    floats = np.array([[float(entry) for entry in row] for row in exact_curvature(problem)])
-    least = float(np.linalg.eigvalsh(floats)[0]) * (1 - 1e-9)
+    least = float(np.linalg.eigvalsh(exact_curvature(problem).astype(np.float64))[0]) * (1 - 1e-9)
     return 1 / (step * least) if least > 0 and curvature_is_between(problem, least, 1 / step) else math.inf
 
 

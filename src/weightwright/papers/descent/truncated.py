@@ -18,20 +18,19 @@ Spectral: fitted keys at moderate beta.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from weightwright.approximation.faithful_tables import clip_text, propose_faithful
-from weightwright.errors import ToleranceError
+from weightwright.approximation.faithful_tables import clip_text
 from weightwright.incontext.networks.descent_network import Ranges, gradients_network
-from weightwright.incontext.networks.slopes import Slope, as_slope, beyond, spectral_slope
-from weightwright.numbers import Floats, rounded
-from weightwright.papers.descent.probes import Probes, aimed, along, gradients_at
-from weightwright.papers.kit.arguments import interval, positive, whole
-from weightwright.papers.kit.constructed import About, Method
-from weightwright.papers.linear.one_head import parameters, places
-from weightwright.papers.linear.shared_anchors import heads_for, shared_runs
+from weightwright.incontext.networks.slopes import as_slope, beyond, spectral_slope
+from weightwright.numbers import Floats
+from weightwright.papers.descent.gradients import UNIT
+from weightwright.papers.descent.probes import aimed, along, gradients_at
+from weightwright.papers.kit.arguments import interval, known_method, positive, whole
+from weightwright.papers.kit.constructed import Method, described, within
+from weightwright.papers.linear.model_anchors import ModelAnchors, anchors_of_heads, anchors_of_one_head
 from weightwright.runtime import AttentionNetwork
 
 #: The argument is w . x + t, t in the place of y.
@@ -62,24 +61,20 @@ def in_context_truncated_linear(
     >>> net.certificate.status, net.certificate.bound < 2 / 16 + 1e-2
     ('PROVEN', True)
     """
-    ranges, reach = _sizes(ranges, n, d)
+    ranges = _read_sizes(ranges, n, d)
     a, b = interval(a, b)
+    reach = _reach(d, ranges)
     if method == "spectral":
         if p is not None or beta is not None or tol is None:
             raise ValueError("p and beta follow from the fit for method='spectral'; give tol")
         positive("tol", tol)
         slope = spectral_slope(clip_text(a, b), SHIFTED, beyond(reach), tol / ranges.value / 2, dtype)
         spots = np.concatenate([np.linspace(a, b, 33), [a - 1e-3, b + 1e-3, -reach, reach]])
-        return _finished("UA-11", "spectral", slope, n, d, ranges, a, b, spots, tol, {"keys": slope.anchors}, {}, dtype)
-    if method != "faithful":
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
-    p, beta, printed = parameters(a, b, n, None if tol is None else tol / ranges.value, p, beta)
-    anchors = rounded(a + np.arange(p, dtype=np.float64) * ((b - a) / p), dtype)
-    end = beyond(reach)
-    slope = as_slope(propose_faithful(clip_text(a, b), anchors, [(0, anchors)], beta, -end, end, dtype), SHIFTED)
-    spots = places(anchors, a, b, -reach, reach)
-    chosen = {"p": p, "beta": beta}
-    return _finished("UA-11", "faithful", slope, n, d, ranges, a, b, spots, tol, chosen, printed, dtype)
+        net, chosen = gradients_network(slope, n, d, ranges, dtype, own_values=True), {"keys": float(slope.anchors)}
+        return _described(net, "UA-11", "spectral", n, ranges, clip_text(a, b), spots, tol, chosen, {})
+    known_method(method)
+    held = anchors_of_one_head(a, b, n, None if tol is None else tol / ranges.value, p, beta, dtype)
+    return _faithful("UA-11", held, n, d, ranges, tol, held.printed)
 
 
 def in_context_truncated_linear_heads(
@@ -103,66 +98,59 @@ def in_context_truncated_linear_heads(
     """
     if isinstance(n, int) and n < 3:
         raise ValueError(f"n must be at least 3: a head has n - 2 anchors and two sentinels, and n = {n}")
-    ranges, reach = _sizes(ranges, n, d)
+    ranges = _read_sizes(ranges, n, d)
     a, b = interval(a, b)
-    H, beta = heads_for(a, b, n, None if tol is None else tol / ranges.value, H, beta)
-    p = (n - 2) * H
-    anchors, runs = shared_runs(a, b, n, H, dtype)
-    end = beyond(reach)
-    slope = as_slope(propose_faithful(clip_text(a, b), anchors, runs, beta, -end, end, dtype), SHIFTED)
-    seams = anchors[1 :: n - 2]
-    spots = np.concatenate([places(anchors[1:-1], a, b, -reach, reach), seams, seams - (b - a) / p / 2])
-    chosen, printed = {"p": p, "H": H, "beta": beta}, {"p": float(p), "H": float(H)}
-    return _finished("AE-8", "faithful", slope, n, d, ranges, a, b, spots, tol, chosen, printed, dtype)
+    held = anchors_of_heads(a, b, n, None if tol is None else tol / ranges.value, H, beta, dtype)
+    return _faithful("AE-8", held, n, d, ranges, tol, {name: held.chosen[name] for name in ("p", "H")})
 
 
-def _sizes(ranges: Ranges | None, n: int, d: int) -> tuple[Ranges, float]:
+def _read_sizes(ranges: Ranges | None, n: int, d: int) -> Ranges:
     whole("n", n, 1)
     whole("d", d, 1)
-    ranges = ranges or Ranges(1.0, 1.0, 1.0, 1.0)
+    ranges = ranges or UNIT
     for name in ("x", "y", "w", "value"):
         positive(f"ranges.{name}", getattr(ranges, name))
-    return ranges, d * ranges.x * ranges.w + ranges.y
+    return ranges
 
 
-def _finished(
+def _faithful(
+    id: str, held: ModelAnchors, n: int, d: int, ranges: Ranges, tol: float | None, printed: Mapping[str, float]
+) -> AttentionNetwork:
+    reach = _reach(d, ranges)
+    slope = as_slope(held.table(-beyond(reach), beyond(reach)), SHIFTED)
+    net, clip = gradients_network(slope, n, d, ranges, held.dtype, own_values=True), clip_text(held.a, held.b)
+    return _described(net, id, "faithful", n, ranges, clip, held.places(-reach, reach), tol, held.chosen, printed)
+
+
+def _described(
+    net: AttentionNetwork,
     id: str,
     method: Method,
-    slope: Slope,
     n: int,
-    d: int,
     ranges: Ranges,
-    a: float,
-    b: float,
+    clip: str,
     spots: Floats,
     tol: float | None,
-    chosen: dict[str, float],
-    printed: dict[str, float],
-    dtype: str,
+    chosen: Mapping[str, float],
+    printed: Mapping[str, float],
 ) -> AttentionNetwork:
-    net = gradients_network(slope, n, d, ranges, dtype, own_values=True)
-    assert net.certificate is not None
-    if tol is not None and net.certificate.bound > tol:
-        raise ToleranceError(f"tol={tol:g} cannot be proven: {net.certificate.bound:.3g} is the best", tol)
-    chosen = {name: float(value) for name, value in chosen.items()}
-    reference = gradients_at(along(clip_text(a, b), SHIFTED), net.network.inputs, math.inf)
-    bounds = {"everywhere": net.certificate.bound}
-    net.about = About(id, method, chosen, printed, bounds, reference, _probes(net.network.inputs, n, d, ranges, spots))
-    return net
-
-
-def _probes(inputs: Sequence[str], n: int, d: int, ranges: Ranges, spots: Floats) -> Probes:
-    """As for any f of w . x - y, with -t in the place of y, and u = (1, 0, ..., 0) in most."""
-    reach = d * ranges.x * ranges.w + ranges.y
-    probe = aimed(inputs, n, ranges, spots, reach)
+    """Probes: as for any f of w . x - y, with -t in the place of y, and u = (1, 0, ..., 0) in most."""
+    within(net, tol)
+    inputs = net.network.inputs
     names = [name.split("[")[0] for name in inputs]
     t, u = names.index("y"), [i for i, name in enumerate(names) if name == "u"]
+    probe = aimed(inputs, n, ranges, spots, _reach(len(u), ranges))
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
         X = probe(rng, count)
         X[..., t] = -X[..., t]
         ours = rng.random(count) < 0.75
-        X[..., u] = np.where(ours[:, None, None], np.eye(d)[0] * ranges.value, X[..., u])
+        X[..., u] = np.where(ours[:, None, None], np.eye(len(u))[0] * ranges.value, X[..., u])
         return X
 
-    return probes
+    reference = gradients_at(along(clip, SHIFTED), inputs, math.inf)
+    return described(net, id, method, chosen, printed, reference, probes)
+
+
+def _reach(d: int, ranges: Ranges) -> float:
+    return d * ranges.x * ranges.w + ranges.y

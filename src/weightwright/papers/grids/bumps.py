@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from weightwright.papers.grids.certified import (
-    GridRequest,
-    certify_grid,
-    choose_grid,
-    finish,
-    printed_parameters,
-    refuse_beyond,
-    values_at_points,
-)
-from weightwright.papers.grids.grid_points import Function, Grid, bump_network, scalar_target
+from weightwright.papers.grids.certified import GridRequest, certified_grid, choose_grid, refuse_beyond
+from weightwright.papers.grids.grid_points import Grid, bump_network
+from weightwright.papers.grids.grid_targets import Function
 from weightwright.runtime import AttentionNetwork
 
 NOTES = (
@@ -60,19 +53,14 @@ def bumps(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['exceptional']:.3f}"
     ('PROVEN', '1.295', '0.484')
     """
-    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
-    target = scalar_target(f, n, d)
+    asked = GridRequest("UA-4", "bumps", f, n, d, B, tol, g, delta, norm, lipschitz)
 
     def within_budget(grid: Grid) -> None:
         refuse_beyond(grid, "units", 1, 8 * (grid.N * grid.g + 3), max_cells, "max_cells")
 
-    grid = choose_grid(asked, target, "bumps", within_budget)
-    values = values_at_points(grid, target)
-    network = bump_network(grid, values)
-    certificate = certify_grid(asked, target, grid, "bumps", network, values, None)
-    printed = printed_parameters(asked, grid, values, certificate)
+    grid, values = choose_grid(asked, within_budget)
     chosen = {"units": 4 * grid.N * grid.g + grid.cells}
-    return finish("UA-4", network, certificate, target, grid, chosen, printed, NOTES)
+    return certified_grid(asked, grid, bump_network(grid, values), values, None, chosen, {}, NOTES)
 
 
 def counts_bumps(n: int, d: int, g: int) -> dict[str, int]:

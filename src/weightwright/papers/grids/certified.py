@@ -1,16 +1,14 @@
-"""What UA-4 to UA-7 share: parameters from a tolerance, the budget, certificates.
-
-Monte-Carlo estimates of L_p errors, and inputs where a grid network is likely to be worst.
-"""
+"""What UA-4 to UA-7 share: arguments, parameters from a tolerance, the budget, certificates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import torch
 
 from weightwright.box import Box
 from weightwright.certify import confirm
@@ -21,8 +19,10 @@ from weightwright.expressions import parse
 from weightwright.network import Network
 from weightwright.numbers import Floats
 from weightwright.papers.claims.cell_grid import GridClaim, Kind
-from weightwright.papers.grids.grid_points import Grid, GridTarget
-from weightwright.papers.grids.target_norms import norm_of_target, say_if_void
+from weightwright.papers.grids.estimates import SAMPLES, SEED, lp_norm, probes, run, say_if_void
+from weightwright.papers.grids.grid_points import Grid
+from weightwright.papers.grids.grid_targets import Function, GridTarget, scalar_target, sequence_target
+from weightwright.papers.kit.arguments import positive, whole
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.prover.grid import (
     GridCells,
@@ -39,76 +39,18 @@ from weightwright.prover import Anchors, prove_nearest
 from weightwright.prover.machine import assumptions
 from weightwright.runtime import AttentionNetwork
 
-_BATCH = 256
-
-
-@dataclass(frozen=True)
-class GridEstimate:
-    """An estimate, no bound: the L_p error over random inputs, with the half width of its 95% confidence interval."""
-
-    error: float
-    half_width: float
-    count: int
-
-
-def monte_carlo(net: AttentionNetwork, count: int, seed: int) -> GridEstimate:
-    """The L_p error, p as the network was asked for, estimated from `count` uniform random inputs of its domain."""
-    if net.certificate is None or not isinstance(net.about, About):
-        raise ValueError("monte_carlo takes a network that a construction returned, with its certificate")
-    if type(count) is not int or count < 2:
-        raise ValueError(f"count must be a whole number of at least 2, not {count!r}")
-    reference = net.about.reference
-    B = float(net.certificate.domain.hi.max())
-    return estimate(net, lambda X: reference(X).reshape(len(X), -1), net.about.chosen["norm"], B, count, seed)
-
-
-def estimate(
-    net: AttentionNetwork, reference: Callable[[Floats], Floats], norm: float, B: float, count: int, seed: int
-) -> GridEstimate:
-    """The same against any reference, (count, n, d) -> (count, outputs), on [-B, B]."""
-    n, d = net.network.tokens or 1, len(net.network.inputs)
-    X = np.random.default_rng(seed).uniform(-B, B, (count, n, d))
-    powers = (np.abs(run(net, X) - reference(X)) ** norm).sum(axis=1) * (2 * B) ** (n * d)
-    mean, half = float(powers.mean()), 1.96 * float(powers.std(ddof=1)) / math.sqrt(count)
-    error = mean ** (1 / norm)
-    return GridEstimate(error, (mean + half) ** (1 / norm) - error, count)
-
-
-def run(net: AttentionNetwork, X: Floats) -> Floats:
-    """(count, n, d) -> (count, outputs), in batches that stay in the cache."""
-    with torch.no_grad():
-        parts = [net(part) for part in torch.tensor(X).split(_BATCH)]
-    return torch.cat(parts).reshape(len(X), -1).numpy()
-
-
-def probes(grid: Grid) -> Callable[[np.random.Generator, int], Floats]:
-    """Grid points, seams between cells, both ends of the shells and their middles, corners; and random inputs."""
-    half, k = grid.B / grid.g, np.arange(grid.g)
-    points = grid.B * ((2 * k + 1) / grid.g - 1)
-    offsets = np.array([0.0, 1.0, 1 - grid.delta, 1 - grid.delta / 2, (1 - grid.delta) * (1 - 2.0**-40)]) * half
-    places = np.unique(np.clip((points[:, None] + np.concatenate([-offsets, offsets])).ravel(), -grid.B, grid.B))
-
-    def inputs(rng: np.random.Generator, count: int) -> Floats:
-        third = max(count // 3, 1)
-        shape = (third, grid.n, grid.d)
-        special, random = rng.choice(places, shape), rng.uniform(-grid.B, grid.B, shape)
-        mixed = np.where(rng.random(shape) < 0.5, rng.choice(places, shape), rng.uniform(-grid.B, grid.B, shape))
-        corners = np.where(rng.random((8, grid.n, grid.d)) < 0.5, -grid.B, grid.B)
-        return np.concatenate([corners, special, mixed, random])
-
-    return inputs
-
-
 RAMP = "clip(s, 0, 1)"
 #: Weight on other cells that beta is chosen for, and how far below it the anchors' own tail is put.
 TAIL, ANCHOR_SCORE = 1e-9, 16.0
-_SEED, _SAMPLES = 0, 4096
 
 
 @dataclass(frozen=True)
 class GridRequest:
     """The arguments that all grid constructions share, checked."""
 
+    id: str
+    kind: Kind
+    f: Function | Sequence[str]
     n: int
     d: int
     B: float
@@ -117,17 +59,16 @@ class GridRequest:
     delta: float | None
     norm: float
     lipschitz: float | None
+    sequence: bool = False  # whether the outputs are n tokens of d features, too
 
     def __post_init__(self) -> None:
-        for name, size in (("n", self.n), ("d", self.d), ("g", self.g)):
-            if size is not None and (type(size) is not int or size < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+        for name in ("n", "d", "g"):
+            whole(name, getattr(self, name), 1)
         if not (_is_number(self.B) and 2.0**-200 <= self.B <= 2.0**200):
             raise DomainError(f"B must be a positive number between 2^-200 and 2^200, not {self.B!r}")
         if (self.tol is None) == (self.g is None):
             raise ValueError(f"give tol or g, one of the two: tol={self.tol!r}, g={self.g!r}")
-        if self.tol is not None and not (_is_number(self.tol) and self.tol > 0):
-            raise ValueError(f"tol must be a positive finite number, not {self.tol!r}")
+        positive("tol", self.tol)
         if self.delta is not None and not (_is_number(self.delta) and 2.0**-30 <= self.delta < 1):
             raise ValueError(f"delta must lie in (0, 1), and not below 2^-30, not at {self.delta!r}")
         if not (_is_number(self.norm) and 1 <= self.norm <= 64):
@@ -135,12 +76,25 @@ class GridRequest:
         if self.lipschitz is not None and not (_is_number(self.lipschitz) and self.lipschitz >= 0):
             raise ValueError(f"lipschitz must be a finite number at or above 0, not {self.lipschitz!r}")
 
+    @cached_property
+    def target(self) -> GridTarget:
+        read: Callable[[Any, int, int], GridTarget] = sequence_target if self.sequence else scalar_target
+        return read(self.f, self.n, self.d)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of an output."""
+        return (self.n, self.d) if self.sequence else (1, 1)
+
     def grid(self, g: int) -> Grid:
         """delta = g^-2 where none is given, and an 8th of it for every number beyond two: the shells, N delta of all of
         the volume, then cost less than the cores. Not below 2^-16, where scores of bump heads begin to round much."""
         N = self.n * self.d
         delta = max(1 / max(g, 2) ** 2 * 8.0 ** -max(N - 2, 0), 2.0**-16) if self.delta is None else self.delta
         return Grid(self.n, self.d, g, float(delta), float(self.B))
+
+    def reference(self, X: Floats) -> Floats:
+        return self.target(X).reshape(len(X), *self.shape)
 
 
 def _is_number(x: object) -> bool:
@@ -162,40 +116,36 @@ def values_at_points(grid: Grid, target: GridTarget) -> Floats:
     return values
 
 
-def choose_grid(asked: GridRequest, target: GridTarget, kind: Kind, within_budget: Callable[[Grid], None]) -> Grid:
-    """The grid that was asked for, or about the coarsest whose proposed bound meets the tolerance."""
+def choose_grid(asked: GridRequest, within_budget: Callable[[Grid], None]) -> tuple[Grid, Floats]:
+    """The grid that was asked for, or about the coarsest whose proposed bound meets the tolerance; and the values."""
+    target = asked.target
     if target.expressions is not None and asked.lipschitz is not None:
         raise ValueError(f"lipschitz is for functions that are no formulas, and {target.formulas[0]} is one")
     if target.expressions is None and asked.lipschitz is None and asked.g is None:
         raise ValueError(f"{target.formulas[0]} is no formula: tol needs lipschitz; with g its error is measured")
-    if asked.g is not None:
-        within_budget(asked.grid(asked.g))
-        return asked.grid(asked.g)
-    assert asked.tol is not None
-    g = 1
+    g = asked.g or 1
     while True:
         grid = asked.grid(g)
         within_budget(grid)
-        cells = cells_of(grid)
-        core, shell = errors_on_cells(asked, target, cells, values_at_points(grid, target), kind)
-        bound = grid_terms(cells, core, shell, 0.0, 0.0, asked.norm)[1]
+        values, cells = values_at_points(grid, target), cells_of(grid)
+        if asked.tol is None:
+            return grid, values
+        bound = grid_terms(cells, *errors_on_cells(asked, cells, values), 0.0, 0.0, asked.norm)[1]
         if bound <= asked.tol * (1 - 1e-4):
-            return grid
+            return grid, values
         g = max(g + 1, math.ceil(0.8 * g * bound / asked.tol) if g > 2 else g + 1)
 
 
-def errors_on_cells(
-    asked: GridRequest, target: GridTarget, cells: GridCells, values: Floats, kind: Kind
-) -> tuple[Floats, Floats]:
+def errors_on_cells(asked: GridRequest, cells: GridCells, values: Floats) -> tuple[Floats, Floats]:
     """(core, shell), each (outputs, G); FormulaError where a formula is undefined. Values (outputs, G)."""
-    both = []
+    target, both = asked.target, []
     for k, row in enumerate(values):
         if target.expressions is not None:
-            found = cell_errors(target.expressions[k], target.names, cells, row, kind)
+            found = cell_errors(target.expressions[k], target.names, cells, row, asked.kind)
         else:
             lipschitz = asked.lipschitz or 0.0
             accuracy = target.accuracy(values, lipschitz, cells.B)
-            found = stated_errors(cells, row, kind, lipschitz, accuracy)
+            found = stated_errors(cells, row, asked.kind, lipschitz, accuracy)
         wrong = np.flatnonzero(~(np.isfinite(found[0]) & np.isfinite(found[1])))
         if len(wrong):
             at = (cells.B * ((2 * cells.indices[wrong[0]] + 1) / cells.g - 1)).tolist()
@@ -274,21 +224,20 @@ def pick_parameters(cells: GridCells, n: int, p: int | None, beta: float | None)
 
 
 def certify_grid(
-    asked: GridRequest,
-    target: GridTarget,
-    grid: Grid,
-    kind: Kind,
-    network: Network,
-    values: Floats,
-    picked: PickedGrid | None,
+    asked: GridRequest, grid: Grid, network: Network, values: Floats, picked: PickedGrid | None
 ) -> Certificate:
     """PROVEN by the checker on the saved file; MEASURED for a function that is no formula and states nothing."""
+    target, norm = asked.target, float(asked.norm)
     domain = Box(np.full((grid.n, grid.d), -grid.B), np.full((grid.n, grid.d), grid.B))
-    said = target.formulas[0] if len(target.formulas) == 1 else f"({', '.join(target.formulas)})"
     if target.expressions is None and asked.lipschitz is None:
-        return _measured(target, asked.norm, domain, said, network)
+        net = AttentionNetwork(network)
+        error, half = lp_norm(lambda X: run(net, X) - target(X), grid, norm)
+        how = f"a Monte-Carlo estimate of the L_{norm:g} norm, 95% half width {half:.3g}, seed {SEED}"
+        said = target.formulas[0] if len(target.formulas) == 1 else f"({', '.join(target.formulas)})"
+        measured = MeasuredClaim(error, SAMPLES, how, norm=norm)
+        return measured_certificate(measured, said, domain, "float64", "dot", network_digest(network))
     cells = cells_of(grid)
-    core, shell = errors_on_cells(asked, target, cells, values, kind)
+    core, shell = errors_on_cells(asked, cells, values)
     if picked is None:
         leakage, rounding = 0.0, bump_rounding(cells, values)
     else:
@@ -296,35 +245,25 @@ def certify_grid(
     terms, bound = grid_terms(cells, core, shell, leakage, rounding, asked.norm)
     lipschitz = None if target.expressions is not None else float(asked.lipschitz or 0.0)
     claim = GridClaim(
-        kind,
-        grid.n,
-        grid.d,
-        grid.g,
-        grid.delta,
-        grid.B,
-        target.formulas,
-        core,
-        shell,
-        leakage,
-        rounding,
-        exceptional_volume(cells),
-        float(asked.norm),
-        picked.head if picked is not None else None,
-        lipschitz,
-        0.0 if lipschitz is None else target.accuracy(values, lipschitz, grid.B),
+        kind=asked.kind,
+        tokens=grid.n,
+        features=grid.d,
+        g=grid.g,
+        delta=grid.delta,
+        B=grid.B,
+        formulas=target.formulas,
+        core=core,
+        shell=shell,
+        leakage=leakage,
+        rounding=rounding,
+        exceptional=exceptional_volume(cells),
+        norm=norm,
+        head=picked.head if picked is not None else None,
+        lipschitz=lipschitz,
+        accuracy=0.0 if lipschitz is None else target.accuracy(values, lipschitz, grid.B),
     )
-    certificate = Certificate(
-        claim, claim.in_words(), domain, "float64", "dot", bound, terms, network_digest(network),
-        assumptions("float64", "dot") + claim.stated,
-    )  # fmt: skip
-    return confirm(network, certificate)
-
-
-def _measured(target: GridTarget, norm: float, domain: Box, said: str, network: Network) -> Certificate:
-    found = estimate(AttentionNetwork(network), target, norm, float(domain.hi.max()), _SAMPLES, _SEED)
-    how = f"a Monte-Carlo estimate of the L_{norm:g} norm, 95% half width {found.half_width:.3g}, seed {_SEED}"
-    claim = MeasuredClaim(found.error, found.count, how, norm=float(norm))
-    return measured_certificate(claim, said, domain, "float64", "dot", network_digest(network))
+    words, digest, leans_on = claim.in_words(), network_digest(network), assumptions("float64", "dot") + claim.stated
+    return confirm(network, Certificate(claim, words, domain, "float64", "dot", bound, terms, digest, leans_on))
 
 
 def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certificate: Certificate) -> dict[str, float]:
@@ -344,22 +283,21 @@ def printed_parameters(asked: GridRequest, grid: Grid, values: Floats, certifica
     return {"g": float(max(1, math.ceil(slope * B / near))), "delta": 1 - (1 - outside) ** (1 / N), **printed}
 
 
-def finish(
-    id: str,
-    network: Network,
-    certificate: Certificate,
-    target: GridTarget,
+def certified_grid(
+    asked: GridRequest,
     grid: Grid,
+    network: Network,
+    values: Floats,
+    picked: PickedGrid | None,
     chosen: Mapping[str, float],
     printed: Mapping[str, float],
     notes: tuple[str, ...],
-    sequence: bool = False,
 ) -> AttentionNetwork:
-    """The network with what the construction says of it."""
+    """The network with its certificate and what the construction says of it."""
+    certificate = certify_grid(asked, grid, network, values, picked)
     net = AttentionNetwork(network, certificate)
-    shape = (grid.n, grid.d) if sequence else (1, 1)
     bounds = {"exceptional": exceptional_volume(cells_of(grid))}
-    claim, size = certificate.claim, norm_of_target(target, grid, certificate.norm)
+    claim, size = certificate.claim, lp_norm(asked.target, grid, certificate.norm)[0]
     if isinstance(claim, GridClaim):
         above = 1 + 2.0**-50
         bounds |= {
@@ -369,12 +307,12 @@ def finish(
             "exceptional": claim.exceptional,
         }
     net.about = About(
-        id,
+        asked.id,
         "faithful",
         {"g": grid.g, "delta": grid.delta, "B": grid.B, "norm": certificate.norm, **chosen},
-        printed,
+        {**printed_parameters(asked, grid, values, certificate), **printed},
         bounds,
-        lambda X: target(X).reshape(len(X), *shape),
+        asked.reference,
         probes(grid),
         (*notes, *say_if_void(certificate, size, grid)),
         size,

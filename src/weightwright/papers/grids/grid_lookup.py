@@ -1,35 +1,27 @@
-"""UA-5 and UA-6: a function of a whole sequence by a layer of bump heads, and a lookup of the largest bump.
+"""UA-5 to UA-7: functions of a whole sequence by a layer of bump heads, and a lookup of the largest bump.
 
-UA-7: a function from sequences to sequences, one lookup for each entry of the output.
+UA-5 and UA-6 have one output, UA-7 a lookup for each entry of a sequence.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from weightwright.papers.claims.cell_grid import Kind
 from weightwright.papers.grids.certified import (
     TAIL,
     GridRequest,
     cells_of,
-    certify_grid,
+    certified_grid,
     choose_grid,
-    finish,
     pick_parameters,
-    printed_parameters,
     refuse_beyond,
-    values_at_points,
 )
-from weightwright.papers.grids.grid_points import (
-    Function,
-    Grid,
-    GridTarget,
-    attention_network,
-    scalar_target,
-    sequence_target,
-)
+from weightwright.papers.grids.grid_points import Grid, attention_network
+from weightwright.papers.grids.grid_targets import Function
 from weightwright.papers.grids.spectral_lookup import spectral
+from weightwright.papers.kit.arguments import known_method
 from weightwright.papers.kit.constructed import Method
 from weightwright.runtime import AttentionNetwork
 
@@ -78,7 +70,7 @@ def sequence_to_scalar(
     Hypotheses, each checked: f is defined and bounded on the domain; B > 0; 0 < delta < 1; p leaves a gap (p > 4 n d);
     no more than max_heads heads, else BudgetError before anything is allocated.
 
-    Shapes: X (n, d) -> (1, 1). The stream: see `GridStream`.
+    Shapes: X (n, d) -> (1, 1). The stream: see `attention_network`.
     Error: on a core |f(x) - f(v)| plus the tail times the spread of the values; on a shell the network returns a mean
     of values, and nothing more is used; rounding. `about.bounds` has the pointwise ones.
     Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5, `counts_sequence_to_scalar`.
@@ -87,8 +79,8 @@ def sequence_to_scalar(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['core']:.3f}"
     ('PROVEN', '1.568', '0.408')
     """
-    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
-    return by_method("UA-5", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=True)
+    asked = GridRequest("UA-5", "lookup", f, n, d, B, tol, g, delta, norm, lipschitz)
+    return by_method(asked, method, p, beta, max_heads)
 
 
 def sequence_to_scalar_softmax(
@@ -118,60 +110,38 @@ def sequence_to_scalar_softmax(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '1.568')
     """
-    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
-    return by_method("UA-6", method, asked, scalar_target(f, n, d), p, beta, max_heads, second_layer=False)
+    asked = GridRequest("UA-6", "softmax", f, n, d, B, tol, g, delta, norm, lipschitz)
+    return by_method(asked, method, p, beta, max_heads)
 
 
 def by_method(
-    id: str,
-    method: Method,
-    asked: GridRequest,
-    target: GridTarget,
-    p: int | None,
-    beta: float | None,
-    max_heads: int,
-    *,
-    second_layer: bool,
-    sequence: bool = False,
+    asked: GridRequest, method: Method, p: int | None, beta: float | None, max_heads: int
 ) -> AttentionNetwork:
     """What UA-5, UA-6 and UA-7 have in common: choose, build, prove."""
-    if method not in ("faithful", "spectral"):
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    known_method(method)
     if method == "spectral":
         if not (asked.delta is None and p is None and beta is None):
             raise ValueError("method='spectral' takes tol; g, delta, p and beta are for method='faithful'")
-        return spectral(id, asked, target, sequence=sequence)
-    kind: Kind = "lookup" if second_layer else "softmax"
+        return spectral(asked)
 
     def within_budget(grid: Grid) -> None:
         each = 2 * grid.d
         bytes_each = each * 6 * 8 * min(float(grid.g) ** grid.N, 1e300)
         refuse_beyond(grid, "heads", each, bytes_each, max_heads, "max_heads")
 
-    grid = choose_grid(asked, target, kind, within_budget)
-    values = values_at_points(grid, target)
+    grid, values = choose_grid(asked, within_budget)
     picked = pick_parameters(cells_of(grid), grid.n, p, beta)
-    network = attention_network(grid, values, picked.p, picked.beta_bumps, picked.beta, second_layer, sequence)
-    certificate = certify_grid(asked, target, grid, kind, network, values, picked)
+    chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta}
+    network = attention_network(
+        grid, values, picked.p, picked.beta_bumps, picked.beta, asked.kind == "lookup", asked.sequence
+    )
     # Remark E.1 has p = g^(nd); Lemma F.1 the beta for the gap of 1 that (G.53) takes for granted
-    printed = printed_parameters(asked, grid, values, certificate) | {"p": float(grid.cells)}
-    printed["beta"] = math.log(max(grid.cells - 1, 1) / TAIL)
-    chosen = {"p": picked.p, "beta_bumps": picked.beta_bumps, "beta": picked.beta, "gap": picked.gap}
-    return finish(id, network, certificate, target, grid, chosen, printed, NOTES, sequence)
-
-
-def counts_sequence_to_scalar(n: int, d: int, g: int, p: int) -> dict[str, int]:
-    """Exact counts of UA-5 as stored, as `cost` counts them (UA-14)."""
-    return counts_by_heads(n, d, g, p, second_layer=True, sequence=False)
-
-
-def counts_sequence_to_scalar_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
-    """The same for UA-6."""
-    return counts_by_heads(n, d, g, p, second_layer=False, sequence=False)
+    printed = {"p": float(grid.cells), "beta": math.log(max(grid.cells - 1, 1) / TAIL)}
+    return certified_grid(asked, grid, network, values, picked, {**chosen, "gap": picked.gap}, printed, NOTES)
 
 
 def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, sequence: bool) -> dict[str, int]:
-    """The same for one output, or for n d that go back to n tokens."""
+    """Exact counts as stored, as `cost` counts them (UA-14), for one output or for n d that go back to n tokens."""
     G, K, heads = g ** (n * d), n * d if sequence else 1, 2 * d * g ** (n * d)
     D = d + n + 3 + G + (2 * K if second_layer else 0)
     registers = p + (G if second_layer else 0)
@@ -193,6 +163,12 @@ def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, seque
 def counts_printed(n: int, d: int, g: int, *, sequence: bool) -> dict[str, int]:
     """Remark E.1 for two layers: the heads, and the order of the parameters, d n g^(2dn) up to a constant."""
     return {"heads": 2 * d * g ** (n * d) + (n * d if sequence else 1), "parameters": n * d * g ** (2 * n * d)}
+
+
+counts_sequence_to_scalar = partial(counts_by_heads, second_layer=True, sequence=False)
+counts_sequence_to_scalar_softmax = partial(counts_by_heads, second_layer=False, sequence=False)
+counts_sequence_to_sequence = partial(counts_by_heads, second_layer=True, sequence=True)
+counts_sequence_to_sequence_softmax = partial(counts_by_heads, second_layer=False, sequence=True)
 
 
 def sequence_to_sequence(
@@ -231,9 +207,8 @@ def sequence_to_sequence(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '3.113')
     """
-    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
-    target = sequence_target(f, n, d)
-    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=True, sequence=True)
+    asked = GridRequest("UA-7", "lookup", f, n, d, B, tol, g, delta, norm, lipschitz, sequence=True)
+    return by_method(asked, method, p, beta, max_heads)
 
 
 def sequence_to_sequence_softmax(
@@ -261,16 +236,5 @@ def sequence_to_sequence_softmax(
     >>> net.certificate.status, f"{net.certificate.bound:.3f}"
     ('PROVEN', '3.113')
     """
-    asked = GridRequest(n, d, B, tol, g, delta, norm, lipschitz)
-    target = sequence_target(f, n, d)
-    return by_method("UA-7", method, asked, target, p, beta, max_heads, second_layer=False, sequence=True)
-
-
-def counts_sequence_to_sequence(n: int, d: int, g: int, p: int) -> dict[str, int]:
-    """Exact counts of the two layers as stored, as `cost` counts them (UA-14)."""
-    return counts_by_heads(n, d, g, p, second_layer=True, sequence=True)
-
-
-def counts_sequence_to_sequence_softmax(n: int, d: int, g: int, p: int) -> dict[str, int]:
-    """The same for one layer and a softmax."""
-    return counts_by_heads(n, d, g, p, second_layer=False, sequence=True)
+    asked = GridRequest("UA-7", "softmax", f, n, d, B, tol, g, delta, norm, lipschitz, sequence=True)
+    return by_method(asked, method, p, beta, max_heads)

@@ -20,16 +20,17 @@ from weightwright.network import Attention, Head, Linear, Network, Sees, Term
 from weightwright.network.token_maps import pick
 from weightwright.numbers import Floats
 from weightwright.papers.claims.side_by_side_claim import SideBySideClaim, SideNetwork
-from weightwright.papers.grids.certified import GridRequest, probes
-from weightwright.papers.grids.grid_points import Grid, GridTarget, unflatten
-from weightwright.papers.grids.target_norms import norm_of_target
+from weightwright.papers.grids.certified import GridRequest
+from weightwright.papers.grids.estimates import lp_norm, probes
+from weightwright.papers.grids.grid_points import Grid, unflatten
 from weightwright.papers.kit.constructed import About
+from weightwright.papers.kit.named_stream import features
 from weightwright.runtime import AttentionNetwork
 
 NOTE = "ours: one layer of vector-anchor heads over the flattened sequence; formulas are in x, y, z, token by token"
 
 
-def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool) -> AttentionNetwork:
+def spectral(asked: GridRequest) -> AttentionNetwork:
     """Within tol in L_p, by a bound in the infinity norm: tol / (outputs (2B)^N)^(1/p) for every output.
 
     >>> from weightwright.papers.grids.grid_lookup import sequence_to_scalar
@@ -37,7 +38,7 @@ def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool)
     >>> net.certificate.status, net.certificate.norm, net.about.bounds["L1"] <= 1e-3
     ('PROVEN', inf, True)
     """
-    N = asked.n * asked.d
+    N, target = asked.n * asked.d, asked.target
     if asked.tol is None:
         raise ValueError("method='spectral' takes tol; g, delta, p and beta are for method='faithful'")
     if len(VARIABLES) < N:
@@ -51,22 +52,21 @@ def spectral(id: str, asked: GridRequest, target: GridTarget, *, sequence: bool)
         for old, new in zip(target.names, VARIABLES, strict=False):
             formula = substitute(formula, old, Variable(new))
         nets.append(approximate(to_text(formula), box, asked.tol / everywhere))
-    network, certificate = side_by_side(nets, asked.n, asked.d, sequence)
+    network, certificate = side_by_side(nets, asked.n, asked.d, asked.sequence)
     certificate = confirm(network, certificate)
     net = AttentionNetwork(network, certificate)
-    shape, grid = (asked.n, asked.d) if sequence else (1, 1), Grid(asked.n, asked.d, 8, 0.25, asked.B)
-    bound = certificate.bound
+    bound, grid = certificate.bound, Grid(asked.n, asked.d, 8, 0.25, asked.B)
     bounds = {"everywhere": bound, f"L{asked.norm:g}": bound * everywhere * (1 + 2.0**-50)}
     net.about = About(
-        id,
+        asked.id,
         "spectral",
         {"anchors": float(len(network.registers)), "heads": float(len(nets)), "B": asked.B, "norm": asked.norm},
         {},
         bounds,
-        lambda X: target(X).reshape(len(X), *shape),
+        asked.reference,
         probes(grid),
         (NOTE,),
-        norm_of_target(target, grid, asked.norm),
+        lp_norm(target, grid, asked.norm)[0],
     )
     return net
 
@@ -84,28 +84,24 @@ def side_by_side(nets: list[AttentionNetwork], n: int, d: int, sequence: bool) -
         )
         for part, certificate in zip(alone, certificates, strict=True)
     )
-    columns = np.cumsum([0, *(part.width for part in parts)]).tolist()
-    rows = np.cumsum([0, *(part.registers for part in parts)]).tolist()
-    D, names = columns[-1], tuple(name for part in alone for name in part.embed.coordinates)
+    first = np.cumsum([0, *(part.width for part in parts)]).tolist()
+    row = np.cumsum([0, *(part.registers for part in parts)]).tolist()
+    D, names = first[-1], tuple(name for part in alone for name in part.embed.coordinates)
     A = np.concatenate([part.embed.terms[0].A for part in alone], axis=1)  # (n d, D)
-    registers, read = np.zeros((rows[-1], D)), np.zeros((D, len(parts)))
+    registers, read = np.zeros((row[-1], D)), np.zeros((D, len(parts)))
     for k, part in enumerate(alone):
-        registers[rows[k] : rows[k + 1], columns[k] : columns[k + 1]] = part.registers
-        read[columns[k] : columns[k + 1], k] = part.read.terms[0].A[:, 0]
+        registers[row[k] : row[k + 1], first[k] : first[k + 1]] = part.registers
+        read[first[k] : first[k + 1], k] = part.read.terms[0].A[:, 0]
+    heads = tuple(_placed(head, first[k], row[k], D) for k, part in enumerate(alone) for head in part.heads)
     network = Network(
-        inputs=tuple(f"x[{c}]" for c in range(d)),
+        inputs=features("x", d),
         embed=Linear(
             names,
             tuple(Term(A[i * d : (i + 1) * d], pick(i)) for i in range(n)),
             np.concatenate([part.embed.C for part in alone], axis=1),
         ),
         registers=registers,
-        layers=(
-            Attention(
-                names,
-                tuple(_placed(head, columns[k], rows[k], D) for k, part in enumerate(alone) for head in part.heads),
-            ),
-        ),
+        layers=(Attention(names, heads),),
         read=unflatten(read, n, d) if sequence else Linear(("f",), (Term(read),), np.zeros((1, 1))),
         tokens=n,
     )
@@ -133,7 +129,7 @@ def _renamed(network: Network, k: int) -> Network:
     assert isinstance(layer, Attention)
     return replace(
         network,
-        inputs=tuple(f"x[{i}]" for i in range(len(network.inputs))),
+        inputs=features("x", len(network.inputs)),
         embed=replace(network.embed, coordinates=names),
         layers=(replace(layer, coordinates=names),),
         read=replace(network.read, coordinates=("f",)),
@@ -142,18 +138,10 @@ def _renamed(network: Network, k: int) -> Network:
 
 def _placed(head: Head, column: int, row: int, D: int) -> Head:
     """The head with its coordinates from `column` on, and its registers from `row` on."""
+    start, stop = head.sees.registers
 
     def rows(W: Floats) -> Floats:
-        wide = np.zeros((D, W.shape[1]))
-        wide[column : column + len(W)] = W
-        return wide
+        return np.pad(W, ((column, D - column - len(W)), (0, 0)))
 
-    start, stop = head.sees.registers
-    return replace(
-        head,
-        W_Q=rows(head.W_Q),
-        W_K=rows(head.W_K),
-        W_V=rows(head.W_V),
-        W_O=rows(head.W_O.T).T,
-        sees=Sees((start + row, stop + row), head.sees.data),
-    )
+    sees = Sees((start + row, stop + row), head.sees.data)
+    return replace(head, W_Q=rows(head.W_Q), W_K=rows(head.W_K), W_V=rows(head.W_V), W_O=rows(head.W_O.T).T, sees=sees)

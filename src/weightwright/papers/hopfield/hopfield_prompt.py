@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from weightwright.approximation.faithful_tables import propose_nearest_table
 from weightwright.approximation.task import as_function
 from weightwright.enclosures.intervals.jets import values
 from weightwright.errors import ToleranceError
@@ -36,9 +35,9 @@ from weightwright.incontext.networks.prompted import PromptTable, prompted_netwo
 from weightwright.incontext.networks.slopes import Slope, as_slope, spectral_slope
 from weightwright.network import Attention, Head, Linear, Network, Sees
 from weightwright.numbers import Floats, rounded
-from weightwright.papers.hopfield.hopfield_layer import SPACING, parameters
-from weightwright.papers.kit.arguments import positive, whole
-from weightwright.papers.kit.constructed import About, Method
+from weightwright.papers.hopfield.hopfield_layer import SPACING, nearest_anchors
+from weightwright.papers.kit.arguments import known_method, one_given, positive, whole
+from weightwright.papers.kit.constructed import Method, described, proven_bound
 from weightwright.runtime import AttentionNetwork
 
 Function = str | Callable[[Any], Any]
@@ -77,12 +76,10 @@ def hopfield_gradients(
     formula, ranges = _arguments(f, n, d, B, dtype)
     positive("tol", tol)
     whole("P", P, 2)
-    if method not in ("faithful", "spectral"):
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    known_method(method)
     if method == "spectral" and (P is not None or tol is None):
         raise ValueError("give tol, and no P, for method='spectral'")
-    if (tol is None) == (P is None):
-        raise ValueError("give either tol or P, not both and not neither")
+    one_given("tol or P", tol, P)
     best = math.inf
     for share in _FITTED if method == "spectral" else SPACING:
         aim = None if tol is None else share * tol / ranges.x
@@ -92,11 +89,9 @@ def hopfield_gradients(
         else:
             slope, chosen = anchored(formula, _reach(d, ranges), aim, P, dtype)
         net = gradients_network(slope, n, d, ranges, dtype)
-        assert net.certificate is not None
-        best = min(best, net.certificate.bound)
-        if tol is None or net.certificate.bound <= tol:
-            net.about = _about(method, net, formula, n, d, ranges, chosen)
-            return net
+        best = min(best, proven_bound(net))
+        if tol is None or proven_bound(net) <= tol:
+            return _described(method, net, formula, n, d, ranges, chosen)
     raise ToleranceError(f"tol={tol:g} cannot be proven in {dtype}: {best:.3g} is the best", best)
 
 
@@ -104,10 +99,8 @@ def anchored(
     formula: Expression, reach: float, tol: float | None, P: int | None, dtype: str = "float64"
 ) -> tuple[Slope, dict[str, float]]:
     """f by the nearest of P + 1 anchors on all residuals; P and beta."""
-    P, beta, _ = parameters([formula], -reach, reach, tol, P, 1.0)
-    anchors = rounded(_anchors(reach, P), dtype)
-    part = propose_nearest_table(to_text(formula), anchors, values(formula, anchors), 2 * beta, -reach, reach, dtype)
-    return as_slope(part, RESIDUAL), {"P": float(P), "beta": beta}
+    (part,), _, chosen, _ = nearest_anchors([formula], -reach, reach, tol, P, 1.0, dtype)
+    return as_slope(part, RESIDUAL), chosen
 
 
 def _anchors(reach: float, P: int) -> Floats:
@@ -152,8 +145,7 @@ def literal_gradients(
         C = reach**2 + (reach / P) ** 2 + 40 / chosen["beta"]
     (table,) = slope.tables
     net = AttentionNetwork(_all_seen(table, n, d, C * chosen["beta"] / table.beta))
-    net.about = _about("faithful", net, formula, n, d, ranges, chosen | {"C": C})
-    return net
+    return _described("faithful", net, formula, n, d, ranges, chosen | {"C": C})
 
 
 def _all_seen(table: PromptTable, n: int, d: int, own: float) -> Network:
@@ -180,7 +172,7 @@ def _all_seen(table: PromptTable, n: int, d: int, own: float) -> Network:
     return dataclasses.replace(base, layers=layers)
 
 
-def _about(
+def _described(
     method: Method,
     net: AttentionNetwork,
     formula: Expression,
@@ -188,7 +180,7 @@ def _about(
     d: int,
     ranges: Ranges,
     chosen: dict[str, float],
-) -> About:
+) -> AttentionNetwork:
     size = np.repeat([ranges.x, ranges.y, ranges.w], [d, 1, d])
     anchors = _anchors(_reach(d, ranges), int(chosen.get("P", 32)))
 
@@ -209,5 +201,4 @@ def _about(
         prompt[::2, :, d] = np.clip(wanted, -ranges.y, ranges.y)[::2]
         return prompt
 
-    bounds = {} if net.certificate is None else {"everywhere": net.certificate.bound}
-    return About("AE-14", method, chosen, {}, bounds, reference, probes)
+    return described(net, "AE-14", method, chosen, {}, reference, probes)

@@ -8,7 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from weightwright.errors import ToleranceError
 from weightwright.numbers import Floats
+from weightwright.runtime import AttentionNetwork
 
 Method = Literal["faithful", "spectral"]
 
@@ -33,3 +35,34 @@ class About:
     probes: Callable[[np.random.Generator, int], Floats]
     notes: tuple[str, ...] = field(default=())
     target_norm: float | None = None
+
+
+def described(
+    net: AttentionNetwork,
+    id: str,
+    method: Method,
+    chosen: Mapping[str, float],
+    printed: Mapping[str, float],
+    reference: Callable[[Floats], Floats],
+    probes: Callable[[np.random.Generator, int], Floats],
+    bounds: Mapping[str, float] | None = None,
+) -> AttentionNetwork:
+    """The network with what its construction says of it. bounds: None for the certificate's everywhere."""
+    if bounds is None:
+        bounds = {} if net.certificate is None else {"everywhere": net.certificate.bound}
+    net.about = About(id, method, chosen, printed, bounds, reference, probes)
+    return net
+
+
+def proven_bound(net: AttentionNetwork) -> float:
+    """The bound of a network that was just certified."""
+    assert net.certificate is not None
+    return net.certificate.bound
+
+
+def within(net: AttentionNetwork, tol: float | None) -> AttentionNetwork:
+    """The network, or ToleranceError where its bound is above the tolerance."""
+    bound = proven_bound(net)
+    if tol is not None and bound > tol:
+        raise ToleranceError(f"tol={tol:g} cannot be proven: {bound:.3g} is the best", tol)
+    return net

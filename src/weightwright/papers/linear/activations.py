@@ -13,7 +13,8 @@ from typing import Any
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.papers.kit.arguments import models, positive, reach
+from weightwright.papers.kit.arguments import positive
+from weightwright.papers.kit.models import Models, read_models
 from weightwright.papers.linear.one_head import truncated_linear
 from weightwright.runtime import AttentionNetwork
 
@@ -26,13 +27,13 @@ def relu(
     >>> relu([[1.0, 1.0]], [0.0], (-1, 1), p=16).certificate.status
     'PROVEN'
     """
-    weights, shifts, box = models(w, t, domain)
-    highest = reach(weights, shifts, box, dtype)[1]
+    asked = Models(*read_models(w, t, domain), dtype)
+    highest = asked.ends[1]
     if highest <= 0:
         raise ValueError(f"w . x + t is at most {highest:g} on the domain: its relu is 0 everywhere")
     spectral = parameters.get("method") == "spectral"
     b = 1.25 * highest if spectral else highest  # a fit of a kink at the very end would be poor
-    return _as(truncated_linear(weights, shifts, 0.0, b, box, dtype=dtype, **parameters))
+    return _as(truncated_linear(asked.w, asked.t, 0.0, b, asked.box, dtype=dtype, **parameters))
 
 
 def hard_tanh(

@@ -15,12 +15,13 @@ from weightwright.certify import certify
 from weightwright.claims.certificate import Terms
 from weightwright.claims.target import Composite
 from weightwright.heads.lookup import beta_for
-from weightwright.heads.registers import HIDDEN
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.heads.registers import HIDDEN, weight_at
+from weightwright.network import Sees, Term
 from weightwright.numbers import Floats
 from weightwright.papers.claims.ridge_functions import RidgeFunctions
-from weightwright.papers.kit.arguments import positive, whole
-from weightwright.papers.kit.constructed import About
+from weightwright.papers.kit.arguments import one_given, positive, whole
+from weightwright.papers.kit.constructed import described
+from weightwright.papers.kit.named_stream import NamedStream, features
 from weightwright.runtime import AttentionNetwork
 
 
@@ -47,28 +48,22 @@ def nearly_hardmax(
     whole("n", n, 2)
     for name, value in (("gap", gap), ("error", error), ("beta", beta), ("width", width)):
         positive(name, value)
-    if (error is None) == (beta is None):
-        raise ValueError("give either error or beta, not both and not neither")
+    one_given("error or beta", error, beta)
     wanted = beta_for(0.99 * error, gap, n) if error is not None else float(beta or 1.0)
     power, factor = split_beta(max(wanted, 2.0**-10), "float64")
-    x, stored, out = (tuple(f"{word}[{j}]" for j in range(n)) for word in ("x", "key", "weight"))
-    names = (*x, *stored, *out, "data")
-    D = len(names)
-    registers, C = np.zeros((n, D)), np.zeros((1, D))
-    registers[:, n : 2 * n], C[0, -1] = np.eye(n), 1.0
-    W_Q, W_K, W_V, W_O = np.zeros((D, n + 1)), np.zeros((D, n + 1)), np.zeros((D, n)), np.zeros((n, D))
-    W_Q[:n, :n], W_Q[-1, n] = np.eye(n), 1.0
-    W_K[n : 2 * n, :n], W_K[-1, n] = factor * np.eye(n), HIDDEN / power  # a plain Transformer sees the data token too
-    W_V[n : 2 * n], W_O[:, 2 * n : 3 * n] = np.eye(n), np.eye(n)
-    head = Head("softmax of the scores", W_Q, W_K, W_V, W_O, power, Sees((0, n), "none"))
-    network = Network(
-        inputs=x,
-        embed=Linear(names, (Term(np.eye(n, D)),), C),
-        registers=registers,
-        layers=(Attention(names, (head,)),),
-        read=selection(names, out),
-        tokens=1,
+    stream = NamedStream({"x": n, "key": n, "weight": n, "data": None})
+    scores, one, hidden = np.eye(n, n + 1), np.eye(n), weight_at(n + 1, -1, HIDDEN / power)
+    head = stream.head(
+        "softmax of the scores",
+        power,
+        Sees((0, n), "none"),
+        query={"x": scores, "data": weight_at(n + 1, -1, 1.0)},
+        key={"key": factor * scores, "data": hidden},  # a plain Transformer sees the data token too
+        value={"key": one},
+        result={"weight": one},
     )
+    embed, C, registers = Term(np.eye(n, stream.width)), stream.tokens(1, {"data": 1.0}), stream.tokens(n, {"key": one})
+    network = stream.network(features("x", n), embed, C, [[head]], "weight", registers, tokens=1)
     lo, hi = np.full((1, n), -float(width)), np.zeros((1, n))
     lo[0, 0], hi[0, 0] = gap, gap + width
     one_hot = np.eye(n)[0]
@@ -76,7 +71,6 @@ def nearly_hardmax(
     tail = (n - 1) * math.exp(-power * factor * gap) * (1 + 1e-3)
     terms = Terms(tail, 1e-250, 2.0**-45 * n)
     net = certify(network, Composite(ridge, ()), Box(lo, hi), error, terms)
-    assert net.certificate is not None
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
         X = rng.uniform(lo, hi, (count, 1, n))
@@ -87,7 +81,6 @@ def nearly_hardmax(
     def reference(X: Floats) -> Floats:
         return np.broadcast_to(one_hot, X.shape).copy()
 
-    bounds = {"everywhere": net.certificate.bound}
+    chosen = {"beta": power * factor, "n": float(n)}
     printed = {"beta": (math.log(n - 1) - math.log(error)) / gap} if error is not None else {}
-    net.about = About("UA-1", "faithful", {"beta": power * factor, "n": float(n)}, printed, bounds, reference, probes)
-    return net
+    return described(net, "UA-1", "faithful", chosen, printed, reference, probes)

@@ -12,6 +12,7 @@ prompt that does not is refused when the network runs.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -20,14 +21,15 @@ import numpy as np
 from weightwright.approximation.faithful_tables import clip_text, split_beta
 from weightwright.box import Box
 from weightwright.certify import certify
+from weightwright.heads.registers import weight_at
 from weightwright.incontext.networks.descent_network import Ranges
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.network import Sees, Term
 from weightwright.numbers import Floats, rounded
 from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
 from weightwright.papers.kit.arguments import interval, positive, whole
-from weightwright.papers.kit.constructed import About
-from weightwright.papers.linear.one_head import places
-from weightwright.papers.linear.shared_anchors import heads_for, shared_runs
+from weightwright.papers.kit.constructed import described
+from weightwright.papers.kit.named_stream import NamedStream
+from weightwright.papers.linear.model_anchors import anchors_of_heads
 from weightwright.runtime import AttentionNetwork
 
 #: The factor of the keys is a multiple of one over this: its products with numbers of tokens are then exact.
@@ -64,49 +66,30 @@ def literal_truncated_linear(
     ranges = ranges or Ranges(1.0, 1.0, 1.0)
     for name in ("x", "w"):
         positive(f"ranges.{name}", getattr(ranges, name))
-    H, beta = heads_for(a, b, n, None, H, beta)
-    anchors, runs = shared_runs(a, b, n, H, dtype)
-    spacing = (b - a) / ((n - 2) * H)
-    names = tuple(
-        [f"{word}[{r}]" for word in ("x", "k w", "w") for r in range(d)]
-        + [f"pos[{k}]" for k in range(n)]
-        + ["one", "range"]
-    )
+    held = anchors_of_heads(a, b, n, None, H, beta, dtype)
     # the paper's beta times dL: scores -(beta/2)(s - L_k)^2 up to what the keys share
-    power, factor = split_beta(beta * spacing / 2, dtype)
+    power, factor = split_beta(held.beta * held.spacing / 2, dtype)
     factor = math.ceil(factor * _BITS) / _BITS
-    heads = []
-    for first, values in runs:
+    stream = NamedStream({"x": d, "k w": d, "w": d, "pos": n, "one": None, "range": None})
+    heads, one, nothing = [], np.eye(d), np.zeros((d, 1))
+    for first, values in held.runs:
         k = first - 1 + np.arange(n)  # the first anchor is L_{-1}
-        offsets = -factor * k * (anchors[first : first + n] + a)
+        offsets = rounded(-factor * k * (held.anchors[first : first + n] + a), dtype)
+        query = {"x": np.hstack([one, nothing]), "one": weight_at(d + 1, -1, 1.0)}
+        key = {"k w": 2 * factor * one, "w": 2 * factor * float(k[0]) * one}
+        key = {group: np.hstack([block, nothing]) for group, block in key.items()}
+        key["pos"] = np.hstack([np.zeros((n, d)), offsets[:, None]])
         role = f"anchors {first} to {first + n - 3} of clip(x, {a:g}, {b:g})"
-        heads.append(_head(role, d, names, power, 2 * factor, float(k[0]), rounded(offsets, dtype), values, dtype))
-    C = np.zeros((n, len(names)))
-    C[:, 3 * d : 3 * d + n], C[:, -2] = np.eye(n), 1.0
-    network = Network(
-        inputs=names[: 3 * d],
-        embed=Linear(names, (Term(np.eye(3 * d, len(names))),), C),
-        registers=np.zeros((0, len(names))),
-        layers=(Attention(names, tuple(heads)),),
-        read=selection(names, ("range",)),
-        tokens=n,
-        dtype=dtype,
-    )
+        head = stream.head(role, power, Sees(data="all"), query, key, {"pos": values[:, None]}, {"range": 1.0})
+        heads.append(dataclasses.replace(head, W_K=rounded(head.W_K, dtype)))
+    C = stream.tokens(n, {"pos": np.eye(n), "one": 1.0})
+    inputs = stream.names[: 3 * d]
+    network = stream.network(inputs, Term(np.eye(3 * d, stream.width)), C, [heads], "range", tokens=n, dtype=dtype)
     net = certify(network, SharedKeysClaim(d, H, clip_text(a, b)), _domain(n, d, ranges))
-    assert net.certificate is not None
     reach = d * ranges.x * ranges.w
-    seams = anchors[1 :: n - 2]
-    spots = np.concatenate([places(anchors[1:-1], a, b, -reach, reach), seams, seams - spacing / 2])
-    net.about = About(
-        "AE-8",
-        "faithful",
-        {"p": float((n - 2) * H), "H": float(H), "beta": 2 * power * factor / spacing},
-        {"p": float((n - 2) * H), "H": float(H)},
-        {"everywhere": net.certificate.bound},
-        _reference(a, b, d, dtype),
-        _probes(n, d, ranges, spots, dtype),
-    )
-    return net
+    chosen = {**held.chosen, "beta": 2 * power * factor / held.spacing}
+    probes = _probes(n, d, ranges, held.places(-reach, reach), dtype)
+    return described(net, "AE-8", "faithful", chosen, held.printed, _reference(a, b, d, dtype), probes)
 
 
 def _domain(n: int, d: int, ranges: Ranges) -> Box:
@@ -148,24 +131,3 @@ def literal_prompt(x: Floats, w: Floats, dtype: str = "float64") -> Floats:
     x, w = rounded(x, dtype), rounded(w, dtype)
     repeated = np.broadcast_to(w[..., None, :], x.shape)
     return np.concatenate([x, rounded(np.arange(x.shape[-2])[:, None] * repeated, dtype), repeated], axis=-1)
-
-
-def _head(
-    role: str,
-    d: int,
-    names: tuple[str, ...],
-    beta: float,
-    factor: float,
-    first: float,
-    offsets: Floats,
-    values: Floats,
-    dtype: str,
-) -> Head:
-    """Keys factor (k w + first w) and the offset of the position, queries x and 1."""
-    n, width = len(offsets), len(names)
-    W_Q, W_K = np.zeros((width, d + 1)), np.zeros((width, d + 1))
-    W_V, W_O = np.zeros((width, 1)), np.zeros((1, width))
-    W_Q[:d, :d], W_Q[-2, d] = np.eye(d), 1.0
-    W_K[d : 2 * d, :d], W_K[2 * d : 3 * d, :d] = factor * np.eye(d), factor * first * np.eye(d)
-    W_K[3 * d : 3 * d + n, d], W_V[3 * d : 3 * d + n, 0], W_O[0, -1] = offsets, values, 1.0
-    return Head(role, W_Q, rounded(W_K, dtype), W_V, W_O, beta, Sees(data="all"))

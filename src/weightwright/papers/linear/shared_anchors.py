@@ -21,21 +21,24 @@ keys each; ours stand on registers, and H follows from the fit.
 
 from __future__ import annotations
 
-import math
+import dataclasses
 
 import numpy as np
 import numpy.typing as npt
 
-from weightwright.approximation.faithful_tables import clip_text, propose_faithful
 from weightwright.approximation.table import ProposedTable
 from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.target import Composite
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
-from weightwright.numbers import Floats, rounded
-from weightwright.papers.kit.arguments import aimed, arguments_of, interval, models, positive, reach, target, whole
-from weightwright.papers.kit.constructed import About, Method
-from weightwright.papers.linear.one_head import SPACING, places, truncated_linear
+from weightwright.network import Network, Sees, Term
+from weightwright.numbers import rounded
+from weightwright.papers.kit.arguments import interval, known_method
+from weightwright.papers.kit.constructed import Method, described, proven_bound
+from weightwright.papers.kit.models import read_models
+from weightwright.papers.kit.named_stream import QUERY, NamedStream, features
+from weightwright.papers.linear.model_anchors import anchors_of_heads
+from weightwright.papers.linear.models_on_registers import table_coordinates
+from weightwright.papers.linear.one_head import TruncatedModels, truncated_linear
 from weightwright.runtime import AttentionNetwork
 
 #: The most tokens for which the position code is one-hot.
@@ -67,104 +70,44 @@ def truncated_linear_heads(
     """
     n = len(np.atleast_1d(np.asarray(t)))
     W = np.broadcast_to(np.asarray(w, dtype=np.float64), (n, np.shape(w)[-1])) if np.ndim(w) == 1 else w
-    weights, shifts, box = models(W, t, domain)
-    a, b = interval(a, b)
+    asked = TruncatedModels(*read_models(W, t, domain), dtype, *interval(a, b))
     if method == "spectral":
         if H is not None or beta is not None:
             raise ValueError("H and beta follow from the fit for method='spectral'; give tol")
-        net = truncated_linear(weights, shifts, a, b, box, tol=tol, method="spectral", dtype=dtype)
-        net.about = About("UA-3", *(getattr(net.about, name) for name in _ABOUT))
+        net = truncated_linear(asked.w, asked.t, a, b, asked.box, tol=tol, method="spectral", dtype=dtype)
+        net.about = dataclasses.replace(net.about, id="UA-3")
         return net
-    if method != "faithful":
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    known_method(method)
     if n < 3:
         raise ValueError(f"t must have at least 3 tokens: a head has n - 2 anchors and two sentinels, and n = {n}")
-    H, beta = heads_for(a, b, n, tol, H, beta)
-    p = (n - 2) * H
-    lo, hi = reach(weights, shifts, box, dtype)
-    anchors, runs = shared_runs(a, b, n, H, dtype)
-    part = propose_faithful(clip_text(a, b), anchors, runs, beta, lo, hi, dtype)
-    network = _network(part, weights, shifts, n, dtype)
-    composite = Composite(target([part.profile], weights, shifts), (part.at(0, range(H), range(n)),))
-    net = certify(network, composite, box, tol)
-    assert net.certificate is not None
-    seams = anchors[1 :: n - 2]
-    spots = np.concatenate([places(anchors[1:-1], a, b, lo, hi), seams, seams - (b - a) / p / 2])
-    printed = {"p": float(p), "H": float(H)} if tol is None else {"p": math.ceil(2 * (b - a) / tol)}
-    if tol is not None:
-        printed["H"] = math.ceil(printed["p"] / (n - 2))
-    bounds = {"inside": net.certificate.bound, "everywhere": net.certificate.bound}
-    net.about = About(
-        "UA-3",
-        "faithful",
-        {"p": float(p), "H": float(H), "beta": beta},
-        printed,
-        bounds,
-        lambda x: np.clip(arguments_of(x, weights, shifts), a, b)[:, :, None],
-        aimed(weights, shifts, box, spots),
-    )
-    return net
+    held = anchors_of_heads(asked.a, asked.b, n, tol, H, beta, dtype)
+    part = held.table(*asked.ends)
+    composite = Composite(asked.target([part.profile]), (part.at(0, range(len(held.runs)), range(n)),))
+    net = certify(_network(part, asked), composite, asked.box, tol)
+    probes = asked.probes(held.places(*asked.ends))
+    bounds = dict.fromkeys(("inside", "everywhere"), proven_bound(net))
+    return described(net, "UA-3", "faithful", held.chosen, held.printed, asked.values, probes, bounds)
 
 
-_WORDS = ("key", "offset", "value")
-_ABOUT = ("method", "chosen", "printed", "bounds", "reference", "probes")
-
-
-def shared_runs(a: float, b: float, n: int, H: int, dtype: str) -> tuple[Floats, list[tuple[int, Floats]]]:
-    """L_{-1} to L_p, and for each head its first anchor and n values: what lies beside its own anchors is 0, but for a
-    below the first head's and b above the last one's."""
-    p = (n - 2) * H
-    anchors = rounded(a + np.arange(-1, p + 1, dtype=np.float64) * ((b - a) / p), dtype)
-    runs = []
-    for h in range(H):
-        values = anchors[h * (n - 2) : h * (n - 2) + n].copy()
-        values[0], values[-1] = (a if h == 0 else 0.0), (b if h == H - 1 else 0.0)
-        runs.append((h * (n - 2), values))
-    return anchors, runs
-
-
-def heads_for(a: float, b: float, n: int, tol: float | None, H: int | None, beta: float | None) -> tuple[int, float]:
-    """H for a tolerance, and beta: every head's tail e^(-beta dL^2 / 2) times its spread, all together a 2^12th of the
-    spacing."""
-    positive("tol", tol)
-    positive("beta", beta)
-    whole("H", H, 1)
-    if (tol is None) == (H is None):
-        raise ValueError("give either tol or H (and perhaps beta), not both and not neither")
-    if tol is not None and beta is not None:
-        raise ValueError("beta follows from tol; give H and beta, or tol alone")
-    count = H if H is not None else math.ceil((b - a) / (float(tol or 0) * SPACING) / (n - 2))
-    spacing, largest = (b - a) / ((n - 2) * count), max(abs(a), abs(b), b - a)
-    ours = 2 / spacing**2 * math.log(2.0**13 * count * largest / spacing)
-    return count, ours if beta is None else float(beta)
-
-
-def _network(part: ProposedTable, w: Floats, t: Floats, n: int, dtype: str) -> Network:
-    d, H = w.shape[1], len(part.tables)
-    inputs = tuple(f"x[{c}]" for c in range(d))
+def _network(part: ProposedTable, asked: TruncatedModels) -> Network:
+    (n, d), H, dtype, (factor, scale) = asked.w.shape, len(part.tables), asked.dtype, asked.factors
     numbers = np.stack([column for t in part.tables for column in (t.keys, t.offsets, t.values)], axis=1)  # (n, 3 H)
     one_hot = n <= ONE_HOT
-    words = [f"pos[{i}]" for i in range(n)] if one_hot else [f"{word}[{h}]" for h in range(H) for word in _WORDS]
-    names = ("s", "one", *words, part.profile)
-    shared = bool((w == w[0]).all())
-    A, C = np.zeros((d, len(names))), np.zeros((n, len(names)))
-    A[:, 0] = rounded(w[0], dtype) if shared else 1.0
-    C[:, 0], C[:, 1], C[:, 2:-1] = rounded(t, dtype), 1.0, np.eye(n) if one_hot else numbers
-    from_code = numbers if one_hot else np.eye(3 * H)
+    names = features("pos", n) if one_hot else table_coordinates(H)
+    code, read = (np.eye(n), numbers) if one_hot else (numbers, np.eye(3 * H))
+    stream = NamedStream({"s": None, "one": None, "code": names, "result": [part.profile]})
     heads = []
     for h, table in enumerate(part.tables):
-        W_Q, W_K = np.zeros((len(names), 2)), np.zeros((len(names), 2))
-        W_V, W_O = np.zeros((len(names), 1)), np.zeros((1, len(names)))
-        W_Q[0, 0], W_Q[1, 1] = 1.0, 1.0
-        W_K[2:-1], W_V[2:-1], W_O[0, -1] = from_code[:, 3 * h : 3 * h + 2], from_code[:, [3 * h + 2]], 1.0
         role = f"anchors {h * (n - 2)} to {(h + 1) * (n - 2) - 1} of {part.profile}"
-        heads.append(Head(role, W_Q, W_K, W_V, W_O, table.beta, Sees(data="all")))
-    return Network(
-        inputs=inputs,
-        embed=Linear(names, (Term(A, None, None if shared else rounded(w, dtype)),), C),
-        registers=np.zeros((0, len(names))),
-        layers=(Attention(names, tuple(heads)),),
-        read=selection(names, (part.profile,)),
+        key, value = read[:, 3 * h : 3 * h + 2], read[:, 3 * h + 2 : 3 * h + 3]
+        blocks = QUERY, {"code": key}, {"code": value}, {"result": 1.0}
+        heads.append(stream.head(role, table.beta, Sees(data="all"), *blocks))
+    return stream.network(
+        features("x", d),
+        Term(stream.tokens(d, {"s": factor}), None, scale),
+        stream.tokens(n, {"s": rounded(asked.t, dtype)[:, None], "one": 1.0, "code": code}),
+        [heads],
+        "result",
         tokens=n,
         dtype=dtype,
     )

@@ -30,17 +30,18 @@ from weightwright.approximation.table import ProposedTable, propose_table
 from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.target import IDENTITY, Composite, TableClaim
-from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, FormulaError, ToleranceError, UnsupportedOperation
-from weightwright.expressions import parse
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Gather, Linear, Network, Term
+from weightwright.network import Attention, Gather, Head, Linear, Network, Term
 from weightwright.network.token_maps import place, total
-from weightwright.numbers import UNIT, Floats
+from weightwright.numbers import UNIT
 from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
-from weightwright.papers.kit.arguments import positive, token_box, whole
-from weightwright.papers.kit.constructed import About, Method
-from weightwright.papers.relu.relu_target import evaluate, from_module, piecewise_linear, plane_waves, ridge_probes
+from weightwright.papers.kit.arguments import known_method, positive, token_box, whole
+from weightwright.papers.kit.constructed import Method, described, proven_bound
+from weightwright.papers.kit.named_stream import NamedStream, features
+from weightwright.papers.linear.model_anchors import shared_runs
+from weightwright.papers.linear.models_on_registers import table_coordinates
+from weightwright.papers.relu.relu_target import evaluator, from_module, piecewise_linear, plane_waves, ridge_probes
 from weightwright.runtime import AttentionNetwork
 
 #: Most anchors of one head, unless the caller allows more.
@@ -71,13 +72,12 @@ def relu_network(
     """
     whole("n", n, 1)
     positive("tol", tol)
-    if method not in ("faithful", "spectral"):
-        raise ValueError(f"method must be 'faithful' or 'spectral', not {method!r}")
+    known_method(method)
     whole("keys", keys, 3, ": a head has keys - 2 anchors and two sentinels")
     if keys is not None and method != "faithful":
         raise ValueError(f"keys = {keys} is for method='faithful'; the fit chooses its keys itself")
     ridge, claim, box = find_relu_network(target, n, domain, tol)
-    m, N = len(ridge.profiles), box.lo.size
+    N = box.lo.size
     left = tol - (claim.error if claim is not None else 0.0)
     weight = max(float(np.abs(ridge.outputs[:, N:]).sum(axis=1).max(initial=0.0)) + 1.0, 1e-300)
     each = 0.9 * left / (2 * weight)  # for a relu, and for the sum of n identities
@@ -89,19 +89,17 @@ def relu_network(
     identity, rectifier = make("x", -reach, reach, each / n), make("relu(x)", -reach, reach, each)
     network, parts = _network(ridge, box.lo.shape, identity, rectifier)
     net = certify(network, Composite(ridge, parts, formulas=claim), box, tol)
-    assert net.certificate is not None
-    chosen = {"units": float(m), "p": float(identity.keys + rectifier.keys), "H": float(len(list(network.heads)))}
-    chosen |= {"heads of x": float(len(identity.tables)), "heads of relu": float(len(rectifier.tables))}
-    net.about = About(
-        "UA-8" if keys is None else "UA-15",
-        method,
-        chosen,
-        {"p": float(n) ** 2.5, "H": 2.0 * m},
-        {"everywhere": net.certificate.bound, "ReLU network": claim.error if claim is not None else 0.0},
-        lambda x: evaluate(ridge, x) if claim is None else evaluate_formulas(claim, x),
-        ridge_probes(ridge, box),
-    )
-    return net
+    chosen = {
+        "units": float(len(ridge.profiles)),
+        "p": float(identity.keys + rectifier.keys),
+        "H": float(len(list(network.heads))),
+        "heads of x": float(len(identity.tables)),
+        "heads of relu": float(len(rectifier.tables)),
+    }
+    printed = {"p": float(n) ** 2.5, "H": 2.0 * len(ridge.profiles)}
+    bounds = {"everywhere": proven_bound(net), "ReLU network": claim.error if claim is not None else 0.0}
+    id = "UA-8" if keys is None else "UA-15"
+    return described(net, id, method, chosen, printed, evaluator(ridge, claim), ridge_probes(ridge, box), bounds)
 
 
 def find_relu_network(
@@ -181,20 +179,9 @@ def _faithful(most: int, keys: int | None = None) -> Callable[[str, float, float
         if not beside:
             return propose_faithful(profile, anchors, [(0, values)], beta, lo, hi)
         lift = 2 * max(abs(lo), abs(hi)) ** 2  # beta/2 (s² - (s - L)²) is at least beta times -1.5 of it
-        return propose_faithful(profile, anchors, _shared(values, each, H), beta, lo, hi, lift=lift)
+        return propose_faithful(profile, anchors, shared_runs(values, each, H), beta, lo, hi, lift=lift)
 
     return make
-
-
-def _shared(values: Floats, each: int, H: int) -> list[tuple[int, Floats]]:
-    """For each head its first anchor and the values of its own ones between two sentinels: 0, but for what stands below
-    the first head's anchors and above the last one's (Theorem 3.9, with the sentinels of UA-3)."""
-    runs = []
-    for h in range(H):
-        own = values[h * each : (h + 1) * each + 2].copy()
-        own[0], own[-1] = (own[0] if h == 0 else 0.0), (own[-1] if h == H - 1 else 0.0)
-        runs.append((h * each, own))
-    return runs
 
 
 def _network(
@@ -207,70 +194,49 @@ def _network(
     m, N = len(ridge.profiles), n * d
     linear = np.flatnonzero(ridge.outputs[:, :N].any(axis=1))
     rows = np.concatenate([ridge.arguments[:, :N], ridge.outputs[linear, :N]])  # (m + M, N)
-    shifts, K = np.append(ridge.shifts, np.zeros(len(linear))), len(rows)
-    parts = (identity, rectifier)
-    counts = [len(part.tables) for part in parts]
-    columns = [f"{word}[{i}]" for i in range(sum(counts)) for word in ("key", "offset", "value")]
-    names = ("one", *columns, *(f"{word}[{k}]" for word in ("in", "part", "out") for k in range(K)))
-    width, source = len(names), 1 + len(columns)
-    middle, result = source + K, source + 2 * K
-    C = np.zeros((1, width))
-    C[0, 0] = 1.0
-    terms = []
-    for j in range(n):  # every position has weights of its own
-        A = np.zeros((d, width))
-        A[:, source:middle] = rows[:, j * d : (j + 1) * d].T
-        terms.append(Term(A, Gather(tuple(j if i == j else -1 for i in range(n)))))
-    tables = [table for part in parts for table in part.tables]
-    registers, at_rows = on_registers(tables, range(1, 1 + len(columns), 3), width)
-    identity_rows, rectifier_rows = at_rows[: counts[0]], at_rows[counts[0] :]
-    start = 1 + 3 * counts[0]
-    first = [identity.heads(names, source + k, 0, 1, identity_rows, middle + k) for k in range(K)]
-    second = [rectifier.heads(names, source + k, 0, start, rectifier_rows, result + k) for k in range(m)]
-    second += [identity.heads(names, source + k, 0, 1, identity_rows, result + k) for k in range(m, K)]
-    claims = [identity.at(0, range(k * counts[0], (k + 1) * counts[0]), [IDENTITY] * n) for k in range(K)]
-    at = 0
-    for k, heads in enumerate(second):
-        part = rectifier if k < m else identity
-        claims.append(part.at(2, range(at, at + len(heads)), [k if k < m else IDENTITY]))
-        at += len(heads)
-    B = np.zeros((width, width))  # the sum over tokens: part[k] and what the heads leave out become in[k]
-    B[middle:result, source:middle], B[source:middle, source:middle] = np.eye(K), identity.slope * np.eye(K)
-    D = C.copy()
-    D[0, source:middle] = shifts + n * identity.mean
-    read = []
-    outputs = len(ridge.constants) // n
+    shifts, K, outputs = np.append(ridge.shifts, np.zeros(len(linear))), len(rows), len(ridge.constants) // n
+    tables = [table for part in (identity, rectifier) for table in part.tables]
+    words = table_coordinates(len(tables))
+    stream = NamedStream({"one": None, "table": words, "in": K, "part": K, "out": K})
+    source, middle, result = (stream.at[group].start for group in ("in", "part", "out"))
+    registers, held = on_registers(tables, range(1, source, 3), stream.width)
+    first: list[Head] = []
+    second: list[Head] = []
+    claims = []
+    for k in range(K):
+        own = identity.heads(stream.names, source + k, 0, 1, held[: len(identity.tables)], middle + k)
+        claims.append(identity.at(0, range(len(first), len(first) + len(own)), [IDENTITY] * n))
+        first += own
+    parts = [rectifier] * m + [identity] * len(linear)
+    for k, part in enumerate(parts):
+        start = len(identity.tables) if k < m else 0  # the first of the part's tables
+        rows_held = held[start : start + len(part.tables)]
+        own = part.heads(stream.names, source + k, 0, 1 + 3 * start, rows_held, result + k)
+        claims.append(part.at(2, range(len(second), len(second) + len(own)), [k if k < m else IDENTITY]))
+        second += own
+    C, one = stream.tokens(1, {"one": 1.0}), np.eye(K)
+    B = np.zeros((stream.width, stream.width))  # the sum over tokens: part[k] and what the heads leave out become in[k]
+    B[stream.at["part"], stream.at["in"]], B[stream.at["in"], stream.at["in"]] = one, identity.slope * one
+    D = stream.tokens(1, {"one": 1.0, "in": shifts + n * identity.mean})
     weights = np.concatenate([ridge.outputs[:, N:], np.eye(len(ridge.outputs))[:, linear]], axis=1)  # (outputs, K)
-    slopes = np.array([rectifier.slope] * m + [identity.slope] * len(linear))
-    means = np.array([rectifier.mean] * m + [identity.mean] * len(linear))
-    for i in range(n):
-        A, own = np.zeros((width, outputs)), weights[i * outputs : (i + 1) * outputs]
-        A[result:], A[source:middle] = own.T, slopes[:, None] * own.T
-        read.append(Term(A, place(i, n)))
-    return (
-        Network(
-            inputs=tuple(f"x[{c}]" for c in range(d)),
-            embed=Linear(names, tuple(terms), C),
-            registers=registers,
-            layers=(
-                Attention(names, tuple(head for heads in first for head in heads)),
-                Linear(names, (Term(B, total(n, 1)),), D),
-                Attention(names, tuple(head for heads in second for head in heads)),
-            ),
-            read=Linear(
-                tuple(f"out[{r}]" for r in range(outputs)),
-                tuple(read),
-                (ridge.constants + weights @ means).reshape(n, outputs),
-            ),
-            tokens=n,
+    slopes, means = (np.array([getattr(part, name) for part in parts]) for name in ("slope", "mean"))
+    embed, read = [], []
+    for i in range(n):  # every position has weights of its own
+        of_token = stream.tokens(d, {"in": rows[:, i * d : (i + 1) * d].T})
+        embed.append(Term(of_token, Gather(tuple(i if j == i else -1 for j in range(n)))))
+        taken = weights[i * outputs : (i + 1) * outputs].T
+        read.append(Term(stream.reads({"out": taken, "in": slopes[:, None] * taken}), place(i, n)))
+    constants = (ridge.constants + weights @ means).reshape(n, outputs)
+    network = Network(
+        inputs=features("x", d),
+        embed=Linear(stream.names, tuple(embed), C),
+        registers=registers,
+        layers=(
+            Attention(stream.names, tuple(first)),
+            Linear(stream.names, (Term(B, total(n, 1)),), D),
+            Attention(stream.names, tuple(second)),
         ),
-        tuple(claims),
+        read=Linear(features("out", outputs), tuple(read), constants),
+        tokens=n,
     )
-
-
-def evaluate_formulas(claim: FormulasClaim, x: Floats) -> Floats:
-    """The formulas in plain floats: (count, n, d) -> (count, n, outputs)."""
-    flat = x.reshape(len(x), -1)
-    names = tuple(f"x{i}" for i in range(flat.shape[1]))
-    columns = [values_at(parse(text, names), names, flat) for text in claim.formulas]
-    return np.stack(columns, axis=1).reshape(len(x), x.shape[1], -1)
+    return network, tuple(claims)

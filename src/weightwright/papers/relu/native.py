@@ -22,6 +22,7 @@ spectral form.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,13 +33,15 @@ from weightwright.box import Box
 from weightwright.certify import certify
 from weightwright.claims.target import Composite
 from weightwright.heads.copy import GAP
-from weightwright.network import Attention, Head, Linear, Network, Sees, Term, selection
+from weightwright.heads.registers import weight_at
+from weightwright.network import Network, Sees, Term
 from weightwright.numbers import Floats
 from weightwright.papers.claims.ridge_functions import FormulasClaim, GateClaim, RidgeFunctions
 from weightwright.papers.kit.arguments import positive, token_box, whole
-from weightwright.papers.kit.constructed import About
-from weightwright.papers.relu.emulated import evaluate_formulas, find_relu_network
-from weightwright.papers.relu.relu_target import as_relu_network, evaluate, ridge_probes
+from weightwright.papers.kit.constructed import described, proven_bound
+from weightwright.papers.kit.named_stream import NamedStream, features
+from weightwright.papers.relu.emulated import find_relu_network
+from weightwright.papers.relu.relu_target import as_relu_network, evaluator, relu_ridge, ridge_probes
 from weightwright.runtime import AttentionNetwork
 
 
@@ -89,27 +92,13 @@ def native_relu(
     power = math.ldexp(1.0, math.ceil(math.log2(max(wanted, 1.0))))
     largest = np.abs(W_1) @ np.maximum(np.abs(box.lo), np.abs(box.hi)).ravel() + np.abs(b_1)
     network, owners = _network(W_1, b_1, W_2, b_2, n, power, float(largest.max(initial=1.0)))
-    m, N = W_1.shape
-    ridge = RidgeFunctions(
-        ("relu(x)",) * m,
-        np.concatenate([W_1, np.zeros((m, m))], axis=1),
-        b_1,
-        np.concatenate([np.zeros((len(W_2), N)), W_2], axis=1),
-        b_2,
-    )
+    ridge = relu_ridge(W_1, b_1, np.concatenate([np.zeros((len(W_2), W_1.shape[1])), W_2], axis=1), b_2)
     gates = tuple(GateClaim(1, index, unit) for index, unit in enumerate(owners))
-    net = certify(network, Composite(ridge, (), gates, claim), box, tol)
-    assert net.certificate is not None
-    net.about = About(
-        "UA-10",
-        "faithful",
-        {"beta": power, "H": float(n + len(owners)), "layers": 2.0, "units": float(m)},
-        _printed(n, m * (len(W_2) // n)),
-        {"everywhere": net.certificate.bound} | ({} if claim is None else {"ReLU network": claim.error}),
-        lambda x: evaluate(ridge, x) if claim is None else evaluate_formulas(claim, x),
-        ridge_probes(ridge, box),
-    )
-    return net
+    net, m = certify(network, Composite(ridge, (), gates, claim), box, tol), len(W_1)
+    chosen = {"beta": power, "H": float(n + len(owners)), "layers": 2.0, "units": float(m)}
+    bounds = {"everywhere": proven_bound(net)} | ({} if claim is None else {"ReLU network": claim.error})
+    ways = evaluator(ridge, claim), ridge_probes(ridge, box)
+    return described(net, "UA-10", "faithful", chosen, _printed(n, m * (len(W_2) // n)), *ways, bounds)
 
 
 def _printed(n: int, N: int) -> dict[str, float]:
@@ -131,13 +120,8 @@ def _with_units_alone(
     about it. Exact formulas: x = relu(x) - relu(-x). Plane waves: x = lo + relu(x - lo) on the domain, along a wave of
     its own, whose polynomial is what the unit is there."""
     N, lo = box.lo.size, box.lo.ravel()
-    linear, W_1, W_2, b_1, b_2 = (
-        ridge.outputs[:, :N],
-        ridge.arguments[:, :N],
-        ridge.outputs[:, N:],
-        ridge.shifts,
-        ridge.constants,
-    )
+    linear, W_2 = ridge.outputs[:, :N], ridge.outputs[:, N:]
+    W_1, b_1, b_2 = ridge.arguments[:, :N], ridge.shifts, ridge.constants
     used = np.flatnonzero(linear.any(axis=0))
     rows, factors = np.eye(N)[used], linear[:, used]
     if claim.rule == "exact":
@@ -167,44 +151,38 @@ def _network(
 ) -> tuple[Network, list[int]]:
     """The network, and for every head of its second layer the hidden unit that it computes."""
     m, (d, outputs) = len(W_1), (W_1.shape[1] // n, len(W_2) // n)
-    inputs, out = tuple(f"x[{c}]" for c in range(d)), tuple(f"out[{r}]" for r in range(outputs))
-    names = (*inputs, "one", *(f"pos[{i}]" for i in range(n)), "padding", *(f"pre[{k}]" for k in range(m)), *out)
-    width, one, pos, padding, pre = len(names), d, d + 1, d + 1 + n, d + 2 + n
-    C, A = np.zeros((n, width)), np.eye(d, width)
-    C[:, one], C[:, pos:padding] = 1.0, np.eye(n)
-    C[:, pre : pre + m], C[:, pre + m :] = b_1, b_2.reshape(n, outputs)
-    registers = np.zeros((1, width))
-    registers[0, padding] = 1.0
-    everything = Sees((0, 1), "all")
-    copies = []
-    for j in range(n):
-        W_Q, W_K = np.zeros((width, 2)), np.zeros((width, 2))
-        W_Q[one, 0], W_Q[padding, 1], W_K[pos + j, 0], W_K[padding, 1] = 1.0, 1.0, 1.0, 1.0
-        W_V, W_O = np.eye(width, d), np.zeros((d, width))
-        W_O[:, pre : pre + m] = W_1[:, j * d : (j + 1) * d].T
-        copies.append(Head(f"preactivations of token {j}", W_Q, W_K, W_V, W_O, GAP, everything))
+    stream = NamedStream({"x": d, "one": None, "pos": n, "padding": None, "pre": m, "out": outputs})
+    C = stream.tokens(n, {"one": 1.0, "pos": np.eye(n), "pre": b_1, "out": b_2.reshape(n, outputs)})
+    everything, tokens, none = Sees((0, 1), "all"), np.eye(n), np.zeros(n)
+    copies = [
+        stream.head(
+            f"preactivations of token {j}",
+            GAP,
+            everything,
+            query={"one": [1.0, 0.0], "padding": [0.0, 1.0]},
+            key={"pos": np.stack([tokens[j], none], axis=1), "padding": [0.0, 1.0]},
+            value={"x": np.eye(d)},
+            result={"pre": W_1[:, j * d : (j + 1) * d].T},
+        )
+        for j in range(n)
+    ]
     # a query that is to receive nothing: 1024 below the padding, whatever s is
     down = math.ldexp(1.0, math.ceil(math.log2(2 * largest + 2 * GAP / beta)))
     gates, owners = [], []
-    for k in range(m):
-        for i in range(n):
-            weights = W_2[i * outputs : (i + 1) * outputs, k]
-            if not weights.any():
-                continue
-            W_Q, W_K = np.zeros((width, 2)), np.zeros((width, 2))
-            W_Q[pre + k, 0], W_Q[one, 1] = 1.0, 1.0
-            W_Q[pos:padding, 0] = np.where(np.arange(n) == i, 0.0, -down)
-            W_K[one, 0], W_K[padding, 1] = 1.0, math.log(n) / beta
-            W_V, W_O = np.zeros((width, 1)), np.zeros((1, width))
-            W_V[pre + k, 0], W_O[0, pre + m :] = 1.0, weights
-            gates.append(Head(f"relu of pre[{k}] for token {i}", W_Q, W_K, W_V, W_O, beta, everything))
+    for k, i in itertools.product(range(m), range(n)):
+        weights, unit = W_2[i * outputs : (i + 1) * outputs, k], weight_at(m, k, 1.0)
+        if weights.any():
+            pushed = np.stack([np.where(np.arange(n) == i, 0.0, -down), none], axis=1)
+            head = stream.head(
+                f"relu of pre[{k}] for token {i}",
+                beta,
+                everything,
+                query={"pre": np.outer(unit, [1.0, 0.0]), "one": [0.0, 1.0], "pos": pushed},
+                key={"one": [1.0, 0.0], "padding": [0.0, math.log(n) / beta]},
+                value={"pre": unit[:, None]},
+                result={"out": weights},
+            )
+            gates.append(head)
             owners.append(k)
-    network = Network(
-        inputs=inputs,
-        embed=Linear(names, (Term(A),), C),
-        registers=registers,
-        layers=(Attention(names, tuple(copies)), Attention(names, tuple(gates))),
-        read=selection(names, out),
-        tokens=n,
-    )
-    return network, owners
+    embed, padding = Term(np.eye(d, stream.width)), stream.tokens(1, {"padding": 1.0})
+    return stream.network(features("x", d), embed, C, [copies, gates], "out", padding, n), owners

@@ -4,31 +4,32 @@ Source: universal approximation paper, Theorem F.2 (UA-8), which takes the ReLU 
 (errata UA-8): Pinkus shows that there is one; here it is built. Three ways: exactly, where the functions are piecewise
 linear (`piecewise_linear`); along waves, where they are smooth (`plane_waves`); or as the user trained it
 (`from_module`, where the network itself is the target).
-
-Targets that are ReLU networks: where they come from, their values, and where errors are likely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite, nextafter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from weightwright.approximation.formula_of_torch import trace
 from weightwright.box import Box
 from weightwright.claims.certificate import round_up
-from weightwright.enclosures.intervals.jets import values, values_at
+from weightwright.enclosures.intervals.jets import values_at
 from weightwright.errors import BudgetError, DomainError, FormulaError, ToleranceError, UnsupportedOperation
 from weightwright.expressions import Expression, parse, to_text
 from weightwright.expressions.mistakes import read_formula
 from weightwright.heads.mix import finite_matrix
 from weightwright.numbers import Floats
 from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
+from weightwright.papers.kit.exact_arrays import Exact, fractions
 from weightwright.papers.prover.waves import SLACK, Waves, WavesProof, prove_waves
 from weightwright.papers.relu.plane_waves import Bent, Fitter, Profile, WaveFit, bend, total_error
 from weightwright.papers.relu.relu_kinks import Layer, layer
@@ -37,7 +38,6 @@ Formula = str | Callable[..., Any]
 MAX_VARIABLES, MAX_UNITS = 4, 2000
 #: Boxes that the prover looks at; the part of the tolerance that is left to what it cannot see, by the variables.
 _BOXES, _SHARE = {1: 2048, 2: 2048, 3: 1024, 4: 1024}, {1: 0.02, 2: 0.04, 3: 0.1, 4: 0.22}
-_RELU = "relu(x)"
 
 
 def piecewise_linear(
@@ -64,18 +64,14 @@ def piecewise_linear(
         raise DomainError(f"domain: a box of {N} intervals was expected, not one of shape {domain.lo.shape}")
     layers = [layer(expression, names) for expression in expressions]
     kinks = [_in_floats(a) for a in dict.fromkeys(a for one in layers for a in one.units)]
-    rows = np.array([[float(x) for x in row] for _, row in kinks]).reshape(len(kinks), N + 1)
-    exact = [_output(one, kinks) for one in layers]  # (outputs, N + K + 1)
-    outputs = np.array([[_rounded(x, domain) for x in row] for row in exact])
+    rows = fractions([row for _, row in kinks]).reshape(len(kinks), N + 1)
+    exact = fractions([_output(one, kinks) for one in layers])  # (outputs, N + K + 1)
+    outputs = np.array([[_rounded(x, domain) for x in row] for row in exact.tolist()])
     error = Fraction(0)
     if domain is not None:
-        reach = _reach([[Fraction(int(i == j)) for j in range(N + 1)] for i in range(N)], domain)
-        reach += [*_reach([row for _, row in kinks], domain), Fraction(1)]
-        for row, kept in zip(exact, outputs.tolist(), strict=True):
-            error = max(
-                error, sum((abs(x - Fraction(y)) * r for x, y, r in zip(row, kept, reach, strict=True)), Fraction(0))
-            )
-    ridge = _ridge(rows[:, :N], rows[:, N], outputs[:, :-1], outputs[:, -1])
+        reach = np.append(_reach(np.concatenate([fractions(np.eye(N, N + 1)), rows]), domain), fractions([1]))
+        error = max(np.abs(exact - fractions(outputs)) @ reach)
+    ridge = relu_ridge(rows[:, :N], rows[:, N], outputs[:, :-1], outputs[:, -1])
     texts = tuple(to_text(expression) for expression in expressions)
     return ridge, FormulasClaim(texts, "exact", np.zeros((0, 2, N)), _up(error))
 
@@ -112,21 +108,20 @@ def plane_waves(
             f"{N} variables: the boxes of a proof grow like powers ({4**N} of them and more), and at most"
             f" {MAX_VARIABLES} variables are taken; train a ReLU network and give it as a module instead"
         )
-    where = f"{', '.join(to_text(e) for e in expressions)} on {box}"
-    fitter, share = Fitter(N), _SHARE[N] * tol
+    asked, fitter, share = _WaveRequest(expressions, box, tol, max_units), Fitter(N), _SHARE[N] * tol
     y, held_out = (_values(expressions, names, box, z) for z in (fitter.z, fitter.held_out))
     fit, closest = fitter.best(y, held_out, 0.98 * tol - share, max_units)
     units = fit.units(0.98 * tol - share - fit.error)
     if max_units < units < inf:
-        raise BudgetError(f"{where}: tol={tol:g} takes about {units:.0f} ReLUs, max_units={max_units}")
+        raise BudgetError(f"{asked.where}: tol={tol:g} takes about {units:.0f} ReLUs, max_units={max_units}")
     if units < inf:
-        waves, proof = _proven(expressions, fit, box, tol, 1.05 * fit.error + share, _BOXES[N])
+        waves, proof = asked.prove(fit, tol, 1.05 * fit.error + share, _BOXES[N])
         if proof.complete:
-            built = _built(expressions, waves, proof, box, tol / SLACK**2 - proof.bound, max_units)
+            built = asked.build(waves, proof, tol / SLACK**2 - proof.bound)
             if built is None:
-                raise BudgetError(f"{where}: tol={tol:g} takes more than max_units={max_units} ReLUs")
+                raise BudgetError(f"{asked.where}: tol={tol:g} takes more than max_units={max_units} ReLUs")
             return built
-    raise _out_of_reach(expressions, closest, box, tol, where, max_units, float(np.ptp(held_out, axis=0).max()))
+    raise asked.refuse(closest, float(np.ptp(held_out, axis=0).max()))
 
 
 def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
@@ -164,13 +159,14 @@ def from_module(module: nn.Module, N: int | None = None) -> RidgeFunctions:
     N = A.shape[1] if N is None else N
     if A.shape[1] != N or B.shape[1] != len(A):
         raise ValueError(f"the module takes {A.shape[1]} numbers and has layers {A.shape}, {B.shape}; N is {N}")
-    return _ridge(A, a, np.column_stack([np.zeros((len(B), N)), B]), b)
+    return relu_ridge(A, a, np.column_stack([np.zeros((len(B), N)), B]), b)
 
 
-def _ridge(factors: Floats, shifts: Floats, outputs: Floats, constants: Floats) -> RidgeFunctions:
-    K = len(factors)
-    arguments = np.column_stack([factors, np.zeros((K, K))])
-    return RidgeFunctions((_RELU,) * K, arguments, shifts, outputs, constants)
+def relu_ridge(factors: npt.ArrayLike, shifts: npt.ArrayLike, outputs: Floats, constants: Floats) -> RidgeFunctions:
+    """outputs (x, relu(factors x + shifts)) + constants."""
+    W, K = np.asarray(factors, dtype=np.float64), outputs.shape[1] - np.shape(factors)[1]
+    arguments = np.column_stack([W, np.zeros((K, K))])
+    return RidgeFunctions(("relu(x)",) * K, arguments, np.asarray(shifts, dtype=np.float64), outputs, constants)
 
 
 def _read(formulas: Sequence[Formula], N: int) -> tuple[tuple[str, ...], list[Expression]]:
@@ -226,16 +222,10 @@ def _shown(a: Sequence[Fraction]) -> str:
     return " + ".join([*(f"{x} x{i}" for i, x in enumerate(a[:-1]) if x), str(a[-1])])
 
 
-def _reach(rows: Sequence[Sequence[Fraction]], domain: Box) -> list[Fraction]:
+def _reach(rows: Exact, domain: Box) -> Exact:
     """The largest |row . (x, 1)| on the domain."""
-    ends = [(Fraction(a), Fraction(b)) for a, b in zip(domain.lo.tolist(), domain.hi.tolist(), strict=True)]
-    out = []
-    for row in rows:
-        sides = (
-            sum((pick(c * a, c * b) for c, (a, b) in zip(row, ends, strict=False)), row[-1]) for pick in (min, max)
-        )
-        out.append(max(abs(side) for side in sides))
-    return out
+    lo, hi = fractions(domain.lo), fractions(domain.hi)
+    return np.asarray(np.abs(rows[:, :-1] @ ((lo + hi) / 2) + rows[:, -1]) + np.abs(rows[:, :-1]) @ ((hi - lo) / 2))
 
 
 def _up(x: Fraction) -> float:
@@ -252,15 +242,47 @@ def _values(expressions: Sequence[Expression], names: Sequence[str], box: Box, z
     return y
 
 
-def _proven(
-    expressions: Sequence[Expression], fit: WaveFit, box: Box, tol: float, goal: float, most: int
-) -> tuple[Waves, WavesProof]:
-    """The fit as waves, without those that hardly do anything, and the boxes that prove them."""
-    waves = fit.waves(box.lo, box.hi)
-    sizes = np.abs(fit.profiles).sum(axis=1).max(axis=1)
-    kept = sizes > 1e-3 * tol / len(sizes)
-    waves = Waves(waves.affine, waves.waves[kept], waves.polynomials[:, kept])
-    return waves, prove_waves(expressions, waves, box.lo, box.hi, goal, most)
+@dataclass(frozen=True)
+class _WaveRequest:
+    """Formulas that a ReLU network is to follow within tol on a box, with at most so many units."""
+
+    expressions: Sequence[Expression]
+    box: Box
+    tol: float
+    most: int
+
+    @property
+    def where(self) -> str:
+        return f"{', '.join(to_text(e) for e in self.expressions)} on {self.box}"
+
+    def prove(self, fit: WaveFit, tol: float, goal: float, boxes: int) -> tuple[Waves, WavesProof]:
+        """The fit as waves, without those that hardly do anything for tol, and the boxes that prove them."""
+        waves = fit.waves(self.box.lo, self.box.hi)
+        sizes = np.abs(fit.profiles).sum(axis=1).max(axis=1)
+        kept = sizes > 1e-3 * tol / len(sizes)
+        waves = Waves(waves.affine, waves.waves[kept], waves.polynomials[:, kept])
+        return waves, prove_waves(self.expressions, waves, self.box.lo, self.box.hi, goal, boxes)
+
+    def build(self, waves: Waves, proof: WavesProof, budget: float) -> tuple[RidgeFunctions, FormulasClaim] | None:
+        """Lines within the budget of the waves, and the claim; None if it takes too many units."""
+        lines = bend(_profiles(waves, self.box), budget, self.most)
+        if lines is None:
+            return None
+        ridge, polynomials = _assembled(waves, lines)
+        texts = tuple(to_text(expression) for expression in self.expressions)
+        error = float((proof.bound + total_error(lines)) * SLACK)
+        return ridge, FormulasClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
+
+    def refuse(self, closest: WaveFit, spread: float) -> ToleranceError:
+        """With the bound of the closest fit, where it can be proven."""
+        refused = f"{self.where}: tol={self.tol:g} cannot be proven"
+        for factor in (1.2, 3.0):
+            waves, proof = self.prove(closest, closest.error, factor * closest.error, _BOXES[self.box.lo.size] // 4)
+            built = self.build(waves, proof, proof.bound / 2) if proof.complete else None
+            if built is not None and self.tol < built[1].error <= spread / 4:  # else a constant does nearly as well
+                best = built[1].error
+                return ToleranceError(f"{refused}; {round_up(best)} can be", best)
+        return ToleranceError(f"{refused}, and no other error of use; is the function smooth, the domain small?")
 
 
 def _profiles(waves: Waves, box: Box) -> list[Profile]:
@@ -284,40 +306,10 @@ def _assembled(waves: Waves, lines: Sequence[Bent]) -> tuple[RidgeFunctions, Flo
         factors.append(np.repeat(waves.waves[w : w + 1, :-1], len(line.knots) - 2, axis=0))
         shifts.append(waves.waves[w, -1] - line.knots[1:-1])
         outputs.append(np.diff(line.slopes, axis=1))
-    ridge = _ridge(
+    ridge = relu_ridge(
         np.concatenate(factors), np.concatenate(shifts), np.column_stack([affine[:, :-1], *outputs]), affine[:, -1]
     )
     return ridge, polynomials
-
-
-def _built(
-    expressions: Sequence[Expression], waves: Waves, proof: WavesProof, box: Box, budget: float, most: int
-) -> tuple[RidgeFunctions, FormulasClaim] | None:
-    """Lines within the budget of the waves, and the claim; None if it takes more than the most units."""
-    lines = bend(_profiles(waves, box), budget, most)
-    if lines is None:
-        return None
-    ridge, polynomials = _assembled(waves, lines)
-    texts = tuple(to_text(expression) for expression in expressions)
-    error = float((proof.bound + total_error(lines)) * SLACK)
-    return ridge, FormulasClaim(texts, "taylor", proof.boxes, error, waves.waves, polynomials)
-
-
-def _out_of_reach(
-    expressions: Sequence[Expression], closest: WaveFit, box: Box, tol: float, where: str, most: int, spread: float
-) -> ToleranceError:
-    """With the bound of the closest fit, where it can be proven."""
-    for factor in (1.2, 3.0):
-        waves, proof = _proven(
-            expressions, closest, box, closest.error, factor * closest.error, _BOXES[box.lo.size] // 4
-        )
-        built = _built(expressions, waves, proof, box, proof.bound / 2, most) if proof.complete else None
-        if built is not None and tol < built[1].error <= spread / 4:  # else a constant does nearly as well
-            best = built[1].error
-            return ToleranceError(f"{where}: tol={tol:g} cannot be proven; {round_up(best)} can be", best)
-    return ToleranceError(
-        f"{where}: tol={tol:g} cannot be proven, and no other error of use; is the function smooth, the domain small?"
-    )
 
 
 def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
@@ -338,15 +330,24 @@ def as_relu_network(target: Any) -> tuple[Floats, Floats, Floats, Floats]:
     return W_1, b_1, W_2, b_2
 
 
-def evaluate(ridge: RidgeFunctions, x: Floats) -> Floats:
-    """The target in plain floats: (count, n, d) -> (count, n, outputs)."""
-    flat = x.reshape(len(x), -1)
-    known = flat
-    for k, profile in enumerate(ridge.profiles):
-        arguments = known @ ridge.arguments[k, : known.shape[1]] + ridge.shifts[k]
-        unit = np.maximum(arguments, 0) if profile == "relu(x)" else values(parse(profile, ("x",)), arguments)
-        known = np.concatenate([known, unit[:, None]], axis=1)
-    return (known @ ridge.outputs.T + ridge.constants).reshape(len(x), x.shape[1], -1)
+def evaluator(ridge: RidgeFunctions, claim: FormulasClaim | None) -> Callable[[Floats], Floats]:
+    """The formulas, or the ReLU network where there are none, in plain floats: (count, n, d) -> (count, n, outputs)."""
+
+    def of_formulas(flat: Floats) -> Floats:
+        assert claim is not None
+        names = tuple(f"x{i}" for i in range(flat.shape[1]))
+        return np.stack([values_at(parse(text, names), names, flat) for text in claim.formulas], axis=1)
+
+    def of_units(flat: Floats) -> Floats:
+        known = flat
+        for k in range(len(ridge.profiles)):
+            arguments = known @ ridge.arguments[k, : known.shape[1]] + ridge.shifts[k]
+            known = np.concatenate([known, np.maximum(arguments, 0)[:, None]], axis=1)
+        found: Floats = known @ ridge.outputs.T + ridge.constants
+        return found
+
+    flat_values = of_units if claim is None else of_formulas
+    return lambda x: flat_values(x.reshape(len(x), -1)).reshape(len(x), x.shape[1], -1)
 
 
 def ridge_probes(ridge: RidgeFunctions, box: Box) -> Callable[[np.random.Generator, int], Floats]:

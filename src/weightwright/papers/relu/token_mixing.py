@@ -16,7 +16,7 @@ from weightwright.heads.mix import finite_matrix, mix
 from weightwright.numbers import Floats
 from weightwright.papers.claims.ridge_functions import RidgeFunctions
 from weightwright.papers.kit.arguments import token_box
-from weightwright.papers.kit.constructed import About
+from weightwright.papers.kit.constructed import described
 from weightwright.runtime import AttentionNetwork
 
 
@@ -43,13 +43,10 @@ def token_mixing(
         (), np.zeros((0, n * d)), np.zeros(0), np.asarray(np.kron(R, A.T), dtype=np.float64), np.zeros(n * outputs)
     )
     net = certify(network, Composite(ridge, ()), box, tol)
-    assert net.certificate is not None
 
     def probes(rng: np.random.Generator, count: int) -> Floats:
         x = rng.uniform(box.lo, box.hi, (count, n, d))
         x[::2] = np.where(rng.random(x[::2].shape) < 0.5, box.lo, box.hi)
         return x
 
-    bounds = {"everywhere": net.certificate.bound}
-    net.about = About("UA-9", "faithful", {"H": 2.0}, {"H": 2.0}, bounds, lambda x: R @ x @ A, probes)
-    return net
+    return described(net, "UA-9", "faithful", {"H": 2.0}, {"H": 2.0}, lambda x: R @ x @ A, probes)
