@@ -18,7 +18,6 @@ from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright.export.compare import samples
-from weightwright.network import Sees
 
 
 def of_zoo(name: str) -> ww.AttentionNetwork:
@@ -77,7 +76,10 @@ def test_exports_hold_what_runs(name: str, tmp_path: Path) -> None:
 
 SETTINGS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "beta": ("formula", lambda net: setattr(net.layers[0].heads[0], "beta", 2 * net.layers[0].heads[0].beta)),
-    "sees": ("sees all", lambda net: setattr(net.layers[0].heads[0], "sees", Sees(data="earlier"))),
+    "sees": (
+        "sees all",
+        lambda net: setattr(net.layers[0].heads[0], "sees", replace(net.layers[0].heads[0].sees, data="earlier")),
+    ),
     "residual": ("compiled", lambda net: setattr(net.layers[0], "residual", False)),
     "times": ("looped", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "times")), "times", 5)),
     "over": ("softmaxes", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "over")), "over", "tokens")),
