@@ -14,7 +14,6 @@ from support.zoo import ZOO
 from torch import nn
 
 import weightwright as ww
-from weightwright.network import cost
 from weightwright.runtime import interpret
 from weightwright.runtime.running_plan import ModuleLayer, Plan
 from weightwright.runtime.table_layer import TableLayer
@@ -82,7 +81,7 @@ def test_tables_are_shared_and_what_nobody_reads_does_not_exist() -> None:
     assert isinstance(layer, TableLayer)
     assert len(embed.before.row) == 5  # of 11 coordinates those that the heads ask by; constants are numbers
     (group,) = layer.groups  # five heads, one table
-    assert cost(net.network).heads == 5
+    assert net.cost.heads == 5
     assert group.numbers == 5
     assert layer.before.terms == ()  # the outputs were constants before
     ((piece, map),) = plan.read.terms

@@ -21,7 +21,7 @@ from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.heads.registers import Table
-from weightwright.network import Sees, Term, cost, selection, token_wise
+from weightwright.network import Sees, Term, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -194,10 +194,10 @@ def test_a_split_into_chunks_changes_nothing(n: int, threads: int) -> None:
 
 
 def test_cost_counts_the_window() -> None:
-    short, long = (cost(one_table(table(p, 5, 0.5))) for p in (20, 200))
+    short, long = (ww.AttentionNetwork(one_table(table(p, 5, 0.5))).cost for p in (20, 200))
     assert short.multiply_adds == long.multiply_adds
     assert long.anchors == 200
-    dense = cost(one_table(table(20, None, 0.5)))
+    dense = ww.AttentionNetwork(one_table(table(20, None, 0.5))).cost
     assert dense.multiply_adds - short.multiply_adds == (20 - 11) * 3
 
 
