@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -159,3 +160,16 @@ def test_what_tests_share_stands_in_support() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             shared = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
             assert not shared, f"{path} imports from a test"
+
+
+def test_tests_of_the_library_know_nothing_of_the_papers() -> None:
+    """They pass where `weightwright/papers` and `tests/papers` are deleted."""
+    for path in TESTS.rglob("*.py"):
+        if path.is_relative_to(TESTS / "papers"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(re.match(r"(weightwright\.)?papers\b", name) for name in names), f"{path} imports the papers"
+            added = isinstance(node, ast.Attribute) and ast.unparse(node) == "ww.constructions"
+            assert not added, f"{path} uses ww.constructions"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.forging import about_composite, affine, named, refused, save_forged
-from support.networks import by_hand, linear
+from support.networks import attending, by_hand, linear
 
 import weightwright as ww
-from weightwright.network import Attention, Head, Sees, selection
+from weightwright.network import selection
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 DTYPES = ("float64", "float32", "bfloat16")
@@ -80,7 +80,7 @@ def test_queries_that_overflow_before_they_meet_a_key(
 ) -> None:
     names = ("x", "q", "k", "out")
     C, A = np.array([[0.0, query, key, 0.0]]), np.eye(1, 4)
-    head = Head("mean", named(names, q=1), named(names, k=1), named(names, x=1), np.eye(4)[[3]], beta, Sees(data="all"))
-    layer, read = Attention(names, (head,)), selection(names, ("out",))
+    layer = attending(names, named(names, q=1), named(names, k=1), named(names, x=1), np.eye(4)[[3]], beta)
+    read = selection(names, ("out",))
     net = by_hand(("x",), linear(names, A, C), (layer,), read, tokens=1, dtype=dtype)
     refused(*about_composite(net, affine([[1.0]]), HALF_OPEN, (0.0, 1e-300, 2.0**-10)), tmp_path, "overflow")

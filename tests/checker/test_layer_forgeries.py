@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from support.exact import errors
-from support.forging import Change, Forged, save_forged, with_claim
+from support.forging import Change, Forged, measured, save_forged, with_claim
 from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
@@ -22,9 +22,7 @@ from weightwright.checker.composite.table_heads import read_part
 from weightwright.checker.one_layer.layer import Target, layer_holds
 from weightwright.claims.certificate import (
     Certificate,
-    MeasuredClaim,
     Terms,
-    measured_certificate,
 )
 from weightwright.claims.leaf import Leaf, Samples
 from weightwright.claims.one_layer_claims import SampledClaim
@@ -230,8 +228,7 @@ ODD: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_measured_files_are_refused(name: str, tmp_path: Path) -> None:
     network, (change, said) = one_table(Table(np.zeros(2), np.zeros(2), np.zeros(2))), ODD[name]
-    claim = MeasuredClaim(0.0, 1, "not at all")
-    honest = measured_certificate(claim, "0*x", ww.Box(-1, 1), "float64", "dot", ww.AttentionNetwork(network).digest())
+    honest = measured(network, 0.0, 1, "not at all", formula="0*x", domain=ww.Box(-1, 1))
     path = tmp_path / "net.safetensors"
     save_forged(network, honest, path)
     assert ww.load(path).certificate.status == "MEASURED"

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
-from support.networks import linear
+from support.networks import attending, linear
 
 import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import UNREAD
-from weightwright.network import Attention, Gather, Head, Mixed, Sees, Term
+from weightwright.network import Gather, Mixed, Term
 from weightwright.prover.graph_values import evaluate
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])
@@ -103,8 +103,7 @@ def forgetting_attention() -> Any:
     names = right().network.embed.coordinates
     none, keep = np.zeros((len(names), 1)), np.eye(len(names))
     W_V = with_entry(keep, (place("kept x[1]"), place("kept x[1]")), 0.0)
-    head = Head("copy", none, none, W_V, keep, sees=Sees((0, 0), "self"))
-    layer = Attention(names, (head,), residual=False)
+    layer = attending(names, none, none, W_V, keep, data="self", residual=False)
     return with_body(lambda layers: (*layers[:-2], layer, *layers[-2:]))
 
 

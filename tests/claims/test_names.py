@@ -10,13 +10,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from support.command_line import weightwright
 from support.forging import save_forged
-from typer.testing import CliRunner
 
 import weightwright as ww
 from weightwright.claims.certificate import computed_in_words
 from weightwright.claims.graph import Graph, Node, graph_in_words
-from weightwright.cli import app
 from weightwright.report.drawing.draw import network_figure
 
 LIE = "sin(x)"
@@ -48,7 +47,7 @@ def test_a_name_is_shown_as_one_wherever_it_is_shown(liar: Path, tmp_path: Path)
     assert f"({SHOWN}, bound " in repr(net)
     assert f"({SHOWN}, bound " in repr(net.certificate)
     for command in (["check"], ["info"], ["check", "--json"], ["info", "--json"]):
-        done = CliRunner().invoke(app, [command[0], str(liar), *command[1:]])
+        done = weightwright(command[0], liar, *command[1:])
         assert done.exit_code == 0, done.output
         if "--json" in command:
             facts = json.loads(done.stdout)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import reference
-import typer.main
+from support.command_line import command_group
 from support.with_papers import needs_papers
 
 import weightwright as ww
 from weightwright import errors
 from weightwright.claims.certificate import Certificate
-from weightwright.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference.md").read_text()
@@ -77,7 +76,7 @@ def test_every_error_of_ours_is_listed() -> None:
 
 
 def test_every_command_and_option_is_there() -> None:
-    for name, command in vars(typer.main.get_command(app))["commands"].items():
+    for name, command in vars(command_group())["commands"].items():
         part = PAGE.split(f"### weightwright {name}\n")[1].split("\n### ")[0]
         for option in command.params:
             told = option.opts[0] if option.opts[0].startswith("-") else option.name.upper()

@@ -13,7 +13,6 @@ from scipy.linalg import lstsq
 import weightwright as ww
 from weightwright.heads.registers import Design, Query, assemble
 from weightwright.heads.window_anchors import NODES, WindowDesigner, _Cells, _mix, _solve, fit_values, windows
-from weightwright.network import cost
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
 
@@ -59,7 +58,7 @@ def test_about_a_thousand_anchors_for_two_hundred_radians() -> None:
     fit = min(fits, key=lambda fit: fit.error)
     assert 1024 < len(fit.table.keys) < 1100
     assert fit.error <= 1e-12
-    assert cost(network(fit, "float64")).multiply_adds < 150
+    assert ww.AttentionNetwork(network(fit, "float64")).cost.multiply_adds < 150
 
 
 @pytest.mark.parametrize("M", [8, 9, 11, 12])

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
-from support.networks import by_hand, linear
+from support.networks import attending, by_hand, linear
 
 import weightwright as ww
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.enclosures.balls.counted_exp import LEAST, UNITS, counted_exp
 from weightwright.memory.context_mapping import token_inputs
-from weightwright.network import Attention, Head, selection
+from weightwright.network import selection
 
 
 def words(rng: np.random.Generator) -> list[Any]:
@@ -96,9 +96,9 @@ def mapping_of(start: float, own: float, share: float, beta: float, dtype: str =
     """x to (x, id): the id starts as own x + start, and the head adds share times a mean of the x."""
     embed = linear(("x", "id"), [[1.0, own]], [[0.0, start]])
     one = np.array([[1.0], [0.0]])
-    head = Head("id", one, one, one, np.array([[0.0, share]]), beta)
+    layer = attending(("x", "id"), one, one, one, np.array([[0.0, share]]), beta)
     read = selection(("x", "id"), ("id",))
-    return by_hand(("x",), embed, (Attention(("x", "id"), (head,)),), read, dtype=dtype)
+    return by_hand(("x",), embed, (layer,), read, dtype=dtype)
 
 
 def one_by_one(network: Any, x: np.ndarray) -> np.ndarray:
@@ -142,8 +142,8 @@ def test_large_scores_cost_what_is_said() -> None:
     names = ("k", "v", "id")
     embed = linear(names, np.eye(2, 3))
     key, value = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [1.0], [0.0]])
-    head = Head("id", key, key, value, np.array([[0.0, 0.0, 1.0]]), 0.7)
-    network = by_hand(("k", "v"), embed, (Attention(names, (head,)),), selection(names, ("id",)))
+    layer = attending(names, key, key, value, np.array([[0.0, 0.0, 1.0]]), 0.7)
+    network = by_hand(("k", "v"), embed, (layer,), selection(names, ("id",)))
     rng, before, worst = np.random.default_rng(0), ctx.prec, 0.0
     ctx.prec = 200
     try:

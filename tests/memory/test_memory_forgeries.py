@@ -15,7 +15,7 @@ from support.forging import nudged_networks, proven, refused, save_forged, with_
 import weightwright as ww
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.claims.memory_claim import memory_in_words
-from weightwright.network import FeedForward, Ramps, Sees
+from weightwright.network import FeedForward, Ramps
 
 WORDS = [["a", "b", "c"], ["b", "a"], ["c", "c"]]
 TAGS = [["X", "Y", "Z"], ["X", "X"], ["Y", "Z"]]
@@ -158,7 +158,7 @@ def test_other_forms_are_refused(tmp_path: Path) -> None:
     forms = {
         "no skip connection": put_layer(network, 1, replace(layer, residual=False)),
         "two heads": put_layer(network, 0, replace(first, heads=(head, head))),
-        "no other token": with_head(sees=Sees(data="self")),
+        "no other token": with_head(sees=replace(head.sees, data="self")),
         "the label is not empty": with_head(W_O=np.roll(head.W_O, 1, axis=1)),
         "half ramps": put_layer(network, 1, replace(layer, W_2=layer.W_2 / 2)),
         "wider ramps": put_layer(network, 1, replace(layer, b_1=kinks)),

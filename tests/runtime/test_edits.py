@@ -13,26 +13,16 @@ import pytest
 import torch
 from support.built import copied
 from support.edits import edit_every_weight, places, written
+from support.forging import measured
 from support.zoo import ZOO
 
 import weightwright as ww
-from weightwright.claims.certificate import MeasuredClaim, measured_certificate
 from weightwright.export.compare import samples
-from weightwright.network import Sees
-
-
-def measured(network: Any) -> Any:
-    """A certificate that any network can have."""
-    d = len(network.inputs)
-    claim = MeasuredClaim(1.0, 1, "a test")
-    return measured_certificate(
-        claim, "f", ww.Box([-9.0] * d, [9.0] * d), network.dtype, "dot", ww.AttentionNetwork(network).digest()
-    )
 
 
 def of_zoo(name: str) -> ww.AttentionNetwork:
     network = ZOO[name]()
-    return ww.AttentionNetwork(network, measured(network))
+    return ww.AttentionNetwork(network, measured(network, 1.0, 1, "a test"))
 
 
 #: Names for networks of `support.built`, of every kind of claim, with weights of every kind.
@@ -86,7 +76,10 @@ def test_exports_hold_what_runs(name: str, tmp_path: Path) -> None:
 
 SETTINGS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "beta": ("formula", lambda net: setattr(net.layers[0].heads[0], "beta", 2 * net.layers[0].heads[0].beta)),
-    "sees": ("sees all", lambda net: setattr(net.layers[0].heads[0], "sees", Sees(data="earlier"))),
+    "sees": (
+        "sees all",
+        lambda net: setattr(net.layers[0].heads[0], "sees", replace(net.layers[0].heads[0].sees, data="earlier")),
+    ),
     "residual": ("compiled", lambda net: setattr(net.layers[0], "residual", False)),
     "times": ("looped", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "times")), "times", 5)),
     "over": ("softmaxes", lambda net: setattr(next(m for m in net.modules() if hasattr(m, "over")), "over", "tokens")),

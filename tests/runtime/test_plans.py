@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 from support.built import built, copied, layers
-from support.networks import by_hand, linear
+from support.networks import attending, by_hand, linear
 from support.zoo import ZOO
 from torch import nn
 
 import weightwright as ww
-from weightwright.network import Attention, Head, Sees, cost
 from weightwright.runtime import interpret
 from weightwright.runtime.running_plan import ModuleLayer, Plan
 from weightwright.runtime.table_layer import TableLayer
@@ -82,7 +81,7 @@ def test_tables_are_shared_and_what_nobody_reads_does_not_exist() -> None:
     assert isinstance(layer, TableLayer)
     assert len(embed.before.row) == 5  # of 11 coordinates those that the heads ask by; constants are numbers
     (group,) = layer.groups  # five heads, one table
-    assert cost(net.network).heads == 5
+    assert net.cost.heads == 5
     assert group.numbers == 5
     assert layer.before.terms == ()  # the outputs were constants before
     ((piece, map),) = plan.read.terms
@@ -107,9 +106,9 @@ def doubled() -> Any:
     registers = np.array([[1.0, 0.0, 2.0, 0.0], [-1.0, 0.25, 3.0, 0.0]])
     W_Q, W_K = np.array([[0.1, 0], [0.7, 0], [0, 1], [0, 0]]), np.array([[1.0, 0], [0, 1], [0, 0], [0, 0]])
     W_V, W_O = np.array([[0.0], [0], [1], [0]]), np.array([[0.0, 0, 0, 1]])
-    head = Head("f", W_Q, W_K, W_V, W_O, 3.0, Sees((0, 2), "none"))
+    layer = attending(names, W_Q, W_K, W_V, W_O, 3.0, (0, 2), "none")
     read = linear(("y",), [[1.0], [0], [0], [2.0]], [[0.25]])
-    return by_hand(("x",), embed, (Attention(names, (head,)),), read, registers=registers)
+    return by_hand(("x",), embed, (layer,), read, registers=registers)
 
 
 def test_an_input_twice_in_the_stream_a_beta_that_is_no_power_of_two_and_constants() -> None:

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.networks import by_hand
+from support.networks import attending, by_hand
 from support.one_head import one_table
 from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.heads.registers import Table
-from weightwright.network import Attention, Head, Sees, Term, cost, selection, token_wise
+from weightwright.network import Sees, Term, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime import interpret
@@ -152,10 +152,10 @@ def test_values_of_two_sizes_in_a_network() -> None:
     registers = np.stack([0 * grid, 0 * grid, 2 * grid, -(grid**2), *rng.uniform(-1, 1, (2, 25))], 1)
     W_Q, W_K, W_V = np.zeros((6, 2)), np.zeros((6, 2)), np.zeros((6, 2))
     W_Q[0, 0] = W_Q[1, 1] = W_K[2, 0] = W_K[3, 1] = W_V[4, 0] = W_V[5, 1] = 1.0
-    sees = Sees(registers=(0, 25), data="none")
-    head = Head("two", W_Q, W_K, W_V, rng.normal(size=(2, 6)) * [1, 0, 1, 1, 1, 1], 0.5, sees, window=7)
+    W_O = rng.normal(size=(2, 6)) * [1, 0, 1, 1, 1, 1]
+    layer = attending(names, W_Q, W_K, W_V, W_O, 0.5, (0, 25), "none", window=7)
     embed = token_wise(("t",), names, {("t", "t"): 1.0}, {"one": 1.0})
-    network = by_hand(("t",), embed, (Attention(names, (head,)),), selection(names, names), registers=registers)
+    network = by_hand(("t",), embed, (layer,), selection(names, names), registers=registers)
     t = rng.uniform(-5, 5, (2, 9, 1))
     np.testing.assert_allclose(run(network, t), interpret(network, t), rtol=1e-13, atol=1e-13)
 
@@ -194,10 +194,10 @@ def test_a_split_into_chunks_changes_nothing(n: int, threads: int) -> None:
 
 
 def test_cost_counts_the_window() -> None:
-    short, long = (cost(one_table(table(p, 5, 0.5))) for p in (20, 200))
+    short, long = (ww.AttentionNetwork(one_table(table(p, 5, 0.5))).cost for p in (20, 200))
     assert short.multiply_adds == long.multiply_adds
     assert long.anchors == 200
-    dense = cost(one_table(table(20, None, 0.5)))
+    dense = ww.AttentionNetwork(one_table(table(20, None, 0.5))).cost
     assert dense.multiply_adds - short.multiply_adds == (20 - 11) * 3
 
 

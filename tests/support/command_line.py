@@ -8,14 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+import typer.main
 from typer.testing import CliRunner, Result
 
 from weightwright.cli import app
 
 
-def weightwright(*args: str | Path, stdin: str | bytes | None = None) -> Result:
+def weightwright(*args: str | Path, stdin: str | bytes | None = None, columns: int | None = None) -> Result:
     """Runs a command; any error that is no exit is a failed test."""
-    return CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, catch_exceptions=False)
+    env = None if columns is None else {"COLUMNS": str(columns), "TERMINAL_WIDTH": str(columns)}
+    return CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, env=env, catch_exceptions=False)
+
+
+def command_group() -> click.Group:
+    """All commands, with their options."""
+    return typer.main.get_command(app)
 
 
 def printed(*args: str | Path, stdin: str | None = None) -> str:
@@ -41,7 +49,7 @@ def complaint(result: Result, code: int) -> str:
 
 def helps_in_whole_words(command: str) -> None:
     """In 80 columns flags are shown as flags, and choices are not cut."""
-    helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+    helped = weightwright(command, "--help", columns=80).stdout
     assert "<bool>" not in helped
     assert "--help " in helped
     assert "bfloat1\n" not in helped.replace(" ", "").replace("│", "")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms, measured_certificate
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph, Node
 from weightwright.claims.kinds import MASKED
@@ -162,6 +162,23 @@ def affine(weights: Any) -> Composite:
     W = np.array(weights, dtype=float)
     mixed = Node("mix", (0,))
     return Composite(Graph("affine", (Node("input"), mixed), (1,), (W,), len(W)), ())
+
+
+def measured(
+    network: Network,
+    error: float,
+    count: int,
+    how: str,
+    why: str = "",
+    formula: str = "f",
+    domain: ww.Box | None = None,
+    kernel: str = "dot",
+) -> Certificate:
+    """A certificate that claims nothing, which any network can have."""
+    d = len(network.inputs)
+    box = ww.Box([-9.0] * d, [9.0] * d) if domain is None else domain
+    claim = MeasuredClaim(error, count, how, why)
+    return measured_certificate(claim, formula, box, network.dtype, kernel, network_digest(network))
 
 
 # networks

@@ -9,12 +9,10 @@ import pickle
 from pathlib import Path
 
 import pytest
-from support.forging import save_forged
-from typer.testing import CliRunner
+from support.command_line import weightwright
+from support.forging import measured, save_forged
 
 import weightwright as ww
-from weightwright.claims.certificate import MeasuredClaim, measured_certificate
-from weightwright.cli import app
 from weightwright.export.about import about
 from weightwright.report.drawing.draw import _claim
 from weightwright.report.plot import _title
@@ -29,8 +27,8 @@ def path(tmp_path: Path) -> Path:
     net = ww.approximate("-x", (-1, 1), 1e-6, progress=False)
     said = net.said
     assert said is not None
-    claim = MeasuredClaim(1e-15, 10**9, "every float of the domain, against 200 bits", "a proof is slow")
-    lie = measured_certificate(claim, "sin(5*x)", said.domain, said.dtype, said.kernel, said.network)
+    how, why = "every float of the domain, against 200 bits", "a proof is slow"
+    lie = measured(net.network, 1e-15, 10**9, how, why, "sin(5*x)", said.domain, said.kernel)
     save_forged(net.network, dataclasses.replace(lie, why="seen here"), tmp_path / "theirs.safetensors")
     return tmp_path / "theirs.safetensors"
 
@@ -48,14 +46,13 @@ def test_a_loaded_error_is_what_the_file_says(path: Path) -> None:
 
 
 def test_the_command_line_says_so_too(path: Path) -> None:
-    runner = CliRunner()
-    shown = runner.invoke(app, ["info", str(path)]).stdout
+    shown = weightwright("info", path).stdout
     assert TOLD in " ".join(shown.split())
-    facts = json.loads(runner.invoke(app, ["info", str(path), "--json"]).stdout)
+    facts = json.loads(weightwright("info", path, "--json").stdout)
     assert facts["why"] == TOLD
     assert facts["measured"]["told"] == TOLD
     assert facts["subject"] == "nothing"
-    refused = runner.invoke(app, ["check", str(path)])
+    refused = weightwright("check", path)
     assert refused.exit_code == 1
     with pytest.raises(ww.CertificateError, match="nothing is proven here; it says that an error"):
         ww.check(path)

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import weightwright
 from support.forging import save_forged
-from typer.testing import CliRunner
 
 import weightwright as ww
-from weightwright.cli import app
 from weightwright.export.about import about
 
 EVIL = "x\n\x1b[2KPROVEN sin(5*x)"
@@ -62,7 +61,7 @@ def test_reprs_and_tables_of_circuits_are_one_line(honest: ww.AttentionNetwork, 
     for name in (EVIL, "[red]x"):
         other = renamed(honest, name)
         save_forged(other.network, other.said, path)
-        text = CliRunner().invoke(app, ["circuit", str(path)], env={"COLUMNS": "200"}).stdout
+        text = weightwright("circuit", path, columns=200).stdout
         assert all(is_plain(line) for line in text.split("\n"))
         assert "[red]x" in text or name == EVIL
         assert len(text.splitlines()) == len(circuit.nodes) + 2

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from support.built import built_file, copied
-from typer.testing import CliRunner
+from support.command_line import weightwright
 
 import weightwright as ww
-from weightwright.cli import app
 from weightwright.report import certificate_facts, network_facts
 
 
 def shown(*command: object) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in command])
+    done = weightwright(*map(str, command))
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
 
@@ -38,7 +37,7 @@ def test_an_interpreter_of_several_programs_speaks_of_one_pass(machine: tuple[ww
     for command in ("check", "info"):
         text = shown(command, path)
         assert about in text
-        facts = json.loads(CliRunner().invoke(app, [command, str(path), "--json"]).stdout)
+        facts = json.loads(weightwright(command, path, "--json").stdout)
         assert (facts["subject"], facts["bound_is_about"]) == ("pass", about)
 
 
@@ -92,6 +91,6 @@ def test_dead_zones_are_data_with_their_shares(tmp_path: Path) -> None:
     of_x = ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=0.125, progress=False)
     of_x.save(tmp_path / "sign.safetensors")
     for command in ("check", "info"):
-        facts = json.loads(CliRunner().invoke(app, [command, str(tmp_path / "sign.safetensors"), "--json"]).stdout)
+        facts = json.loads(weightwright(command, tmp_path / "sign.safetensors", "--json").stdout)
         assert facts["zones"] == [{"lo": -0.125, "hi": 0.125, "of": "x", "share": 0.125}]
         assert "dead zones [-0.125, 0.125], 12.5% of the domain" in shown(command, tmp_path / "sign.safetensors")

@@ -18,7 +18,7 @@ import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import ENTERING, STATES
-from weightwright.network import Gather, Sees
+from weightwright.network import Gather
 from weightwright.network.token_maps import copy
 
 #: Features of a pass: A, b and x; states: w and the prediction.
@@ -116,7 +116,7 @@ def sees_later_tokens() -> Any:
         names = right().network.embed.coordinates
         positions = [i for i, name in enumerate(names) if name.startswith("before: pos[")]
         scores[positions[3], 0] = scores[positions[1], 1]  # token 0 sees the last example
-        return replace(head, W_K=scores, sees=Sees(head.sees.registers, "all"))
+        return replace(head, W_K=scores, sees=replace(head.sees, data="all"))
 
     return with_part("layers", 2, "heads", 0, change=change)
 

@@ -22,7 +22,6 @@ from weightwright.circuit.running_circuit import run_circuit
 from weightwright.claims.prompt import ENTERING
 from weightwright.incontext.errors.prefixes import bound_everywhere, enclose_errors
 from weightwright.incontext.networks.causal_network import PrefixDescent
-from weightwright.network import Sees
 
 D, N, STEPS, STEP, RIDGE = 2, 3, 4, 0.375, 0.1
 DOMAIN = (1.0, 2.0, 4.0)
@@ -264,7 +263,8 @@ def test_an_edited_network_is_checked_again() -> None:
     assert net.certificate is not None
     assert net.certificate.status == "EDITED"
     assert net.check().status == "PROVEN"
-    net.layers[2].heads[0].sees = Sees(net.layers[2].heads[0].sees.registers, "all")  # type: ignore[union-attr, index]
+    head = net.layers[2].heads[0]  # type: ignore[union-attr, index]
+    head.sees = replace(head.sees, data="all")
     net.layers[2].heads[0].W_K.data[:] = 0  # type: ignore[union-attr, index]
     before, prompt = smallest().net, smallest().prompt([[0.5], [1.0]], [1.0])
     found, gap = net.check(), float((net(prompt) - before(prompt)).abs().max())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from support.forging import about_composite, named, one_head, refused
-from support.networks import by_hand, linear
+from support.networks import attending, by_hand, linear
 
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
@@ -16,7 +16,7 @@ from weightwright.claims.certificate import Terms, local_formula
 from weightwright.claims.target import Composite
 from weightwright.expressions import parse, to_text
 from weightwright.heads.registers import on_registers
-from weightwright.network import Attention, Head, Linear, Mixed, Sees, selection
+from weightwright.network import Attention, Linear, Mixed, selection
 from weightwright.papers.claims.ridge_functions import GateClaim, RidgeFunctions
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
@@ -34,10 +34,8 @@ def test_a_token_of_a_gate_that_holds_another_number(tmp_path: Path) -> None:
     registers = np.eye(4)[[2]]
     W_Q, W_K = np.zeros((4, 2)), np.zeros((4, 2))
     W_Q[0, 0] = W_Q[1, 1] = W_K[1, 0] = 1.0
-    head = Head("gate", W_Q, W_K, named(names, s=1), np.eye(4)[[3]], 2.0**20, Sees((0, 1), "all"))
-    net = by_hand(
-        ("x",), embed, (Attention(names, (head,)),), selection(names, ("out",)), registers=registers, tokens=2
-    )
+    layer = attending(names, W_Q, W_K, named(names, s=1), np.eye(4)[[3]], 2.0**20, (0, 1))
+    net = by_hand(("x",), embed, (layer,), selection(names, ("out",)), registers=registers, tokens=2)
     outputs = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     ridge = RidgeFunctions(("relu(x)",), np.array([[2.0**1023, 0.0, 0.0]]), np.zeros(1), outputs, np.zeros(2))
     h = 2.0**-1013
