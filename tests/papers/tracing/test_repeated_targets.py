@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from weightwright.errors import NotRepeatable
-from weightwright.papers.grids.grid_points import scalar_target
+from weightwright.papers.grids.grid_targets import scalar_target
 
 
 def test_a_target_that_changes_is_refused() -> None:
