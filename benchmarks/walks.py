@@ -75,7 +75,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime": ("runtime", "loading.py"),
     "theorems": (
         "theorems", "papers/theorems", "papers/linear", "papers/grids", "papers/relu", "papers/descent",
-        "papers/hopfield", "papers/rates", "papers/exhibits", "papers/kit",
+        "papers/hopfield", "papers/instances", "papers/kit",
     ),
     "tracing": ("tracing",),
     "the files beside them": (
