@@ -145,7 +145,8 @@ def test_outputs_may_be_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
     together = lower(graph, domain, tol)
     monkeypatch.setattr(budget, "AT_ONCE", 1)
     alone = lower(graph, domain, tol)
-    assert alone.digest() == together.digest()
+    digests = [ww.AttentionNetwork(lowered.network).digest() for lowered in (alone, together)]
+    assert digests[0] == digests[1]
     assert alone.costs == together.costs
 
 
