@@ -95,7 +95,6 @@ def with_registers(network: Any, registers: np.ndarray) -> Any:
 
 def with_head(network: Any, **changes: object) -> Any:
     layer = network.layers[0]
-    assert type(layer).__name__ == "Attention"
     head = dataclasses.replace(layer.heads[0], **changes)
     return dataclasses.replace(network, layers=(dataclasses.replace(layer, heads=(head,)),))
 

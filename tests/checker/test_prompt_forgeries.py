@@ -91,7 +91,6 @@ def test_what_is_forged_here_was_right(kind: str, dtype: str, tmp_path: Path) ->
 def test_a_bound_above_the_tolerance_is_no_network() -> None:
     net = made("descent", "float64")
     assert net.certificate is not None
-    assert type(net.certificate.claim).__name__ == "PromptClaim"
     with pytest.raises(ww.ToleranceError, match=r"tol=1e-12 cannot be proven: 1\.15e-08 is the best"):
         certify(net.network, net.certificate.claim, net.certificate.domain, tol=1e-12)
 
@@ -396,7 +395,6 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_alpha(tmp_path: Path) ->
     net = built([tables_of(fitted("x", 3.0, 1e-8, "float64"), RESIDUAL)], "float64", (plain(2.0**53),))
     certificate = net.certificate
     assert certificate is not None
-    assert type(certificate.claim).__name__ == "PromptClaim"
     (step,) = certificate.claim.passes
     terms = replace(certificate.terms, rounding=certificate.terms.rounding + 1e-6)
     other = with_prompt(certificate, passes=(replace(step, alpha=2**53 + 1),))
@@ -408,7 +406,6 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
     """It counted as a power of two, and the network ran with another number."""
     network = made("descent", "float64").network
     (loop,) = network.layers
-    assert type(loop).__name__ == "Loop"
     spread, attend, *rest = loop.layers
     assert isinstance(attend, Attention)
     head = replace(attend.heads[0], beta=2**53 + 1)

@@ -65,7 +65,6 @@ def exact_errors(run: incontext.AlgorithmRun, rows: np.ndarray, every: int = 1) 
     assert run.net.certificate is not None
     composite = run.net.certificate.composite
     assert composite is not None
-    assert type(composite.target).__name__ == "Graph"
     target = GraphTarget(composite, composite.target, (len(rows), rows.shape[1] + run.states.shape[1]), first=True)
     found = []
     with working_precision():

@@ -185,7 +185,6 @@ def test_an_induction_head_takes_two_heads_and_shows_it() -> None:
 
 def only_head(network: Any) -> tuple[Any, int]:
     layer = network.layers[0]
-    assert type(layer).__name__ == "Attention"
     return layer, 0
 
 
@@ -229,7 +228,6 @@ def test_a_key_that_is_let_in_is_refused(tmp_path: Path) -> None:
 
 def claimed_otherwise(composite: Any) -> dict[str, Any]:
     graph = composite.target
-    assert type(graph).__name__ == "Graph"
     (claim, *_) = composite.attentions
     node = graph.nodes[claim.nodes[0]]
     q, k, v = attended(node)

@@ -28,7 +28,6 @@ def right(kind: str) -> tuple[Any, Certificate]:
 
 
 def with_read_out(c: Certificate, **changes: Any) -> Certificate:
-    assert type(c.claim).__name__ == "PromptClaim"
     assert c.claim.read_out is not None
     return with_prompt(c, read_out=replace(c.claim.read_out, **changes))
 
@@ -43,7 +42,6 @@ def less(name: str) -> Forge:
 
 
 def with_factors(c: Certificate, *factors: str) -> Certificate:
-    assert type(c.claim).__name__ == "PromptClaim"
     pairs = zip(c.claim.summands, factors, strict=True)
     return with_prompt(c, summands=tuple(replace(one, factor=factor) for one, factor in pairs))
 

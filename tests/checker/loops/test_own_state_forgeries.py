@@ -39,7 +39,6 @@ def said() -> Any:
 
 def claim() -> Any:
     found = said().claim
-    assert type(found).__name__ == "LoopClaim"
     return found
 
 
@@ -57,7 +56,6 @@ def with_loop(*path: Any, change: Callable[[Any], Any]) -> Any:
 
 def in_loop() -> int:
     loop = right().network.layers[LOOP]
-    assert type(loop).__name__ == "Loop"
     return len(loop.layers)
 
 

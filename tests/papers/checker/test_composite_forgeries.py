@@ -81,7 +81,6 @@ def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
 @cache
 def made_grid() -> Any:
     claim = ww.constructions.bumps("x0 + x1", 2, 1, g=1, norm=1.0).certificate.claim
-    assert type(claim).__name__ == "GridClaim"
     return claim
 
 

@@ -154,13 +154,11 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
 def hidden_head(network: Any) -> Any:
     """One bump head twice: its cell counts one ramp more."""
     layer = network.layers[0]
-    assert type(layer).__name__ == "Attention"
     return replace(network, layers=(replace(layer, heads=(*layer.heads, layer.heads[0])), *network.layers[1:]))
 
 
 def swapped_heads(network: Any) -> Any:
     layer = network.layers[0]
-    assert type(layer).__name__ == "Attention"
     heads = (layer.heads[-1], *layer.heads[1:-1], layer.heads[0])
     return replace(network, layers=(replace(layer, heads=heads), *network.layers[1:]))
 
@@ -296,7 +294,6 @@ def test_a_function_that_states_nothing_is_refused(tmp_path: Path) -> None:
     refused(net.network, with_claim(said, lipschitz=0.5), tmp_path, "hides an assumption")
     refused(net.network, with_claim(said, core=0.9 * said.claim.core), tmp_path, "on the cores")
     refused(net.network, with_claim(said, shell=0.9 * said.claim.shell), tmp_path, "on cell")
-    assert type(said.claim).__name__ == "GridClaim"
 
 
 @pytest.mark.parametrize("make", [ww.constructions.sequence_to_scalar, ww.constructions.sequence_to_scalar_softmax])
@@ -321,7 +318,6 @@ def test_a_root_is_taken_of_every_norm(tmp_path: Path) -> None:
     certificate = honest.certificate
     assert certificate is not None
     grid = certificate.claim
-    assert type(grid).__name__ == "GridClaim"
     terms = Terms(5e-324, grid.leakage * 1.01, grid.rounding * 1.01 + 1e-300)
     forged = replace(with_claim(certificate, norm=2.0**140), terms=terms, bound=2 * (terms.leakage + terms.rounding))
     refused(honest.network, forged, tmp_path, "no rule for the norm|approximation in the norm")
