@@ -44,12 +44,11 @@ def run_rule(progress: Any) -> Any:
 
 
 def ridge_heads(progress: Any) -> Any:
-    from weightwright.incontext import Ridge
 
     base = importlib.import_module("weightwright.estimators.base")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(base, "heads_picture", lambda *given: None)
-        return Ridge().fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0]).plot_heads(progress=progress)
+        return ww.incontext.Ridge().fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0]).plot_heads(progress=progress)
 
 
 NET = ww.approximate("x", (-1, 1), 0.5)

@@ -12,25 +12,18 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.incontext import (
-    DescentLearner,
-    HookedLearner,
-    LeastSquaresLearner,
-    LinearAttentionLearner,
-    NetworkLearner,
-    RegressionTask,
-    RidgeLearner,
-    compare,
-    curve,
-    query_gradients,
-)
 from weightwright.papers.evaluation.context_curve import measure_curve
 
-TASK, SMALL = RegressionTask(3, 8), RegressionTask(1, 3, scale=0.25)
-BASELINES = (LeastSquaresLearner(), RidgeLearner(0.5), DescentLearner(7), LinearAttentionLearner(7))
+TASK, SMALL = ww.incontext.RegressionTask(3, 8), ww.incontext.RegressionTask(1, 3, scale=0.25)
+BASELINES = (
+    ww.incontext.LeastSquaresLearner(),
+    ww.incontext.RidgeLearner(0.5),
+    ww.incontext.DescentLearner(7),
+    ww.incontext.LinearAttentionLearner(7),
+)
 
 
-def prompts(task: RegressionTask = TASK, count: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
+def prompts(task: ww.incontext.RegressionTask = TASK, count: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
     return task.sample(count, seed=3)
 
 
@@ -40,15 +33,15 @@ def test_tasks_are_what_they_say() -> None:
     assert not torch.equal(TASK.sample(4, seed=4)[0], xs)
     w = torch.linalg.pinv(xs) @ ys.unsqueeze(2)
     assert (xs @ w - ys.unsqueeze(2)).abs().max() < 1e-12
-    scaled, of_scaled = prompts(RegressionTask(3, 8, scale=2.0))
+    scaled, of_scaled = prompts(ww.incontext.RegressionTask(3, 8, scale=2.0))
     assert torch.equal(scaled, 2 * xs)
     assert torch.allclose(of_scaled, 2 * ys)
-    noisy, of_noisy = prompts(RegressionTask(3, 8, noise=0.5))
+    noisy, of_noisy = prompts(ww.incontext.RegressionTask(3, 8, noise=0.5))
     assert torch.equal(noisy, xs)
-    many = RegressionTask(1, 2, noise=0.5).sample(20_000, seed=0)
+    many = ww.incontext.RegressionTask(1, 2, noise=0.5).sample(20_000, seed=0)
     assert abs(float((of_noisy - ys).std()) - 0.5) < 0.2
     assert abs(float(many[1].var()) - 1.25) < 0.05  # of w.x and of the noise
-    rows, targets = RegressionTask(6, 12, nonzero=2).sample(50, seed=0)
+    rows, targets = ww.incontext.RegressionTask(6, 12, nonzero=2).sample(50, seed=0)
     found = (torch.linalg.pinv(rows) @ targets.unsqueeze(2)).squeeze(2).abs() > 1e-9
     assert (found.sum(dim=1) == 2).all()
     assert found.any(dim=0).all()
@@ -56,7 +49,7 @@ def test_tasks_are_what_they_say() -> None:
 
 def test_the_usual_sizes_are_drawn() -> None:
     for d, points in ((5, 11), (20, 41)):
-        xs, ys = RegressionTask(d, points).sample(2, seed=0, dtype=torch.float32)
+        xs, ys = ww.incontext.RegressionTask(d, points).sample(2, seed=0, dtype=torch.float32)
         assert (tuple(xs.shape), tuple(ys.shape), xs.dtype) == ((2, points, d), (2, points), torch.float32)
 
 
@@ -72,11 +65,11 @@ def test_the_usual_sizes_are_drawn() -> None:
 )
 def test_tasks_refuse_what_they_cannot_draw(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        RegressionTask(**given)
+        ww.incontext.RegressionTask(**given)
 
 
 def test_baselines_against_numpy() -> None:
-    xs, ys = prompts(RegressionTask(3, 8, noise=0.3))
+    xs, ys = prompts(ww.incontext.RegressionTask(3, 8, noise=0.3))
     found = [np.asarray(learner(xs, ys)) for learner in BASELINES]
     step, n = 1 / (1 + np.sqrt(3 / 8)) ** 2, 8
     for b in range(len(xs)):
@@ -106,7 +99,7 @@ def test_predictions_take_the_examples_before_them_alone(learner: Any) -> None:
 
 
 def test_linear_attention_has_the_matrices_of_the_paper() -> None:
-    W_Q, W_V, P = LinearAttentionLearner(2, step=0.5, examples=10).matrices(2, 8, torch.float64)
+    W_Q, W_V, P = ww.incontext.LinearAttentionLearner(2, step=0.5, examples=10).matrices(2, 8, torch.float64)
     assert W_Q.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert W_V.tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, -1]]
     assert P == 0.05
@@ -115,18 +108,21 @@ def test_linear_attention_has_the_matrices_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RidgeLearner(0.0), r"penalty .* not 0\.0"),
-        (lambda: DescentLearner(0), "steps .* not 0"),
-        (lambda: DescentLearner(2, step=-1.0), r"step .* not -1\.0"),
-        (lambda: HookedLearner("h", 3), "predict .* not 3"),  # type: ignore[arg-type]
-        (lambda: NetworkLearner(3), r"predict\(X, y\).* not 3"),
+        (lambda: ww.incontext.RidgeLearner(0.0), r"penalty .* not 0\.0"),
+        (lambda: ww.incontext.DescentLearner(0), "steps .* not 0"),
+        (lambda: ww.incontext.DescentLearner(2, step=-1.0), r"step .* not -1\.0"),
+        (lambda: ww.incontext.HookedLearner("h", 3), "predict .* not 3"),  # type: ignore[arg-type]
+        (lambda: ww.incontext.NetworkLearner(3), r"predict\(X, y\).* not 3"),
         (lambda: BASELINES[0](torch.zeros(2, 3), torch.zeros(2, 3)), r"xs must have the shape .* not \(2, 3\)"),
         (lambda: BASELINES[0](torch.zeros(2, 3, 1), torch.zeros(2)), r"ys must have the shape \(2, 3\).* not \(2,\)"),
         (lambda: BASELINES[0](*prompts(), [8]), "inds must be positions from 0 to 7, not 8"),
-        (lambda: curve(TASK, [8]), "lengths must be from 0 to 7"),
-        (lambda: curve(3, [0]), "tasks must be .* not 3"),  # type: ignore[arg-type]
-        (lambda: curve(TASK, [0], [abs]), "has no name; write a dictionary"),
-        (lambda: curve(TASK, [0], {"all": lambda xs, ys, inds: ys}), r"all returns .* \(256, 8\), not \(256, 1\)"),
+        (lambda: ww.incontext.curve(TASK, [8]), "lengths must be from 0 to 7"),
+        (lambda: ww.incontext.curve(3, [0]), "tasks must be .* not 3"),  # type: ignore[arg-type]
+        (lambda: ww.incontext.curve(TASK, [0], [abs]), "has no name; write a dictionary"),
+        (
+            lambda: ww.incontext.curve(TASK, [0], {"all": lambda xs, ys, inds: ys}),
+            r"all returns .* \(256, 8\), not \(256, 1\)",
+        ),
     ],
 )
 def test_bad_arguments_are_named(make: Any, said: str) -> None:
@@ -138,32 +134,32 @@ def test_metrics() -> None:
     """Of two learners that are one, of one that returns no gradients, and of two that differ."""
     xs, ys = prompts()
     descent, attention = BASELINES[2:]
-    alike = compare(attention, descent, xs, ys)
+    alike = ww.incontext.compare(attention, descent, xs, ys)
     assert alike.predictions < 1e-13
     assert alike.gradients < 1e-12
     assert abs(alike.cosine - 1) < 1e-12
     assert alike.losses[0] == pytest.approx(alike.losses[1])
-    by_differences = HookedLearner("no gradients", lambda xs, ys, inds: descent(xs.detach(), ys, inds))
-    slopes = [query_gradients(learner, xs, ys, 6) for learner in (by_differences, descent)]
+    by_differences = ww.incontext.HookedLearner("no gradients", lambda xs, ys, inds: descent(xs.detach(), ys, inds))
+    slopes = [ww.incontext.query_gradients(learner, xs, ys, 6) for learner in (by_differences, descent)]
     assert (slopes[0] - slopes[1]).abs().max() < 1e-10
     w = descent.weights(xs[:, :6], ys[:, :6], 8)
     assert torch.allclose(slopes[1], w)
-    other = compare(BASELINES[0], descent, xs, ys, position=2)
+    other = ww.incontext.compare(BASELINES[0], descent, xs, ys, position=2)
     assert -1 <= other.cosine < 1 - 1e-3
     assert other.predictions > 1e-3
     assert other.losses[0] == pytest.approx(float((BASELINES[0](xs, ys) - ys)[:, 2].square().mean() / 3))
 
 
 @cache
-def ours() -> NetworkLearner:
-    return NetworkLearner(
+def ours() -> ww.incontext.NetworkLearner:
+    return ww.incontext.NetworkLearner(
         ww.incontext.causal_learner(features=1, examples=3, steps=8, step=1.0, domain=(4.0, 8.0, 8.0))
     )
 
 
 def test_ours_has_the_usual_interface_and_a_proven_band() -> None:
     xs, ys = SMALL.sample(5, seed=0)
-    exact = DescentLearner(8, step=1.0, examples=3)
+    exact = ww.incontext.DescentLearner(8, step=1.0, examples=3)
     bounds = ours().bounds(xs, ys)
     assert (np.abs(np.asarray(ours()(xs, ys) - exact(xs, ys))) <= bounds + 1e-14).all()  # floats beside the exact ones
     assert 0 < bounds.max() < 1e-6
@@ -179,9 +175,9 @@ def test_ours_has_the_usual_interface_and_a_proven_band() -> None:
 
 
 def test_curves_are_data_and_a_picture(tmp_path: Path) -> None:
-    tasks = [TASK, RegressionTask(3, 8, noise=1.0)]
+    tasks = [TASK, ww.incontext.RegressionTask(3, 8, noise=1.0)]
     trained = {"half": lambda xs, ys, inds: 0.5 * ys[:, inds]}
-    found = curve(tasks, [0, 3, 7], trained, prompts=32, seed=5, path=tmp_path / "curve.png")
+    found = ww.incontext.curve(tasks, [0, 3, 7], trained, prompts=32, seed=5, path=tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 10_000
     names = ["least squares", "ridge 0.1", "10 steps of descent", "half"]
     assert [one.learner for one in found.curves] == 2 * names
@@ -196,6 +192,8 @@ def test_curves_are_data_and_a_picture(tmp_path: Path) -> None:
 
 
 def test_curves_take_learners_of_ours() -> None:
-    found = curve(SMALL, [0, 1, 2], [ours().learner, DescentLearner(8)], prompts=3, progress=False)
+    found = ww.incontext.curve(
+        SMALL, [0, 1, 2], [ours().learner, ww.incontext.DescentLearner(8)], prompts=3, progress=False
+    )
     assert [one.learner for one in found.curves][3:] == ["ours, 8 steps", "8 steps of descent"]
     assert found.curves[3].band is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from papers.support.tiny_study import tiny_study
 
-from weightwright.errors import WeightwrightError
+import weightwright as ww
 from weightwright.papers.experiments.machinery.study import Options
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.reproducing import read_record, reproduce
@@ -42,14 +42,14 @@ def test_the_files_of_a_study(tmp_path: Path) -> None:
 
 def test_parts_of_other_settings_are_no_parts_of_this_run(tmp_path: Path) -> None:
     reproduce(tiny_study(), tmp_path, Options(), jobs=1)
-    with pytest.raises(WeightwrightError, match=r"other settings \(seeds = \[0, 1\], not \[0, 1, 2\]\).*--out"):
+    with pytest.raises(ww.WeightwrightError, match=r"other settings \(seeds = \[0, 1\], not \[0, 1, 2\]\).*--out"):
         reproduce(tiny_study(), tmp_path, Options(seeds=3), jobs=1)
 
 
 def test_a_part_that_was_altered_is_refused(tmp_path: Path) -> None:
     reproduce(tiny_study(), tmp_path, Options(), jobs=1)
     (tmp_path / "TINY.parts" / "p4.json").write_text("{")
-    with pytest.raises(WeightwrightError, match="no part of a study"):
+    with pytest.raises(ww.WeightwrightError, match="no part of a study"):
         reproduce(tiny_study(), tmp_path, Options(), jobs=1)
 
 

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 from papers.support.constructed import normal
 
+import weightwright as ww
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.model_anchors import inverse_temperature
-from weightwright.papers.linear.one_head import truncated_linear
-from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-from weightwright.papers.relu.emulated import relu_network
-from weightwright.papers.relu.native import native_relu
-from weightwright.papers.relu.token_mixing import token_mixing
 
 ERRATA = Path(__file__).parents[3] / "docs" / "errata.md"
 
@@ -33,7 +29,7 @@ def test_scores_carry_beta_once() -> None:
     """As printed, W_Q and W_K both carry beta: -beta^2 (-2 s + L_0 + L_k) k, whose gaps are 2 beta / dL times those of
     -(beta/2)(s - L_k)^2, which the choice of beta is about."""
     p, s = 8, 0.31
-    net = truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-1, 1), p=p)
+    net = ww.constructions.truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-1, 1), p=p)
     beta, dL = net.about.chosen["beta"], 2 / p
     L = -1 + np.arange(p) * dL
     meant, printed = -(beta / 2) * (s - L) ** 2, -(beta**2) * (-2 * s + L[0] + L) * np.arange(p)
@@ -100,7 +96,7 @@ def test_heads_whose_sentinels_carry_nothing_return_nothing_out_of_range() -> No
     n, H, a, b = 6, 4, 0.5, 1.5
     bound = (b - a) / ((n - 2) * H)  # what beta contributes can be made as small as one likes
     outside, within = np.array([a - 10 * (b - a), a - 1, b + 1, b + 10 * (b - a)]), np.linspace(a, b - 0.6 * bound, 50)
-    net = truncated_linear_heads([1.0], np.zeros(n), a, b, (-11, 13), H=H)
+    net = ww.constructions.truncated_linear_heads([1.0], np.zeros(n), a, b, (-11, 13), H=H)
     for beta in (1e3, 1e6, 1e9):
         printed = printed_heads(outside, n, H, a, b, beta)
         assert np.abs(printed).max() < 1e-12
@@ -115,7 +111,7 @@ def test_heads_whose_sentinels_carry_nothing_fail_inside_the_range_too() -> None
     """On (b - dL/2, b] the last head's upper sentinel is nearest, which carries 0 as printed; ours holds up to b."""
     n, H, a, b = 6, 4, -1.0, 1.0
     bound = (b - a) / ((n - 2) * H)
-    net = truncated_linear_heads([1.0], np.zeros(n), a, b, (-1, 1), H=H)
+    net = ww.constructions.truncated_linear_heads([1.0], np.zeros(n), a, b, (-1, 1), H=H)
     last = np.linspace(b - 0.4 * bound, b, 20)
     for beta in (5e3, 1e6):
         assert np.abs(printed_heads(last, n, H, a, b, beta) - last).min() > 7 * bound
@@ -138,10 +134,10 @@ def test_the_factor_of_the_lipschitz_argument_outgrows_the_anchors() -> None:
     printed = (1 / p) * (1 + 4 * beta) * n**2.5
     assert (np.diff(printed) > 0).all()
     assert printed[0] > 1000
-    found = [truncated_linear([[1.0]], [0.0], 0.0, 1.0, (0, 1), p=k).network for k in (16, 32, 64)]
+    found = [ww.constructions.truncated_linear([[1.0]], [0.0], 0.0, 1.0, (0, 1), p=k).network for k in (16, 32, 64)]
     steepest = [max(h.beta * np.abs(net.embed.C @ h.W_K[:, 0]).max() for h in net.heads) for net in found]
     assert (np.diff(np.log2(steepest)) > 2).all()  # a score's slope in s, in the networks that are built
-    net = relu_network(["max(x0, x1)"], 1, (-1, 1), tol=0.05, method="faithful")
+    net = ww.constructions.relu_network(["max(x0, x1)"], 1, (-1, 1), tol=0.05, method="faithful")
     assert measure(net, 256, seed=80).error <= net.certificate.bound <= 0.05
 
 
@@ -167,9 +163,9 @@ def test_a_zero_in_b_is_the_logarithm_of_zero() -> None:
     signed = normal(84, 4, 4)
     with np.errstate(invalid="ignore"):
         assert np.isnan(lemma_i1(A, X, np.maximum(signed, 0))).any()
-    net = token_mixing(signed.T, A.T, (-9, 9))
+    net = ww.constructions.token_mixing(signed.T, A.T, (-9, 9))
     assert np.abs(outputs(net, X.T) - (A @ X @ signed).T).max() <= net.certificate.bound < 1e-10
-    zeros = token_mixing(np.maximum(signed, 0).T, A.T, (-9, 9))
+    zeros = ww.constructions.token_mixing(np.maximum(signed, 0).T, A.T, (-9, 9))
     assert np.abs(outputs(zeros, X.T) - (A @ X @ np.maximum(signed, 0)).T).max() <= zeros.certificate.bound < 1e-10
 
 
@@ -177,7 +173,7 @@ def test_shared_maps_give_no_position_its_own_weights() -> None:
     """The first layer is to return w_j . x_j at token j. Theorem 3.9's layer has one w: equal tokens come out equal,
     and tokens that change places take their results along. So it is off by half of what the w_j . x differ by."""
     n, x, own = 4, np.array([0.5, -0.25]), normal(85, 4, 2)
-    net = truncated_linear_heads([0.7, -0.4], np.zeros(n), -1.0, 1.0, (-1, 1), H=4)
+    net = ww.constructions.truncated_linear_heads([0.7, -0.4], np.zeros(n), -1.0, 1.0, (-1, 1), H=4)
     assert np.ptp(outputs(net, np.tile(x, (n, 1)))) == 0
     wanted = own @ x
     assert np.ptp(wanted) / 2 > 2 * net.certificate.bound  # no error bound of its own saves it
@@ -185,7 +181,7 @@ def test_shared_maps_give_no_position_its_own_weights() -> None:
     assert np.abs(outputs(net, X[order]) - outputs(net, X)[order]).max() < 1e-12
     # a copy head for each token gives each its own weights, at every token
     W_1 = np.concatenate(own)[None]
-    ours = native_relu((W_1, [5.0], np.ones((n, 1)), np.full(n, -5.0)), n, (-1, 1))
+    ours = ww.constructions.native_relu((W_1, [5.0], np.ones((n, 1)), np.full(n, -5.0)), n, (-1, 1))
     Y = np.stack([X, X[order]])
     assert np.abs(outputs(ours, Y)[:, :, 0] - (Y * own).sum(axis=(1, 2))[:, None]).max() <= ours.certificate.bound
 
@@ -204,7 +200,7 @@ def test_the_head_of_the_other_sign_ties_with_the_padding(beta: float) -> None:
     assert np.abs(heads[0] - np.where(a == 1, np.maximum(S, 0), S / 2)).max() < 1e-12
     printed, wanted = heads[0] - heads[1], a * np.maximum(S, 0)
     assert np.abs(np.abs(printed - wanted) - np.abs(S) / 2).max() < 1e-12
-    net = native_relu((np.eye(n), np.zeros(n), np.diag(a), np.zeros(n)), n, (-1, 1))
+    net = ww.constructions.native_relu((np.eye(n), np.zeros(n), np.diag(a), np.zeros(n)), n, (-1, 1))
     assert np.abs(outputs(net, S[:, None])[:, 0] - wanted).max() <= net.certificate.bound <= 1e-6
 
 

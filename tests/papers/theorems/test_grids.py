@@ -13,10 +13,9 @@ import torch
 
 import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
-from weightwright.loading import load
 from weightwright.network import Linear
 from weightwright.network.costs import cost
-from weightwright.papers.grids.bumps import bumps, counts_bumps
+from weightwright.papers.grids.bumps import counts_bumps
 from weightwright.papers.grids.estimates import run
 from weightwright.papers.grids.grid_lookup import (
     counts_printed,
@@ -24,19 +23,19 @@ from weightwright.papers.grids.grid_lookup import (
     counts_sequence_to_scalar_softmax,
     counts_sequence_to_sequence,
     counts_sequence_to_sequence_softmax,
-    sequence_to_scalar,
-    sequence_to_scalar_softmax,
-    sequence_to_sequence,
-    sequence_to_sequence_softmax,
 )
 from weightwright.papers.grids.grid_points import Grid, attention_network
 from weightwright.papers.kit.measure import Estimate, estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
-from weightwright.runtime import AttentionNetwork, interpret
+from weightwright.runtime import interpret
 
-Make = Callable[..., AttentionNetwork]
-SCALAR: list[Make] = [bumps, sequence_to_scalar, sequence_to_scalar_softmax]
-SEQUENCE: list[Make] = [sequence_to_sequence, sequence_to_sequence_softmax]
+Make = Callable[..., ww.AttentionNetwork]
+SCALAR: list[Make] = [
+    ww.constructions.bumps,
+    ww.constructions.sequence_to_scalar,
+    ww.constructions.sequence_to_scalar_softmax,
+]
+SEQUENCE: list[Make] = [ww.constructions.sequence_to_sequence, ww.constructions.sequence_to_sequence_softmax]
 ALL = SCALAR + SEQUENCE
 ATTENTION = ALL[1:]
 #: Lipschitz functions of two and of three numbers, with a kink.
@@ -55,16 +54,16 @@ def formula(make: Make, N: int) -> str | list[str]:
     return [whole, *others][:N] if make in SEQUENCE else whole
 
 
-def made(make: Make, setting: dict[str, float]) -> AttentionNetwork:
+def made(make: Make, setting: dict[str, float]) -> ww.AttentionNetwork:
     return make(formula(make, int(setting["n"] * setting["d"])), **setting)
 
 
-def estimated(net: AttentionNetwork, count: int, seed: int) -> Estimate:
+def estimated(net: ww.AttentionNetwork, count: int, seed: int) -> Estimate:
     """The error in the norm of the certificate."""
     return estimate(net, net.certificate.norm, count, seed)
 
 
-def cell_and_core(net: AttentionNetwork, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cell_and_core(net: ww.AttentionNetwork, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The cell of every input, and whether the input is certainly in its core."""
     claim = net.certificate.claim
     flat = X.reshape(len(X), -1)
@@ -105,7 +104,7 @@ def test_the_estimate_is_below_the_bound_and_says_how_sure_it_is(make: Make, set
 def test_the_estimate_finds_a_known_integral() -> None:
     """One cell and f = x: the network returns 0 on [-1, 1], and the integral of |x| is 1, of x^2 two thirds."""
     for norm, known in ((1.0, 1.0), (2.0, math.sqrt(2 / 3))):
-        found = estimated(bumps("x0", 1, 1, g=1, norm=norm), 8000, seed=3)
+        found = estimated(ww.constructions.bumps("x0", 1, 1, g=1, norm=norm), 8000, seed=3)
         assert abs(found.error - known) <= 1.5 * (found.hi - found.error)  # the interval is the 99% one
         assert found.hi - found.error < 0.03
 
@@ -149,7 +148,7 @@ def test_the_rates_over_the_whole_range(make: Make) -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_exceptional_volume(setting: dict[str, float]) -> None:
     """(2B)^N (1 - (1-delta)^N), exactly; the printed B^N (...) is far from the share of inputs outside of all cores."""
-    net = made(bumps, setting)
+    net = made(ww.constructions.bumps, setting)
     claim, N = net.certificate.claim, int(setting["n"] * setting["d"])
     exact = (2 * Fraction(claim.B)) ** N * (1 - (1 - Fraction(claim.delta)) ** N)
     assert exact <= Fraction(claim.exceptional) <= exact * (1 + Fraction(1, 10**8))
@@ -161,7 +160,7 @@ def test_the_exceptional_volume(setting: dict[str, float]) -> None:
     assert printed < (share - spread) * (2 * claim.B) ** N  # as printed, the volume would be too small by 2^N
 
 
-def layer_one(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:
+def layer_one(net: ww.AttentionNetwork, X: np.ndarray) -> np.ndarray:
     """(count, G): the bumps, as the second layer or the softmax gets them."""
     grid = net.certificate.claim
     with torch.no_grad():
@@ -173,7 +172,7 @@ def layer_one(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("n", "d"), [(2, 1), (1, 2), (2, 2)])
 def test_the_bump_heads_compute_the_bumps(n: int, d: int) -> None:
     """Lemma G.14, whose statement is missing: the sum over tokens of truncated linear models, each with its shift."""
-    net = sequence_to_scalar_softmax("x0", n, d, g=2, delta=0.4)
+    net = ww.constructions.sequence_to_scalar_softmax("x0", n, d, g=2, delta=0.4)
     claim, N = net.certificate.claim, n * d
     X = net.about.probes(np.random.default_rng(6), 200)
     points = Grid(n, d, 2, 0.4, 1.0).points()
@@ -188,7 +187,7 @@ def test_the_bump_heads_compute_the_bumps(n: int, d: int) -> None:
 
 def test_bumps_without_the_shift_are_no_bumps() -> None:
     """As printed, Range[0,1](g (x - v)/(delta B)) and its mirror image are both 0 at x = v, where both should be 1."""
-    net = sequence_to_scalar_softmax(TWO, 2, 1, g=4)
+    net = ww.constructions.sequence_to_scalar_softmax(TWO, 2, 1, g=4)
     grid = Grid(2, 1, 4, 1 / 16, 1.0)
     centres, values = grid.points(), net.about.reference(grid.points()).ravel()
     assert np.abs(run(net, centres).ravel() - values).max() <= net.about.bounds["core"]
@@ -201,7 +200,7 @@ def test_bumps_without_the_shift_are_no_bumps() -> None:
     printed = attention_network(
         Printed(2, 1, 4, 1 / 16, 1.0), values[None], chosen["p"], chosen["beta_bumps"], chosen["beta"], False, False
     )
-    wrong = np.abs(run(AttentionNetwork(printed), centres).ravel() - values)
+    wrong = np.abs(run(ww.AttentionNetwork(printed), centres).ravel() - values)
     assert wrong.max() > net.about.bounds["core"]
     at_points = interpret(printed, centres[:1])  # every bump is 0 there, or all that are not are other cells'
     assert abs(float(at_points.ravel()[0]) - values[0]) > 0.5
@@ -209,7 +208,7 @@ def test_bumps_without_the_shift_are_no_bumps() -> None:
 
 def test_the_all_ones_vector_adds_up_the_columns() -> None:
     """(G.50), (G.57): f softmax(beta R R^T) 1 is about G f(v), since every column holds f(v) already."""
-    net = sequence_to_scalar_softmax(TWO, 2, 1, g=4)
+    net = ww.constructions.sequence_to_scalar_softmax(TWO, 2, 1, g=4)
     grid = Grid(2, 1, 4, 1 / 16, 1.0)
     f = net.about.reference(grid.points()).ravel()
     v = int(np.abs(f).argmax())
@@ -240,10 +239,10 @@ def test_beta_multiplies_the_error_of_the_bumps() -> None:
 
 
 @pytest.mark.parametrize(("make", "counts"), [
-    (sequence_to_scalar, counts_sequence_to_scalar),
-    (sequence_to_scalar_softmax, counts_sequence_to_scalar_softmax),
-    (sequence_to_sequence, counts_sequence_to_sequence),
-    (sequence_to_sequence_softmax, counts_sequence_to_sequence_softmax),
+    (ww.constructions.sequence_to_scalar, counts_sequence_to_scalar),
+    (ww.constructions.sequence_to_scalar_softmax, counts_sequence_to_scalar_softmax),
+    (ww.constructions.sequence_to_sequence, counts_sequence_to_sequence),
+    (ww.constructions.sequence_to_sequence_softmax, counts_sequence_to_sequence_softmax),
 ])  # fmt: skip
 @pytest.mark.parametrize(("n", "d", "g", "p"), [(2, 1, 3, 11), (1, 2, 2, 20), (1, 1, 5, 6), (3, 1, 2, 50)])
 def test_counts_are_those_of_the_network(make: Make, counts: Callable, n: int, d: int, g: int, p: int) -> None:
@@ -264,10 +263,10 @@ def test_parameters_are_of_the_printed_order() -> None:
 
 @pytest.mark.parametrize(("n", "d", "g"), [(2, 1, 3), (1, 2, 4), (3, 1, 2), (1, 1, 1)])
 def test_counts_of_feed_forward_bumps(n: int, d: int, g: int) -> None:
-    assert counted(bumps("x0", n, d, g=g), counts_bumps(n, d, g)) == counts_bumps(n, d, g)
+    assert counted(ww.constructions.bumps("x0", n, d, g=g), counts_bumps(n, d, g)) == counts_bumps(n, d, g)
 
 
-def counted(net: AttentionNetwork, names: Iterable[str]) -> dict[str, int]:
+def counted(net: ww.AttentionNetwork, names: Iterable[str]) -> dict[str, int]:
     network = net.network
     sizes = {"registers": len(network.registers), "width": len(network.embed.coordinates)}
     return {name: sizes[name] if name in sizes else getattr(cost(network), name) for name in names}
@@ -286,7 +285,7 @@ def test_a_tolerance_is_met(make: Make, norm: float) -> None:
 
 def test_the_paper_asks_for_a_finer_grid() -> None:
     """(G.38) with its own constants, for the same tolerance."""
-    about = bumps(TWO, 2, 1, tol=0.5).about
+    about = ww.constructions.bumps(TWO, 2, 1, tol=0.5).about
     assert about.printed["g"] > about.chosen["g"]
     assert 0 < about.printed["delta"] < 1
 
@@ -295,7 +294,7 @@ def test_the_paper_asks_for_a_finer_grid() -> None:
 def test_saved_loaded_and_interpreted(make: Make, tmp_path: Path) -> None:
     net = made(make, {"n": 2, "d": 1, "g": 3})
     net.save(tmp_path / "net.safetensors")
-    again = load(tmp_path / "net.safetensors")
+    again = ww.load(tmp_path / "net.safetensors")
     assert again.certificate.status == "PROVEN"
     assert again.certificate.norm == 1.0
     X = net.about.probes(np.random.default_rng(7), 60)
@@ -308,7 +307,7 @@ def test_saved_loaded_and_interpreted(make: Make, tmp_path: Path) -> None:
 
 def test_a_bound_in_a_norm_is_shown_as_one() -> None:
     """It says nothing about a single input, and no table puts it beside one."""
-    net = bumps("x0", 1, 1, g=2)
+    net = ww.constructions.bumps("x0", 1, 1, g=2)
     assert certificate_facts(net.certificate)["norm"] == "L_1"
     assert value_facts(net, [[0.5]], [0.5])[0]["bound"] is None
     assert bound_in_words(net.certificate).endswith("on the L_1 norm of the error")
@@ -324,10 +323,10 @@ def test_outputs_stand_where_their_formulas_say() -> None:
 
 
 def test_traced_functions_are_formulas() -> None:
-    traced = sequence_to_scalar(lambda a, b: torch.sin(2 * a) + abs(b - a / 2), 2, 1, g=3)
-    written = sequence_to_scalar(TWO, 2, 1, g=3)
+    traced = ww.constructions.sequence_to_scalar(lambda a, b: torch.sin(2 * a) + abs(b - a / 2), 2, 1, g=3)
+    written = ww.constructions.sequence_to_scalar(TWO, 2, 1, g=3)
     assert traced.certificate.bound == written.certificate.bound
-    both = sequence_to_sequence(lambda a, b: (torch.maximum(a, b), a), 2, 1, g=3)
+    both = ww.constructions.sequence_to_sequence(lambda a, b: (torch.maximum(a, b), a), 2, 1, g=3)
     assert both.certificate.formula == "(max(x0, x1), x0)"
 
 
@@ -369,8 +368,8 @@ def test_lipschitz_constants_that_would_do_nothing_are_refused(make: Make) -> No
 def test_a_function_that_ends_at_the_edge_of_the_domain_is_refused() -> None:
     """Enclosures reach a little beyond the domain, where the root is undefined."""
     with pytest.raises(ww.FormulaError, match="undefined, unbounded or defined no further than the edge"):
-        bumps("sqrt(x0 + 1)", 1, 1, g=2)
-    assert bumps("sqrt(x0 + 1.001)", 1, 1, g=2).certificate.status == "PROVEN"
+        ww.constructions.bumps("sqrt(x0 + 1)", 1, 1, g=2)
+    assert ww.constructions.bumps("sqrt(x0 + 1.001)", 1, 1, g=2).certificate.status == "PROVEN"
 
 
 @pytest.mark.parametrize("B", [1e-30, 1e30])
@@ -382,7 +381,7 @@ def test_domains_of_any_size(make: Make, B: float) -> None:
 
 
 def test_a_sequence_function_of_arrays() -> None:
-    net = sequence_to_sequence(lambda X: np.sort(X, axis=1), 2, 1, g=4, lipschitz=1.0)
+    net = ww.constructions.sequence_to_sequence(lambda X: np.sort(X, axis=1), 2, 1, g=4, lipschitz=1.0)
     assert net.certificate.status == "CONDITIONAL"
     X = net.about.probes(np.random.default_rng(10), 300)
     assert np.abs(run(net, X) - np.sort(X, axis=1)[:, :, 0]).max() <= net.about.bounds["everywhere"]
@@ -411,9 +410,9 @@ def test_arguments_that_are_refused(make: Make, arguments: dict, error: type[Exc
 
 def test_a_budget_is_no_matter_of_memory() -> None:
     with pytest.raises(ww.BudgetError, match="about 1e300"):
-        sequence_to_scalar("x0", 300, 1, g=10)
+        ww.constructions.sequence_to_scalar("x0", 300, 1, g=10)
     with pytest.raises(ww.BudgetError, match="8,192 heads, more than max_heads=4,096"):
-        sequence_to_scalar("x0", 4, 1, g=8)
+        ww.constructions.sequence_to_scalar("x0", 4, 1, g=8)
 
 
 @pytest.mark.parametrize(("f", "said"), [
@@ -431,15 +430,15 @@ def test_formulas_that_are_refused(make: Make, f: object, said: str) -> None:
 
 def test_functions_that_are_refused() -> None:
     with pytest.raises(ww.FormulaError, match="f has 1 formulas, but 2 tokens of 1 features are 2 outputs"):
-        sequence_to_sequence(["x0"], 2, 1, g=3)
+        ww.constructions.sequence_to_sequence(["x0"], 2, 1, g=3)
     with pytest.raises(ww.FormulaError, match="f returns 3 values"):
-        sequence_to_sequence(lambda a, b: (a, b, a), 2, 1, g=3)
+        ww.constructions.sequence_to_sequence(lambda a, b: (a, b, a), 2, 1, g=3)
     with pytest.raises(ww.FormulaError, match="f must be 2 formulas"):
-        sequence_to_sequence("x0", 2, 1, g=3)
+        ww.constructions.sequence_to_sequence("x0", 2, 1, g=3)
     with pytest.raises(ww.UnsupportedOperation, match="neither be traced as a function of 2 numbers"):
-        bumps(lambda a: a.nothing, 2, 1, g=3)
+        ww.constructions.bumps(lambda a: a.nothing, 2, 1, g=3)
     with pytest.raises(ww.FormulaError, match="returned shape"):
-        bumps(lambda X: np.zeros(7), 2, 1, g=3)
+        ww.constructions.bumps(lambda X: np.zeros(7), 2, 1, g=3)
 
 
 @pytest.mark.parametrize("make", ATTENTION)
@@ -484,16 +483,16 @@ def test_spectral_heads_side_by_side(make: Make, setting: dict[str, float]) -> N
 
 
 def test_spectral_heads_of_three_numbers() -> None:
-    net = sequence_to_scalar(SMOOTH[3][0], 3, 1, tol=0.5, method="spectral")
+    net = ww.constructions.sequence_to_scalar(SMOOTH[3][0], 3, 1, tol=0.5, method="spectral")
     X = net.about.probes(np.random.default_rng(14), 2000)
     assert np.abs(run(net, X) - net.about.reference(X)[:, 0]).max() <= net.certificate.bound
 
 
 def test_spectral_outputs_stand_where_their_formulas_say(tmp_path: Path) -> None:
-    net = sequence_to_sequence(["x0 + 10", "x1 + 20", "x2 + 30"], 1, 3, tol=1e-2, method="spectral")
+    net = ww.constructions.sequence_to_sequence(["x0 + 10", "x1 + 20", "x2 + 30"], 1, 3, tol=1e-2, method="spectral")
     assert np.round(net(torch.zeros(1, 1, 3, dtype=torch.float64)).numpy(), 3).tolist() == [[[10.0, 20.0, 30.0]]]
     net.save(tmp_path / "net.safetensors")
-    again = load(tmp_path / "net.safetensors")
+    again = ww.load(tmp_path / "net.safetensors")
     assert again.certificate.status == "PROVEN"
     X = net.about.probes(np.random.default_rng(15), 60)
     assert (run(again, X) == run(net, X)).all()
@@ -501,8 +500,10 @@ def test_spectral_outputs_stand_where_their_formulas_say(tmp_path: Path) -> None
 
 
 def test_a_spectral_network_is_far_smaller() -> None:
-    faithful = sequence_to_scalar("sin(x0)*x1", 2, 1, g=8)
-    spectral = sequence_to_scalar("sin(x0)*x1", 2, 1, tol=faithful.certificate.bound / 100, method="spectral")
+    faithful = ww.constructions.sequence_to_scalar("sin(x0)*x1", 2, 1, g=8)
+    spectral = ww.constructions.sequence_to_scalar(
+        "sin(x0)*x1", 2, 1, tol=faithful.certificate.bound / 100, method="spectral"
+    )
     assert spectral.about.bounds["L1"] <= faithful.certificate.bound / 100
     assert 10 * cost(spectral.network).parameters < cost(faithful.network).parameters
 
@@ -524,7 +525,7 @@ def test_what_spectral_heads_do_not_take(make: Make, arguments: dict, said: str)
 
 def test_a_spectral_head_needs_a_formula() -> None:
     with pytest.raises(ValueError, match="needs a formula"):
-        sequence_to_scalar(rough, 2, 1, tol=0.1, lipschitz=2.0, method="spectral")
+        ww.constructions.sequence_to_scalar(rough, 2, 1, tol=0.1, lipschitz=2.0, method="spectral")
 
 
 # what a bound is worth
@@ -533,19 +534,23 @@ def test_a_spectral_head_needs_a_formula() -> None:
 def test_the_norm_of_the_target_stands_beside_the_bound() -> None:
     """|x0 x1| has the integral 1 over [-1, 1]^2, (x0 x1)^2 the integral 4/9; both tables and JSON have the estimate."""
     for norm, exact in ((1.0, 1.0), (2.0, 2 / 3)):
-        net = bumps("x0*x1", 2, 1, g=8, norm=norm)
+        net = ww.constructions.bumps("x0*x1", 2, 1, g=8, norm=norm)
         assert net.about.target_norm == pytest.approx(exact, rel=0.03)
         assert net.certificate.bound < net.about.target_norm
         assert not any("nothing is claimed" in note for note in net.about.notes)
-    wide = sequence_to_scalar("x0*x1", 2, 1, tol=1e-3, method="spectral", B=2.0)
+    wide = ww.constructions.sequence_to_scalar("x0*x1", 2, 1, tol=1e-3, method="spectral", B=2.0)
     assert wide.about.target_norm == pytest.approx(16.0, rel=0.03)  # of |x0 x1| over [-2, 2]^2
 
 
 def test_the_shells_of_four_numbers_do_not_void_the_bound() -> None:
     """With delta = g^-2 the shells alone cost more than the target's norm; a bound that is void says so."""
     f = "sin(2*x0) + abs(x1)/2 + x2*x0 + x3*x1"
-    net = bumps(f, 4, 1, g=5)
-    assert net.certificate.bound < net.about.target_norm < bumps(f, 4, 1, g=5, delta=1 / 25).certificate.bound
-    coarse = bumps(f, 4, 1, g=2)
+    net = ww.constructions.bumps(f, 4, 1, g=5)
+    assert (
+        net.certificate.bound
+        < net.about.target_norm
+        < ww.constructions.bumps(f, 4, 1, g=5, delta=1 / 25).certificate.bound
+    )
+    coarse = ww.constructions.bumps(f, 4, 1, g=2)
     assert coarse.certificate.bound > coarse.about.target_norm
     assert "returning 0 is as near, so nothing is claimed" in coarse.about.notes[-1]

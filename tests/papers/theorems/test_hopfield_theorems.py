@@ -11,10 +11,8 @@ import pytest
 import torch
 
 import weightwright as ww
-from weightwright.memory import Hopfield
 from weightwright.network import Attention, Linear
-from weightwright.papers.hopfield.hopfield_layer import hopfield_function
-from weightwright.papers.hopfield.hopfield_prompt import hopfield_gradients, literal_gradients
+from weightwright.papers.hopfield.hopfield_prompt import literal_gradients
 from weightwright.papers.kit.measure import measure
 from weightwright.papers.theorems.registry import find
 from weightwright.papers.theorems.show import show
@@ -41,7 +39,7 @@ def bound(net: ww.AttentionNetwork) -> float:
 @pytest.mark.parametrize("P", [4, 48])
 @pytest.mark.parametrize("f", CURVED)
 def test_any_function_of_an_affine_one_is_within_its_bound(f: str, P: int) -> None:
-    net = hopfield_function(f, A, B, (-1, 1), P=P)
+    net = ww.constructions.hopfield_function(f, A, B, (-1, 1), P=P)
     assert measure(net, 512).error <= bound(net)
     assert len(net.network.registers) == P + 1
     assert net.network.native
@@ -50,7 +48,7 @@ def test_any_function_of_an_affine_one_is_within_its_bound(f: str, P: int) -> No
 @pytest.mark.parametrize(("f", "tol"), [("sin(3*x)", 0.06), ("abs(x)", 0.05), ("exp(x)", 0.1)])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_anchors_follow_from_the_tolerance(f: str, tol: float, dtype: str) -> None:
-    net = hopfield_function(f, A, B, (-1, 1), tol=tol, dtype=dtype)
+    net = ww.constructions.hopfield_function(f, A, B, (-1, 1), tol=tol, dtype=dtype)
     assert measure(net, 512).error <= bound(net) <= tol
     assert net.about.printed["P"] > net.about.chosen["P"]
 
@@ -60,7 +58,7 @@ def test_anchors_follow_from_the_tolerance(f: str, tol: float, dtype: str) -> No
     [("sin(3*x)", 1e-9, "float64"), ("abs(x)", 1e-6, "float64"), ("sin(3*x)", 1e-4, "float32")],
 )
 def test_fitted_values_need_few_keys(f: str, tol: float, dtype: str) -> None:
-    net = hopfield_function(f, A, B, (-1, 1), tol=tol, tokens=2, method="spectral", dtype=dtype)
+    net = ww.constructions.hopfield_function(f, A, B, (-1, 1), tol=tol, tokens=2, method="spectral", dtype=dtype)
     assert measure(net, 512).error <= bound(net) <= tol
     assert len(net.network.registers) <= 40
 
@@ -69,7 +67,7 @@ def test_fitted_values_need_few_keys(f: str, tol: float, dtype: str) -> None:
 def test_several_outputs_of_torch_functions(method: Any) -> None:
     """One head has all outputs where the anchors are shared; every token gets its own."""
     functions = (lambda x: torch.sin(2 * x), torch.abs, "x")
-    net = hopfield_function(functions, A, B, (-1, 1), tol=0.05, tokens=3, method=method)
+    net = ww.constructions.hopfield_function(functions, A, B, (-1, 1), tol=0.05, tokens=3, method=method)
     z = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (5, 3, 2)))
     s = z @ torch.tensor(A, dtype=torch.float64) + B
     found = net(z)
@@ -81,9 +79,11 @@ def test_several_outputs_of_torch_functions(method: Any) -> None:
 
 def test_the_layer_is_a_hopfield_memory() -> None:
     """Stored patterns (2 L, -L^2), values f(L), state patterns (a . z + b, 1)."""
-    net = hopfield_function("sin(3*x)", A, B, (-1, 1), P=24)
+    net = ww.constructions.hopfield_function("sin(3*x)", A, B, (-1, 1), P=24)
     L = np.linspace(-1.25, 1.75, 25)
-    memory = Hopfield(2, net.about.chosen["beta"]).store(np.stack([2 * L, -(L**2)], 1), np.sin(3 * L)[:, None])
+    memory = ww.memory.Hopfield(2, net.about.chosen["beta"]).store(
+        np.stack([2 * L, -(L**2)], 1), np.sin(3 * L)[:, None]
+    )
     z = torch.tensor(np.random.default_rng(1).uniform(-1, 1, (50, 1, 2)))
     s = z @ torch.tensor(A, dtype=torch.float64) + B
     state = torch.cat([s, torch.ones_like(s)], -1)
@@ -91,7 +91,7 @@ def test_the_layer_is_a_hopfield_memory() -> None:
 
 
 def test_a_plain_transformer_runs_it(tmp_path: Path) -> None:
-    net = hopfield_function("sin(3*x)", A, B, (-1, 1), P=24, tokens=2)
+    net = ww.constructions.hopfield_function("sin(3*x)", A, B, (-1, 1), P=24, tokens=2)
     assert net.to_transformer_lens(tokens=2).difference < 1e-9
     assert net.to_onnx(tmp_path / "net.onnx") < 1e-9
     net.save(tmp_path / "net.safetensors")
@@ -120,14 +120,14 @@ def test_values_are_no_linear_image_of_the_stored_patterns() -> None:
     wider = np.vstack([K, V])
     assert np.array_equal(np.array([0.0, 0.0, 1.0]) @ wider, V)
     assert np.allclose(np.append(query, 0.0) @ wider, query @ K, rtol=0, atol=1e-15)
-    net = hopfield_function("sin(3*x)", [1.0], 0.25, (-1, 1), P=16)
+    net = ww.constructions.hopfield_function("sin(3*x)", [1.0], 0.25, (-1, 1), P=16)
     (head,) = net.network.heads
     assert not (head.W_V.any(axis=1) & head.W_K.any(axis=1)).any()  # rows of their own
 
 
 def test_continuous_functions_without_a_bounded_slope_are_refused() -> None:
     with pytest.raises(ww.ToleranceError, match="needs a bounded slope of f"):
-        hopfield_function("sqrt(abs(x))", [1.0], 0.0, (-1, 1), tol=0.1)
+        ww.constructions.hopfield_function("sqrt(abs(x))", [1.0], 0.0, (-1, 1), tol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -150,17 +150,17 @@ def test_continuous_functions_without_a_bounded_slope_are_refused() -> None:
 def test_a_layer_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
     given = {"f": "sin(x)", "a": A, "b": B, "domain": (-1, 1)} | arguments
     with pytest.raises(ValueError, match=r"must|give|is for") as error:
-        hopfield_function(**given)
+        ww.constructions.hopfield_function(**given)
     assert message in str(error.value)
 
 
 def test_tolerances_that_are_too_much() -> None:
     with pytest.raises(ww.BudgetError, match=r"needs .* anchors, more than 65,536; method='spectral' needs far fewer"):
-        hopfield_function("sin(x)", A, B, (-1, 1), tol=1e-9)
+        ww.constructions.hopfield_function("sin(x)", A, B, (-1, 1), tol=1e-9)
     with pytest.raises(ww.ToleranceError, match="needs a bounded slope of f on"):
-        hopfield_function("sqrt(x + 1.25)", A, B, (-1, 1), tol=0.1)
+        ww.constructions.hopfield_function("sqrt(x + 1.25)", A, B, (-1, 1), tol=0.1)
     with pytest.raises(ww.ToleranceError, match=r"tol=0.02 cannot be proven: .* rounding") as error:
-        hopfield_function("sin(3*x)", A, B, (-1, 1), tol=0.02, dtype="float32")
+        ww.constructions.hopfield_function("sin(3*x)", A, B, (-1, 1), tol=0.02, dtype="float32")
     assert error.value.best is not None
     assert 0.02 < error.value.best < 1
 
@@ -180,13 +180,13 @@ def test_tolerances_that_are_too_much() -> None:
     ],
 )
 def test_gradients_are_within_their_bound(f: str, B: Any, arguments: dict[str, Any]) -> None:
-    net = hopfield_gradients(f, 3, 2, B, **arguments)
+    net = ww.constructions.hopfield_gradients(f, 3, 2, B, **arguments)
     assert measure(net, 512).error <= bound(net) <= arguments.get("tol", math.inf)
 
 
 def test_gradients_are_those_of_torch() -> None:
     """Corollary E.2.1 for the logistic loss log(1 + e^r) of r = w . x - y."""
-    net = hopfield_gradients(torch.sigmoid, 4, 3, tol=1e-9, method="spectral")
+    net = ww.constructions.hopfield_gradients(torch.sigmoid, 4, 3, tol=1e-9, method="spectral")
     rng = np.random.default_rng(3)
     x, y = torch.tensor(rng.uniform(-1, 1, (4, 3))), torch.tensor(rng.uniform(-1, 1, (4, 1)))
     w = torch.tensor(rng.uniform(-1, 1, 3), requires_grad=True)
@@ -199,7 +199,7 @@ def test_gradients_are_those_of_torch() -> None:
 def test_every_example_is_a_hopfield_memory() -> None:
     """Stored patterns: what the linear map spreads out of an example; the state pattern is (w, 1, 1)."""
     n, d = 3, 2
-    net = hopfield_gradients("tanh(x)", n, d, P=16)
+    net = ww.constructions.hopfield_gradients("tanh(x)", n, d, P=16)
     prompt = torch.tensor(np.random.default_rng(5).uniform(-1, 1, (n, 2 * d + 1)))
     spread, attend = net.network.layers[0], net.network.layers[1]
     assert isinstance(spread, Linear)
@@ -208,14 +208,14 @@ def test_every_example_is_a_hopfield_memory() -> None:
     tokens = net.layers[0](net.embed(prompt)).unflatten(0, (n, 17))  # the examples, 17 tokens each
     W_Q, W_K, W_V = (torch.tensor(W) for W in (head.W_Q, head.W_K, head.W_V))
     for i in range(n):
-        memory = Hopfield(d + 2, head.beta).store(tokens[i] @ W_K, tokens[i] @ W_V)
+        memory = ww.memory.Hopfield(d + 2, head.beta).store(tokens[i] @ W_K, tokens[i] @ W_V)
         state = tokens[i, 0] @ W_Q
         assert torch.equal(state, torch.cat([prompt[i, d + 1 :], torch.ones(2, dtype=torch.float64)]))
         torch.testing.assert_close(memory.retrieve(state), net(prompt)[i], rtol=0, atol=1e-12)
 
 
 def test_the_printed_layer_with_enough_for_its_own_example_agrees() -> None:
-    net, literal = hopfield_gradients("tanh(x)", 3, 8, P=48), literal_gradients("tanh(x)", 3, 8, P=48)
+    net, literal = ww.constructions.hopfield_gradients("tanh(x)", 3, 8, P=48), literal_gradients("tanh(x)", 3, 8, P=48)
     prompts = torch.tensor(net.about.probes(np.random.default_rng(0), 128))
     assert float((net(prompts) - literal(prompts)).abs().max()) < 1e-11
 
@@ -240,7 +240,7 @@ def test_the_printed_c_gives_all_weight_to_a_wrong_sample() -> None:
     found = literal_gradients("cos(x)", n, d, P=72, C=printed)(prompt)
     assert float((found[0] - wrong).abs().max()) < 0.01
     assert float((found[0] - target[0]).abs().max()) > 1.5
-    for net in (literal_gradients("cos(x)", n, d, P=72), hopfield_gradients("cos(x)", n, d, P=72)):
+    for net in (literal_gradients("cos(x)", n, d, P=72), ww.constructions.hopfield_gradients("cos(x)", n, d, P=72)):
         right = net(prompt)
         assert float((right[0] - target[0]).abs().max()) < 0.01
         assert float((right[1] - wrong).abs().max()) < 0.01
@@ -268,12 +268,12 @@ def test_a_constant_row_of_minus_one_prefers_the_farthest_anchor() -> None:
 )
 def test_gradients_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r"must|give") as error:
-        hopfield_gradients(**({"f": "x", "n": 2, "d": 2} | arguments))
+        ww.constructions.hopfield_gradients(**({"f": "x", "n": 2, "d": 2} | arguments))
     assert message in str(error.value)
 
 
 def test_prompts_outside_the_ranges_are_refused() -> None:
-    net = hopfield_gradients("x", 2, 1, P=8)
+    net = ww.constructions.hopfield_gradients("x", 2, 1, P=8)
     with pytest.raises(ww.DomainError, match=r"'y' of token 1 is 1.5"):
         net(torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.5, 1.0]], dtype=torch.float64))
 
@@ -285,8 +285,8 @@ def test_no_construction_is_hidden_by_its_module() -> None:
     """Importing a module sets a name in its package: a function of the same name would be the module from then on."""
     modules = {path.stem for path in Path(ww.constructions.__file__ or "").parent.glob("*.py")}
     assert not modules & set(ww.constructions.__all__)
-    assert ww.constructions.hopfield_function is hopfield_function
-    assert ww.constructions.hopfield_gradients is hopfield_gradients
+    assert ww.constructions.hopfield_function is ww.constructions.hopfield_function
+    assert ww.constructions.hopfield_gradients is ww.constructions.hopfield_gradients
 
 
 @pytest.mark.parametrize("id", ["AE-13", "AE-14"])

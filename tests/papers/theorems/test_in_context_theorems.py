@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, 
 from support.exact import BITS, exact
 
 import weightwright as ww
+from weightwright import constructions
 from weightwright.claims.files import write
-from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import (
     curvature_is_between,
@@ -30,21 +29,11 @@ from weightwright.papers.descent.steps import anchored_identity, descend, spectr
 from weightwright.papers.kit.instance import counted
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.literal import literal_prompt
-from weightwright.papers.theorems.constructions import (
-    in_context_gradients,
-    in_context_step_of_pairs,
-    in_context_truncated_linear,
-    in_context_truncated_linear_heads,
-    literal_truncated_linear,
-    logistic_step,
-    per_sample_gradients,
-)
 from weightwright.papers.theorems.registry import find
 from weightwright.papers.theorems.show import show
-from weightwright.runtime import AttentionNetwork
 
 IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
-UNIT = Ranges(1.0, 1.0, 1.0)
+UNIT = ww.incontext.Ranges(1.0, 1.0, 1.0)
 
 
 @pytest.mark.few(5)
@@ -63,7 +52,7 @@ def test_every_instance_is_proven_and_counted(id: str) -> None:
 # AE-1, AE-2
 
 
-def arguments(net: AttentionNetwork, X: Floats) -> list[list[Fraction]]:
+def arguments(net: ww.AttentionNetwork, X: Floats) -> list[list[Fraction]]:
     """w . x - y of every token, exactly."""
     d = (len(net.network.inputs) - 1) // 2
     tokens = X.reshape(-1, X.shape[-1])
@@ -73,7 +62,7 @@ def arguments(net: AttentionNetwork, X: Floats) -> list[list[Fraction]]:
     ]
 
 
-def largest_exact_error(net: AttentionNetwork, f: str, X: Floats) -> arb:
+def largest_exact_error(net: ww.AttentionNetwork, f: str, X: Floats) -> arb:
     """|network - f(w . x - y) x| in 200 bits, over all tokens within reach."""
     d, y = (X.shape[-1] - 1) // 2, outputs(net, X).reshape(-1, (X.shape[-1] - 1) // 2)
     reach, worst = Fraction(net.about.chosen["reach"]), arb(0)
@@ -150,7 +139,7 @@ def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
 
 def test_gradients_are_those_of_the_loss() -> None:
     """Against automatic differentiation."""
-    net = per_sample_gradients("sqrt(1 + x**2) - 1", 4, 3, tol=1e-5, method="spectral", ranges=UNIT)
+    net = constructions.per_sample_gradients("sqrt(1 + x**2) - 1", 4, 3, tol=1e-5, method="spectral", ranges=UNIT)
     rng = np.random.default_rng(5)
     x, y, w = (torch.tensor(rng.uniform(-1, 1, size)) for size in ((4, 3), (4,), (3,)))
     w.requires_grad_(True)
@@ -271,14 +260,14 @@ def test_a_step_for_a_loss_of_two_numbers_is_automatic_differentiations(method: 
 
 
 def test_a_grid_is_found_for_a_tolerance() -> None:
-    net = in_context_step_of_pairs(PAIR, 4, 2, PAIRS, tol=0.13)
+    net = constructions.in_context_step_of_pairs(PAIR, 4, 2, PAIRS, tol=0.13)
     assert net.certificate.status == "PROVEN"
     assert net.certificate.bound <= 0.13 < pairs("faithful").certificate.bound * 2
     assert measure(net, 256, seed=8).error <= net.certificate.bound
 
 
 def test_the_logistic_loss_takes_two_keys_that_are_exact() -> None:
-    net = logistic_step(4, 2, Ranges(1.0, 1.0, 1.0, 0.25))
+    net = constructions.logistic_step(4, 2, ww.incontext.Ranges(1.0, 1.0, 1.0, 0.25))
     (head,) = net.network.heads
     assert head.sees.block == 2
     assert net.certificate.bound < 1e-14
@@ -290,8 +279,8 @@ def test_the_logistic_loss_takes_two_keys_that_are_exact() -> None:
 
 @pytest.mark.parametrize("n", [3, 5])
 def test_the_papers_layout_computes_the_same(n: int) -> None:
-    literal = literal_truncated_linear(-0.5, 1.0, n, 2, H=3)
-    proven = in_context_truncated_linear_heads(-0.5, 1.0, n, 2, H=3)
+    literal = constructions.literal_truncated_linear(-0.5, 1.0, n, 2, H=3)
+    proven = constructions.in_context_truncated_linear_heads(-0.5, 1.0, n, 2, H=3)
     assert literal.network.native
     assert literal.certificate.status == "PROVEN"
     rng = np.random.default_rng(n)
@@ -307,7 +296,7 @@ def test_the_papers_layout_computes_the_same(n: int) -> None:
 
 
 def test_every_sample_has_its_own_model() -> None:
-    net = in_context_truncated_linear(-1.0, 1.0, 3, 2, tol=0.05)
+    net = constructions.in_context_truncated_linear(-1.0, 1.0, 3, 2, tol=0.05)
     assert net.certificate.bound <= 0.05
     x, w = np.array([[1.0, 0.5], [-1.0, 1.0], [0.0, 1.0]]), np.array([[0.5, -0.5], [1.0, 0.25], [0.125, -0.75]])
     t = np.array([0.5, -1.0, 0.25])
@@ -325,9 +314,9 @@ def test_counts_are_those_of_the_networks(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, d, P, H = (int(x) for x in rng.integers((3, 1, 2, 1), (6, 4, 9, 5)))
     said = {
-        in_context_gradients("x", n, d, P=P): (3, 1, n * (P + 1)),
-        in_context_truncated_linear(-1.0, 1.0, n, d, p=n + P): (3, 1, n * (n + P)),
-        in_context_truncated_linear_heads(-1.0, 1.0, n, d, H=H): (3 * H, H, n**2 * H),
+        constructions.in_context_gradients("x", n, d, P=P): (3, 1, n * (P + 1)),
+        constructions.in_context_truncated_linear(-1.0, 1.0, n, d, p=n + P): (3, 1, n * (n + P)),
+        constructions.in_context_truncated_linear_heads(-1.0, 1.0, n, d, H=H): (3 * H, H, n**2 * H),
     }
     for net, (layers, heads, scores) in said.items():
         built = {count.what: count.built for count in counted(net, "ours", prompted=True)}
@@ -340,36 +329,40 @@ def test_counts_are_those_of_the_networks(seed: int) -> None:
 
 # arguments
 
-BAD: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = {
-    "n 0": (in_context_gradients, ("x", 0, 1), {"P": 4}, "n must be a whole number of at least 1, not 0"),
-    "d half": (in_context_gradients, ("x", 1, 0.5), {"P": 4}, "d must be a whole number of at least 1, not 0.5"),
-    "P 1": (in_context_gradients, ("x", 1, 1), {"P": 1}, "P must .* at least 2 spacings, not 1"),
-    "tol and P": (in_context_gradients, ("x", 1, 1), {"P": 4, "tol": 0.1}, "either tol or P"),
-    "neither": (in_context_gradients, ("x", 1, 1), {}, "either tol or P"),
-    "beta and tol": (in_context_gradients, ("x", 1, 1), {"tol": 0.1, "beta": 1.0}, "beta follows from tol"),
-    "tol 0": (in_context_gradients, ("x", 1, 1), {"tol": 0.0}, "tol must be a positive finite number, not 0.0"),
-    "reach": (in_context_gradients, ("x", 1, 1), {"P": 4, "reach": -1.0}, "reach must be a positive .*not -1.0"),
-    "range": (in_context_gradients, ("x", 1, 1), {"P": 4, "ranges": Ranges(0.0, 1.0, 1.0)}, "ranges.x must .*not 0.0"),
-    "a method": (in_context_gradients, ("x", 1, 1), {"P": 4, "method": "best"}, "method must be .*not 'best'"),
-    "P, spectral": (in_context_gradients, ("x", 1, 1), {"P": 4, "method": "spectral"}, "P and beta follow"),
-    "a pole": (in_context_gradients, ("1/x", 1, 1), {"tol": 0.1}, r"f='1/x' has no finite slope on \[-2, 2\]"),
-    "too fine": (in_context_gradients, ("x", 1, 1), {"tol": 1e-9}, "takes [0-9,]+ anchors for every sample"),
-    "a kink": (per_sample_gradients, ("abs(x)", 1, 1), {"P": 4}, "loss='abs.x.': its derivative is written with jumps"),
-    "a above b": (in_context_truncated_linear, (2, 1, 3, 1), {"p": 9}, "a < b, not a = 2, b = 1"),
-    "p too small": (in_context_truncated_linear, (0, 1, 3, 1), {"p": 3}, "p must .* at least 4: more than the 3"),
-    "no tol": (in_context_truncated_linear, (0, 1, 3, 1), {"method": "spectral"}, "p and beta follow"),
-    "no range of u": (in_context_truncated_linear, (0, 1, 3, 1), {"p": 9, "ranges": UNIT}, "ranges.value .*not 0.0"),
-    "two samples": (in_context_truncated_linear_heads, (0, 1, 2, 1), {"H": 2}, "n must be at least 3.*n = 2"),
-    "H 0": (in_context_truncated_linear_heads, (0, 1, 3, 1), {"H": 0}, "H must be a whole number .*not 0"),
-    "two tokens": (literal_truncated_linear, (0, 1, 2, 1), {"H": 2}, "n must be .* at least 3: .*not 2"),
-    "tol and P, of pairs": (in_context_step_of_pairs, (PAIR, 4, 2, PAIRS), {"tol": 0.1, "P": 2}, "tol=0.1, P=2"),
-    "tol too small": (in_context_step_of_pairs, (PAIR, 4, 2, PAIRS), {"tol": 1e-4}, "at most 16 are proven: 0.18"),
-    "P, of pairs": (in_context_step_of_pairs, (PAIR, 4, 2, PAIRS), {"P": 2, "method": "spectral"}, "P follows"),
+BAD: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
+    "n 0": ("in_context_gradients", ("x", 0, 1), {"P": 4}, "n must be a whole number of at least 1, not 0"),
+    "d half": ("in_context_gradients", ("x", 1, 0.5), {"P": 4}, "d must be a whole number of at least 1, not 0.5"),
+    "P 1": ("in_context_gradients", ("x", 1, 1), {"P": 1}, "P must .* at least 2 spacings, not 1"),
+    "tol and P": ("in_context_gradients", ("x", 1, 1), {"P": 4, "tol": 0.1}, "either tol or P"),
+    "neither": ("in_context_gradients", ("x", 1, 1), {}, "either tol or P"),
+    "beta and tol": ("in_context_gradients", ("x", 1, 1), {"tol": 0.1, "beta": 1.0}, "beta follows from tol"),
+    "tol 0": ("in_context_gradients", ("x", 1, 1), {"tol": 0.0}, "tol must be a positive finite number, not 0.0"),
+    "reach": ("in_context_gradients", ("x", 1, 1), {"P": 4, "reach": -1.0}, "reach must be a positive .*not -1.0"),
+    "range": (
+        "in_context_gradients", ("x", 1, 1), {"P": 4, "ranges": ww.incontext.Ranges(0.0, 1.0, 1.0)}, "ranges.x must .*not 0.0",
+    ),
+    "a method": ("in_context_gradients", ("x", 1, 1), {"P": 4, "method": "best"}, "method must be .*not 'best'"),
+    "P, spectral": ("in_context_gradients", ("x", 1, 1), {"P": 4, "method": "spectral"}, "P and beta follow"),
+    "a pole": ("in_context_gradients", ("1/x", 1, 1), {"tol": 0.1}, r"f='1/x' has no finite slope on \[-2, 2\]"),
+    "too fine": ("in_context_gradients", ("x", 1, 1), {"tol": 1e-9}, "takes [0-9,]+ anchors for every sample"),
+    "a kink": (
+        "per_sample_gradients", ("abs(x)", 1, 1), {"P": 4}, "loss='abs.x.': its derivative is written with jumps",
+    ),
+    "a above b": ("in_context_truncated_linear", (2, 1, 3, 1), {"p": 9}, "a < b, not a = 2, b = 1"),
+    "p too small": ("in_context_truncated_linear", (0, 1, 3, 1), {"p": 3}, "p must .* at least 4: more than the 3"),
+    "no tol": ("in_context_truncated_linear", (0, 1, 3, 1), {"method": "spectral"}, "p and beta follow"),
+    "no range of u": ("in_context_truncated_linear", (0, 1, 3, 1), {"p": 9, "ranges": UNIT}, "ranges.value .*not 0.0"),
+    "two samples": ("in_context_truncated_linear_heads", (0, 1, 2, 1), {"H": 2}, "n must be at least 3.*n = 2"),
+    "H 0": ("in_context_truncated_linear_heads", (0, 1, 3, 1), {"H": 0}, "H must be a whole number .*not 0"),
+    "two tokens": ("literal_truncated_linear", (0, 1, 2, 1), {"H": 2}, "n must be .* at least 3: .*not 2"),
+    "tol and P, of pairs": ("in_context_step_of_pairs", (PAIR, 4, 2, PAIRS), {"tol": 0.1, "P": 2}, "tol=0.1, P=2"),
+    "tol too small": ("in_context_step_of_pairs", (PAIR, 4, 2, PAIRS), {"tol": 1e-4}, "at most 16 are proven: 0.18"),
+    "P, of pairs": ("in_context_step_of_pairs", (PAIR, 4, 2, PAIRS), {"P": 2, "method": "spectral"}, "P follows"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_arguments_are_named_with_their_values(name: str) -> None:
-    make, args, keywords, said = BAD[name]
+    function, args, keywords, said = BAD[name]
     with pytest.raises((ValueError, ww.WeightwrightError), match=said):
-        make(*args, **keywords)
+        getattr(constructions, function)(*args, **keywords)

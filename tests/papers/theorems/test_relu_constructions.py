@@ -14,14 +14,9 @@ from papers.support.constructed import SORT, arrays, made, module, normal
 from torch import nn
 
 import weightwright as ww
-from weightwright.errors import FormulaError
 from weightwright.network.costs import cost
 from weightwright.papers.kit.measure import measure, outputs
-from weightwright.papers.relu.emulated import relu_network
-from weightwright.papers.relu.native import native_relu
 from weightwright.papers.relu.relu_target import piecewise_linear
-from weightwright.papers.relu.token_mixing import token_mixing
-from weightwright.runtime import AttentionNetwork
 
 
 def trained(seed: int, n: int, d: int, units: int, steps: int) -> nn.Sequential:
@@ -42,7 +37,7 @@ def trained(seed: int, n: int, d: int, units: int, steps: int) -> nn.Sequential:
     return net
 
 
-def apart(net: AttentionNetwork, module: nn.Module, seed: int, count: int = 400) -> float:
+def apart(net: ww.AttentionNetwork, module: nn.Module, seed: int, count: int = 400) -> float:
     """The largest difference from the module itself, run by torch."""
     box, rng = net.certificate.domain, np.random.default_rng(seed)
     X = np.concatenate([rng.uniform(box.lo, box.hi, (count, *box.lo.shape)), net.about.probes(rng, count)])
@@ -65,7 +60,7 @@ def test_two_tokens_are_sorted() -> None:
 
 def test_the_faithful_form_needs_anchors_in_proportion_to_the_tolerance() -> None:
     coarse = made("UA-8, faithful")
-    fine = relu_network(SORT, 2, (-1, 1), tol=0.05, method="faithful")
+    fine = ww.constructions.relu_network(SORT, 2, (-1, 1), tol=0.05, method="faithful")
     assert 1.9 < fine.about.chosen["p"] / coarse.about.chosen["p"] < 2.1
     assert measure(fine, 256, seed=60).error <= fine.certificate.bound <= 0.05
     assert fine.about.printed["p"] == 2**2.5  # the paper's order in n, which says nothing of the tolerance
@@ -83,14 +78,14 @@ def test_plane_waves_say_what_the_relu_network_is_off_by() -> None:
 
 def test_a_trained_module_is_emulated() -> None:
     target = trained(62, 2, 2, 6, 30)
-    net = relu_network(target, 2, (-1, 1), tol=1e-6)
+    net = ww.constructions.relu_network(target, 2, (-1, 1), tol=1e-6)
     assert apart(net, target, 63) <= net.certificate.bound <= 1e-6
     assert net.about.chosen["units"] == 6
 
 
 def test_three_tokens_are_not_sorted() -> None:
     """A kink of a kink along other directions is no sum of ReLUs, and plane waves do not follow it."""
-    with pytest.raises(FormulaError, match="needs a second hidden layer"):
+    with pytest.raises(ww.FormulaError, match="needs a second hidden layer"):
         piecewise_linear(["max(max(x0, x1), x2)"], 3)
     assert piecewise_linear(["max(x0, x1) + abs(x2 - x0)"], 3)[1].error == 0
 
@@ -99,20 +94,20 @@ def test_three_tokens_are_not_sorted() -> None:
 def test_formulas_become_plain_transformers(formulas: tuple[str, str]) -> None:
     """UA-10 through UA-8's finder: with kinks exactly, smooth ones by plane waves; what is linear is relu units too."""
     tol = 1e-5 if formulas is SORT else 2e-2
-    net = native_relu(formulas, 2, (-0.75, 1.25), tol=tol)
+    net = ww.constructions.native_relu(formulas, 2, (-0.75, 1.25), tol=tol)
     assert net.network.native
     assert net.certificate.status == "PROVEN"
     assert net.about.bounds["ReLU network"] < net.certificate.bound <= tol
     assert measure(net, 256, seed=87).error <= net.certificate.bound
     with pytest.raises(ValueError, match=r"beta = 8\.0 is for a ReLU network; for formulas give tol"):
-        native_relu(formulas, 2, (-1, 1), beta=8.0)
+        ww.constructions.native_relu(formulas, 2, (-1, 1), beta=8.0)
 
 
 @pytest.mark.slow
 def test_a_soft_maximum_of_four_numbers() -> None:
     """Within 1e-2 at every token, in the infinity norm, proven."""
     formula = "log(exp(x0) + exp(x1) + exp(x2) + exp(x3))"
-    net = relu_network([formula] * 4, 4, (-1, 1), tol=1e-2)
+    net = ww.constructions.relu_network([formula] * 4, 4, (-1, 1), tol=1e-2)
     assert net.certificate.status == "PROVEN"
     assert net.certificate.bound <= 1e-2
     assert not ww.search(net, 5.0, seed=64).violated
@@ -146,7 +141,7 @@ def test_mixing_is_exact_but_for_rounding(n: int, d: int, r: int, seed: int) -> 
     rng = np.random.default_rng(seed)
     R, A = rng.normal(size=(n, n)), rng.normal(size=(d, r)) * 10.0 ** rng.integers(-3, 4, (d, r))
     R *= (rng.random((n, n)) < 0.7) * 10.0 ** rng.integers(-4, 3, (n, n))
-    net = token_mixing(R, A, (-2, 3))
+    net = ww.constructions.token_mixing(R, A, (-2, 3))
     assert net.network.native
     X = np.concatenate([rng.uniform(-2, 3, (10, n, d)), rng.choice([-2.0, 0.0, 3.0], (10, n, d))])
     y = outputs(net, X)
@@ -163,7 +158,7 @@ def test_mixing_is_exact_but_for_rounding(n: int, d: int, r: int, seed: int) -> 
 
 
 def test_mixing_with_nothing_is_nothing() -> None:
-    net = token_mixing(np.zeros((3, 3)), normal(66, 2, 2), (-1, 1))
+    net = ww.constructions.token_mixing(np.zeros((3, 3)), normal(66, 2, 2), (-1, 1))
     assert (
         np.abs(outputs(net, np.random.default_rng(67).uniform(-1, 1, (20, 3, 2)))).max()
         <= net.certificate.bound
@@ -175,9 +170,9 @@ def test_mixing_with_nothing_is_nothing() -> None:
 
 
 @pytest.fixture(scope="module")
-def reproduced() -> tuple[AttentionNetwork, nn.Sequential]:
+def reproduced() -> tuple[ww.AttentionNetwork, nn.Sequential]:
     target = trained(68, 2, 2, 6, 30)
-    return native_relu(target, 2, (-1, 1)), target
+    return ww.constructions.native_relu(target, 2, (-1, 1)), target
 
 
 def run_onnx(path: Path, X: np.ndarray) -> np.ndarray:
@@ -185,7 +180,7 @@ def run_onnx(path: Path, X: np.ndarray) -> np.ndarray:
     return session.run(None, {"x": X})[0]
 
 
-def loads_anywhere(net: AttentionNetwork, target: nn.Module, folder: Path) -> None:
+def loads_anywhere(net: ww.AttentionNetwork, target: nn.Module, folder: Path) -> None:
     """The files compute the module within the bound, and what rounds otherwise there."""
     assert net.network.native
     assert net.to_onnx(folder / "net.onnx") <= 1e-10
@@ -199,7 +194,7 @@ def loads_anywhere(net: AttentionNetwork, target: nn.Module, folder: Path) -> No
 
 
 def test_a_trained_network_is_a_plain_transformer(
-    reproduced: tuple[AttentionNetwork, nn.Sequential], tmp_path: Path
+    reproduced: tuple[ww.AttentionNetwork, nn.Sequential], tmp_path: Path
 ) -> None:
     net, target = reproduced
     assert apart(net, target, 70) <= net.certificate.bound <= 1e-6
@@ -209,7 +204,7 @@ def test_a_trained_network_is_a_plain_transformer(
 @pytest.mark.slow
 def test_a_trained_network_of_32_units_on_four_tokens(tmp_path: Path) -> None:
     target = trained(71, 4, 3, 32, 200)
-    net = native_relu(target, 4, (-1, 1))
+    net = ww.constructions.native_relu(target, 4, (-1, 1))
     assert net.certificate.status == "PROVEN"
     assert apart(net, target, 72, 1000) <= net.certificate.bound <= 1e-6
     assert not ww.search(net, 5.0, seed=73).violated
@@ -221,18 +216,18 @@ def test_a_unit_that_one_token_reads_takes_one_head() -> None:
     n, d, each = 3, 2, 4
     W_1, b_1, W_2, b_2 = arrays(74, n * d, n * each, n)
     W_2 = W_2 * np.kron(np.eye(n), np.ones((1, each)))
-    net = native_relu((W_1, b_1, W_2, b_2), n, (-1, 1))
+    net = ww.constructions.native_relu((W_1, b_1, W_2, b_2), n, (-1, 1))
     assert cost(net.network).heads == n + n * each == net.about.chosen["H"]
     assert measure(net, 256, seed=75).error <= net.certificate.bound <= 1e-6
     unread = W_2.copy()
     unread[:, 0] = 0.0
-    assert cost(native_relu((W_1, b_1, unread, b_2), n, (-1, 1)).network).heads == n + n * each - 1
+    assert cost(ww.constructions.native_relu((W_1, b_1, unread, b_2), n, (-1, 1)).network).heads == n + n * each - 1
 
 
 @pytest.mark.parametrize("beta", [2.0**6, 2.0**12, 2.0**18])
 def test_the_error_is_that_of_the_gate(beta: float) -> None:
     """s sigmoid(beta s) is off by at most 0.2785 / beta, and by nearly as much at s = 1.2785 / beta."""
-    net = native_relu(([[1.0]], [0.0], [[-3.0]], [0.0]), 1, (-1, 1), beta=beta)
+    net = ww.constructions.native_relu(([[1.0]], [0.0], [[-3.0]], [0.0]), 1, (-1, 1), beta=beta)
     X = np.array([-1.2785, 1.2785])[:, None, None] / beta
     found = np.abs(outputs(net, X) + 3 * np.maximum(X, 0)).max()
     assert 0.2784 * 3 / beta <= found <= net.certificate.bound <= 0.2786 * 3 / beta
@@ -241,10 +236,13 @@ def test_the_error_is_that_of_the_gate(beta: float) -> None:
 def test_a_linear_layer_without_bias() -> None:
     torch.manual_seed(78)
     target = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False)).double()
-    for net in (native_relu(target, 2, (-1, 1)), relu_network(target, 2, (-1, 1), tol=1e-5)):
+    for net in (
+        ww.constructions.native_relu(target, 2, (-1, 1)),
+        ww.constructions.relu_network(target, 2, (-1, 1), tol=1e-5),
+    ):
         assert apart(net, target, 79) <= net.certificate.bound
 
 
 def test_kinks_and_smooth_formulas_are_two_networks() -> None:
     with pytest.raises(ww.ToleranceError, match=r"'max\(x0, x1\)' has a kink.*two networks"):
-        relu_network(["max(x0, x1)", "exp(-x0**2)*x1"], 2, (-1, 1), tol=3e-2)
+        ww.constructions.relu_network(["max(x0, x1)", "exp(-x0**2)*x1"], 2, (-1, 1), tol=3e-2)

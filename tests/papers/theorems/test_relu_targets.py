@@ -14,15 +14,7 @@ from papers.support.ridges import SMOOTH, SOFT_MAXIMUM, built, exactly, measured
 from support.stored import stored_and_read
 from torch import nn
 
-from weightwright.box import Box
-from weightwright.errors import (
-    BudgetError,
-    CertificateError,
-    DomainError,
-    FormulaError,
-    ToleranceError,
-    UnsupportedOperation,
-)
+import weightwright as ww
 from weightwright.papers.checker.relu_formulas import agree_formulas
 from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
 from weightwright.papers.relu.relu_target import from_module, piecewise_linear, plane_waves
@@ -94,9 +86,9 @@ def test_traced_functions_are_read() -> None:
 
 @pytest.mark.parametrize("formula", ["0.1*max(x0, x1)", "max(x0/3, x1) + relu(x0 - 0.1)", "abs(x0)/7 - 0.3*x1 + 0.2"])
 def test_coefficients_that_are_no_floats_are_rounded_on_a_domain(formula: str) -> None:
-    with pytest.raises(FormulaError, match="no float64"):
+    with pytest.raises(ww.FormulaError, match="no float64"):
         piecewise_linear([formula], 2)
-    domain = Box([-1.0, -3.0], [2.0, 1.0])
+    domain = ww.Box([-1.0, -3.0], [2.0, 1.0])
     ridge, claim = piecewise_linear([formula], 2, domain)
     assert 0 < claim.error < 1e-15
     agree_formulas(ridge, claim, domain.lo, domain.hi)
@@ -104,7 +96,7 @@ def test_coefficients_that_are_no_floats_are_rounded_on_a_domain(formula: str) -
     for point in [*product((-1.0, 2.0), (-3.0, 1.0)), *rng.uniform(domain.lo, domain.hi, (200, 2)).tolist()]:
         x = [Fraction(c) for c in point]
         assert abs(outputs(ridge, x)[0] - exactly(formula, x)) <= Fraction(claim.error)
-    with pytest.raises(CertificateError):
+    with pytest.raises(ww.CertificateError):
         agree_formulas(ridge, dataclasses.replace(claim, error=claim.error / 64), domain.lo, domain.hi)
 
 
@@ -126,7 +118,7 @@ def test_coefficients_that_are_no_floats_are_rounded_on_a_domain(formula: str) -
     ],
 )
 def test_what_is_not_one_hidden_layer_is_refused(formulas: Any, said: str) -> None:
-    with pytest.raises(FormulaError, match=said):
+    with pytest.raises(ww.FormulaError, match=said):
         piecewise_linear(formulas, 3)
 
 
@@ -134,22 +126,22 @@ def test_bad_arguments_are_refused() -> None:
     lo, hi = -np.ones(2), np.ones(2)
     with pytest.raises(ValueError, match="N must be"):
         piecewise_linear(["x0"], 0)
-    with pytest.raises(DomainError, match="2 intervals"):
-        piecewise_linear(["0.1*x0"], 2, Box(0, 1))
-    with pytest.raises(UnsupportedOperation, match="cannot be traced"):
+    with pytest.raises(ww.DomainError, match="2 intervals"):
+        piecewise_linear(["0.1*x0"], 2, ww.Box(0, 1))
+    with pytest.raises(ww.UnsupportedOperation, match="cannot be traced"):
         piecewise_linear([lambda a: a], 2)
     for tol in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="tol"):
             plane_waves(["x0"], lo, hi, tol)
-    with pytest.raises(DomainError):
+    with pytest.raises(ww.DomainError):
         plane_waves(["x0"], hi, lo, 1e-2)
-    with pytest.raises(FormulaError, match="undefined"):
+    with pytest.raises(ww.FormulaError, match="undefined"):
         plane_waves(["log(x0)"], lo, hi, 1e-2)
-    with pytest.raises(BudgetError, match="5 variables"):
+    with pytest.raises(ww.BudgetError, match="5 variables"):
         plane_waves(["x0*x4"], -np.ones(5), np.ones(5), 1e-2)
-    with pytest.raises(BudgetError, match=r"about \d+ ReLUs"):
+    with pytest.raises(ww.BudgetError, match=r"about \d+ ReLUs"):
         plane_waves(["x0*x1"], lo, hi, 1e-4, max_units=50)
-    with pytest.raises(ToleranceError, match="cannot be proven") as caught:
+    with pytest.raises(ww.ToleranceError, match="cannot be proven") as caught:
         plane_waves(["sqrt(x0**2 + x1**2 + 0.02)"], lo, hi, 1e-3)
     assert caught.value.best is not None
     assert 1e-3 < caught.value.best < 0.1
@@ -177,7 +169,7 @@ def test_a_soft_maximum_of_four_numbers() -> None:
     assert len(ridge.profiles) <= 300
     agree_formulas(ridge, claim, lo, hi)
     assert measured(ridge, [SOFT_MAXIMUM], points(ridge, lo, hi, 2, 40_000)) <= claim.error
-    with pytest.raises(CertificateError):
+    with pytest.raises(ww.CertificateError):
         agree_formulas(ridge, dataclasses.replace(claim, error=0.4 * claim.error), lo, hi)
 
 
@@ -219,13 +211,13 @@ def test_other_modules_are_refused() -> None:
         nn.Sequential(linear, nn.LeakyReLU(), out),
         nn.Sequential(),
     ):
-        with pytest.raises(UnsupportedOperation, match=taken):
+        with pytest.raises(ww.UnsupportedOperation, match=taken):
             from_module(module, 3)
     with pytest.raises(ValueError, match="takes 3 numbers"):
         from_module(nn.Sequential(linear, nn.ReLU(), out), 4)
     with pytest.raises(ValueError, match="layers"):
         from_module(nn.Sequential(linear, nn.ReLU(), nn.Linear(5, 2)), 3)
-    with pytest.raises(UnsupportedOperation, match="float16"):
+    with pytest.raises(ww.UnsupportedOperation, match="float16"):
         from_module(nn.Sequential(linear, nn.ReLU(), out).half(), 3)
     broken = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     with torch.no_grad():
@@ -234,5 +226,5 @@ def test_other_modules_are_refused() -> None:
         from_module(broken, 3)
     hooked = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     hooked[1].register_forward_hook(lambda module, inputs, output: 2 * output)
-    with pytest.raises(UnsupportedOperation, match="the ReLU has a hook"):
+    with pytest.raises(ww.UnsupportedOperation, match="the ReLU has a hook"):
         from_module(hooked, 3)

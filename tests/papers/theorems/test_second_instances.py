@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+import weightwright as ww
 import weightwright.papers.theorems.constructions as c
-from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.slopes import beyond, spectral_slope
-from weightwright.incontext.one_pass import learner
-from weightwright.interpreter import Interpreter, library
+from weightwright.interpreter import library
 from weightwright.memory.boltzmann import boltzmann, boltzmann_slopes
-from weightwright.memory.context_mapping import contextual_mapping
 from weightwright.memory.hardmax_pair import are_confused, hardmax_cases, random_heads
-from weightwright.memory.looked_up import equivariant
-from weightwright.memory.memorizing import memorize
 from weightwright.papers.descent.gradients import RESIDUAL
 from weightwright.papers.descent.probes import along
 from weightwright.papers.descent.regression import least_squares
@@ -34,7 +30,6 @@ from weightwright.papers.instances.summary_instances import (
 )
 from weightwright.papers.theorems.registry import THEOREMS
 from weightwright.papers.theorems.show import check
-from weightwright.runtime import AttentionNetwork
 
 
 def random(seed: int, *shape: int) -> np.ndarray:
@@ -53,7 +48,7 @@ def descended(seed: int, n: int, d: int, steps: int, **penalty: float) -> bool:
 
 def programs_hold(form: Any, seed: int) -> bool:
     """Three tokens of two features, one head of size 2, twelve programs."""
-    vm, rng = Interpreter(3, 2, 2, rows=1, form=form), np.random.default_rng(seed)
+    vm, rng = ww.Interpreter(3, 2, 2, rows=1, form=form), np.random.default_rng(seed)
     for _ in range(12):
         x, rows = rng.uniform(-1, 1, (3, 2)), rng.uniform(-1, 1, (1, 2))
         program = vm.program(*rng.uniform(-1, 1, (3, 2, 2)), rows=rows)
@@ -63,7 +58,7 @@ def programs_hold(form: Any, seed: int) -> bool:
 
 
 def library_holds(seed: int) -> bool:
-    vm = Interpreter(5, 6, 6, rows=24, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
+    vm = ww.Interpreter(5, 6, 6, rows=24, x_max=1.25, w_max=8.0, k_max=8.0, q_max=8.0, v_max=8.0)
     rng = np.random.default_rng(seed)
     for made in (library.average(vm), library.smooth(vm, "tanh(2*x)", rows=12)):
         x = rng.uniform(-1, 1, (5, 6))
@@ -75,7 +70,7 @@ def library_holds(seed: int) -> bool:
 
 
 def layer_in_the_prompt(seed: int) -> bool:
-    vm = Interpreter(3, 3, 2, rows=1)
+    vm = ww.Interpreter(3, 3, 2, rows=1)
     torch.manual_seed(seed)
     layer = torch.nn.Linear(2, 1).double().requires_grad_(False)
     x = torch.cat([torch.rand(3, 2, dtype=torch.float64) * 2 - 1, torch.ones(3, 1, dtype=torch.float64)], dim=1)
@@ -83,7 +78,7 @@ def layer_in_the_prompt(seed: int) -> bool:
 
 
 def folds(seed: int) -> bool:
-    vm, rng = Interpreter(3, 2, 2, rows=1, form="stacked"), np.random.default_rng(seed)
+    vm, rng = ww.Interpreter(3, 2, 2, rows=1, form="stacked"), np.random.default_rng(seed)
     A, B = rng.uniform(-0.4, 0.4, (2, 2, 2))
     x, head = rng.uniform(-1, 1, (3, 2)), vm.program(*rng.uniform(-1, 1, (3, 2, 2)))
     one = library.fold(vm, head, A, B)
@@ -107,7 +102,7 @@ def hardmax_confuses(seed: int) -> bool:
 
 def ids_are_apart(seed: int) -> bool:
     rng = np.random.default_rng(seed)
-    found = contextual_mapping([rng.permutation(10)[:4].tolist() for _ in range(12)], head_size=2)
+    found = ww.memory.contextual_mapping([rng.permutation(10)[:4].tolist() for _ in range(12)], head_size=2)
     return found.separation > found.id_error > 0
 
 
@@ -123,18 +118,18 @@ def remembers(seed: int, **options: Any) -> bool:
         ]
         for one in sets
     ]
-    net = memorize(sets, labels, **options)
+    net = ww.memorize(sets, labels, **options)
     return net.certificate.status == "PROVEN" and net.predict(sets) == labels
 
 
 def looked_up(seed: int) -> bool:
     factor = float(np.random.default_rng(seed).uniform(1, 2))
-    errors = [equivariant(lambda x: np.cos(factor * x[..., 0]), 2, 1, D, False).about.error for D in (3, 9)]
+    errors = [ww.memory.equivariant(lambda x: np.cos(factor * x[..., 0]), 2, 1, D, False).about.error for D in (3, 9)]
     return errors[1] < 0.5 * errors[0]
 
 
-def step_of(seed: int) -> AttentionNetwork:
-    ranges = Ranges(1.0, 1.0, 0.5 + seed / 100, 0.125)
+def step_of(seed: int) -> ww.AttentionNetwork:
+    ranges = ww.incontext.Ranges(1.0, 1.0, 0.5 + seed / 100, 0.125)
     slope = spectral_slope("tanh(x)", RESIDUAL, beyond(3 * ranges.w + 1), 1e-8, "float64")
     return c.in_context_step(slope, along("tanh(x)", RESIDUAL), 5, 3, ranges, method="spectral")
 
@@ -149,8 +144,8 @@ def counts_hold(seed: int) -> bool:
 
 def predicts(seed: int) -> bool:
     """Four samples of three features in a network for five, two queries: against the same steps in plain numpy."""
-    ranges = Ranges(x=1.0, y=2.0, w=2.0, fitted=4.0, ridge=0.5)
-    icl = learner(3, 5, 2, "squared", 7, ranges, step=1.0, tol=1e-9, progress=False)
+    ranges = ww.incontext.Ranges(x=1.0, y=2.0, w=2.0, fitted=4.0, ridge=0.5)
+    icl = ww.incontext.learner(3, 5, 2, "squared", 7, ranges, step=1.0, tol=1e-9, progress=False)
     X, y, X_q, w = random(seed, 4, 3), random(seed + 1, 4), random(seed + 2, 2, 3), np.zeros(3)
     prompt = icl.prompt(X, y, X_q, ridge=0.25, step=0.5)
     for _ in range(7):
@@ -170,7 +165,7 @@ def soft_anchors_hold(seed: int) -> bool:
 
 
 SORT = ("max(x0, x1)", "min(x0, x1)")
-SECOND: dict[str, Callable[[], AttentionNetwork | bool]] = {
+SECOND: dict[str, Callable[[], ww.AttentionNetwork | bool]] = {
     "UA-1": lambda: c.nearly_hardmax(7, 0.125, error=1e-4, width=2.0),
     "UA-2": lambda: c.truncated_linear(2 * random(21, 5, 3), random(22, 5), -0.5, 1.25, (-1, 2), p=11),
     "UA-3": lambda: c.truncated_linear_heads(random(23, 4), random(24, 9), -0.75, 0.5, (-1, 1), H=3),
@@ -182,7 +177,9 @@ SECOND: dict[str, Callable[[], AttentionNetwork | bool]] = {
     "UA-9": lambda: c.token_mixing(random(29, 3, 3), 4 * random(30, 4, 1), (-2, 1)),
     "UA-10": lambda: c.native_relu(relu_layer(31, 8, 5, 4), 4, (-0.5, 1.5), tol=1e-5),
     "UA-11": lambda: c.in_context_truncated_linear(-0.25, 1.5, 4, 3, p=9),
-    "UA-12": lambda: c.in_context_step_of_pairs("(x - y)**2*(1 + y/4)", 3, 1, Ranges(1.0, 0.5, 1.0, 0.1), P=4),
+    "UA-12": lambda: c.in_context_step_of_pairs(
+        "(x - y)**2*(1 + y/4)", 3, 1, ww.incontext.Ranges(1.0, 0.5, 1.0, 0.1), P=4
+    ),
     "UA-13": lambda: c.clipped_relu(random(33, 4, 2), random(34, 4), 0.75, (-2, 1), p=9),
     "UA-14": lambda: counts_hold(35),
     "UA-15": lambda: c.relu_network(("abs(x0 + x1)", "x0"), 2, (-1, 0.5), tol=0.4, method="faithful", keys=7),
@@ -190,14 +187,14 @@ SECOND: dict[str, Callable[[], AttentionNetwork | bool]] = {
     "SU-2": lambda: all(p.measured <= p.bound for s in sharp_study((2.0, 20.0), 24).series for p in s.points),
     "SU-3": lambda: own_models(200, 7, seed=38),
     "SU-4": lambda: diagnosed(seed=39),
-    "AE-1": lambda: c.in_context_gradients("tanh(2*x)", 3, 3, P=20, ranges=Ranges(0.5, 1.0, 2.0)),
+    "AE-1": lambda: c.in_context_gradients("tanh(2*x)", 3, 3, P=20, ranges=ww.incontext.Ranges(0.5, 1.0, 2.0)),
     "AE-2": lambda: c.per_sample_gradients("log(cosh(x))", 2, 3, tol=1e-5, method="spectral"),
     "AE-3": lambda: step_of(40),
     "AE-4": lambda: descended(41, 5, 2, 6),
     "AE-5": lambda: descended(43, 6, 3, 5),
     "AE-6": lambda: descended(45, 7, 2, 5, ridge=0.25),
     "AE-7": lambda: descended(47, 5, 2, 5, l1=0.0625),
-    "AE-8": lambda: c.literal_truncated_linear(-0.5, 1.0, 4, 3, H=3, ranges=Ranges(2.0, 1.0, 0.5)),
+    "AE-8": lambda: c.literal_truncated_linear(-0.5, 1.0, 4, 3, H=3, ranges=ww.incontext.Ranges(2.0, 1.0, 0.5)),
     "AE-9": lambda: programs_hold("embedding", 49),
     "AE-10": lambda: programs_hold("stacked", 50),
     "AE-11": lambda: library_holds(51),

@@ -15,19 +15,16 @@ from flint import arb
 from support.forging import refused
 
 import weightwright as ww
-from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.network import Attention, Head, Linear, Network, Term
 from weightwright.papers.checker import shared_keys
 from weightwright.papers.claims.shared_keys_claim import MULTIPLES
 from weightwright.papers.kit.measure import outputs
 from weightwright.papers.linear.literal import literal_prompt
-from weightwright.papers.theorems.constructions import literal_truncated_linear
-from weightwright.runtime import AttentionNetwork
 
 
 @cache
-def built(dtype: str = "float64") -> AttentionNetwork:
-    return literal_truncated_linear(-0.5, 1.25, 5, 2, H=3, dtype=dtype)
+def built(dtype: str = "float64") -> ww.AttentionNetwork:
+    return ww.constructions.literal_truncated_linear(-0.5, 1.25, 5, 2, H=3, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -45,7 +42,7 @@ def test_no_prompt_is_worse_than_the_bound_in_exact_arithmetic(dtype: str) -> No
 @pytest.mark.parametrize("sizes", [(3, 1, 1, 1.0, 1.0), (7, 3, 4, 0.25, 8.0), (4, 2, 9, 16.0, 0.125)])
 def test_sizes_and_ranges(sizes: tuple[int, int, int, float, float]) -> None:
     n, d, H, x_max, w_max = sizes
-    net = literal_truncated_linear(-1.0, 2.0, n, d, H=H, ranges=Ranges(x_max, 1.0, w_max))
+    net = ww.constructions.literal_truncated_linear(-1.0, 2.0, n, d, H=H, ranges=ww.incontext.Ranges(x_max, 1.0, w_max))
     assert net.certificate.status == "PROVEN"
     assert net.certificate.bound < 1.01 * 3 / ((n - 2) * H) + 1e-3
     X = net.about.probes(np.random.default_rng(2), 200)
@@ -69,7 +66,7 @@ def test_prompts_without_the_multiples_are_refused(tmp_path: Path) -> None:
         ww.search(net, 0.1)
 
 
-def changed(net: AttentionNetwork, head: int, part: str, at: tuple[int, int], by: float) -> Network:
+def changed(net: ww.AttentionNetwork, head: int, part: str, at: tuple[int, int], by: float) -> Network:
     """The network with one weight of one head moved."""
     (layer,) = net.network.layers
     assert isinstance(layer, Attention)

@@ -13,10 +13,6 @@ from papers.support.constructed import made, normal
 
 import weightwright as ww
 from weightwright.papers.kit.measure import measure, outputs
-from weightwright.papers.linear.activations import clipped_relu, hard_tanh, relu
-from weightwright.papers.linear.one_head import truncated_linear
-from weightwright.papers.linear.shared_anchors import truncated_linear_heads
-from weightwright.runtime import AttentionNetwork
 
 W, T = normal(40, 3, 2), normal(41, 3)
 
@@ -35,7 +31,7 @@ def arguments_of(X: np.ndarray, w: np.ndarray, t: np.ndarray) -> np.ndarray:
     return (X * w).sum(axis=2) + t
 
 
-def errors_at(net: AttentionNetwork, X: np.ndarray) -> np.ndarray:
+def errors_at(net: ww.AttentionNetwork, X: np.ndarray) -> np.ndarray:
     return np.abs(outputs(net, X) - net.about.reference(X))
 
 
@@ -49,7 +45,7 @@ def test_every_token_has_a_model_of_its_own() -> None:
 
 def test_the_faithful_error_falls_like_one_over_p() -> None:
     sizes = [8, 16, 32, 64]
-    nets = [truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=p) for p in sizes]
+    nets = [ww.constructions.truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=p) for p in sizes]
     found = [measure(net, 256, seed=43).error for net in nets]
     assert abs(slope(sizes, found) + 1) <= 0.1
     assert abs(slope(sizes, [net.certificate.bound for net in nets]) + 1) <= 0.1
@@ -71,13 +67,13 @@ def test_the_spectral_error_is_ten_thousand_times_smaller_at_the_same_p() -> Non
 
 
 @pytest.fixture(scope="module")
-def wide() -> dict[str, AttentionNetwork]:
+def wide() -> dict[str, ww.AttentionNetwork]:
     """Range[0,1] of six numbers from -10 to 11."""
     w, t, domain = np.ones((6, 1)), np.zeros(6), (-10, 11)
     return {
-        "faithful": truncated_linear(w, t, 0.0, 1.0, domain, p=16),
-        "spectral": truncated_linear(w, t, 0.0, 1.0, domain, tol=1e-6, method="spectral"),
-        "heads": truncated_linear_heads(w[0], t, 0.0, 1.0, domain, H=4),
+        "faithful": ww.constructions.truncated_linear(w, t, 0.0, 1.0, domain, p=16),
+        "spectral": ww.constructions.truncated_linear(w, t, 0.0, 1.0, domain, tol=1e-6, method="spectral"),
+        "heads": ww.constructions.truncated_linear_heads(w[0], t, 0.0, 1.0, domain, H=4),
     }
 
 
@@ -92,7 +88,7 @@ def ends_and_seams(a: float, b: float, spacing: float, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["faithful", "spectral", "heads"])
-def test_ends_seams_and_far_away(wide: dict[str, AttentionNetwork], kind: str) -> None:
+def test_ends_seams_and_far_away(wide: dict[str, ww.AttentionNetwork], kind: str) -> None:
     """Out of range each is Range itself, on the whole domain of s."""
     net = wide[kind]
     s = np.concatenate([ends_and_seams(0.0, 1.0, 1 / 16, 4), np.linspace(-10, 11, 400)])
@@ -112,8 +108,8 @@ def test_ends_seams_and_far_away(wide: dict[str, AttentionNetwork], kind: str) -
 
 def test_what_is_narrower_than_the_range_is_within_it() -> None:
     """[a, b] beyond all that s can be, or beside it: only what s can be is claimed."""
-    inside = truncated_linear(W / 8, T / 8, -3.0, 3.0, (-1, 1), tol=1e-6, method="spectral")
-    beside = truncated_linear(W / 8, T / 8 + 9, -3.0, 3.0, (-1, 1), tol=1e-6, method="spectral")
+    inside = ww.constructions.truncated_linear(W / 8, T / 8, -3.0, 3.0, (-1, 1), tol=1e-6, method="spectral")
+    beside = ww.constructions.truncated_linear(W / 8, T / 8 + 9, -3.0, 3.0, (-1, 1), tol=1e-6, method="spectral")
     for net in (inside, beside):
         assert net.about.bounds["inside"] <= net.certificate.bound <= 1e-6
         assert not ww.search(net, 0.0, seed=46).violated
@@ -129,7 +125,7 @@ def test_tol_chooses_anchors_and_the_paper_s_choice_is_reported() -> None:
     assert net.about.printed["beta"] == pytest.approx(2 * p**2 / 0.8**2 * (math.log(p - 2) + math.log(2 * M / 0.05)))
     assert net.certificate.bound <= 0.05
     assert net.about.chosen["p"] == 17  # the sound constants allow fewer: one spacing, and a little for the tail
-    less = truncated_linear(normal(3, 2, 3), normal(4, 2), -0.3, 0.5, (-2, 1), p=16)
+    less = ww.constructions.truncated_linear(normal(3, 2, 3), normal(4, 2), -0.3, 0.5, (-2, 1), p=16)
     assert less.certificate.bound > 0.05
 
 
@@ -186,8 +182,8 @@ def test_dead_zones_are_as_asked_for_and_needed() -> None:
     assert away[:8].max() <= net.certificate.bound
     assert away[8:].max() > net.certificate.bound  # two rows share the weight: a zone is needed
     assert np.isnan(net.about.reference(X[8:])[:, 0]).all()
-    narrow = truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=8, G=[0] * 4 + [1] * 4, dead_zone=1e-3)
-    wide = truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=8, G=[0] * 4 + [1] * 4, dead_zone=1e-1)
+    narrow = ww.constructions.truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=8, G=[0] * 4 + [1] * 4, dead_zone=1e-3)
+    wide = ww.constructions.truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=8, G=[0] * 4 + [1] * 4, dead_zone=1e-1)
     assert narrow.about.chosen["beta"] > 50 * wide.about.chosen["beta"]  # beta grows with 1 / dead_zone
 
 
@@ -195,11 +191,13 @@ def test_dead_zones_are_as_asked_for_and_needed() -> None:
 
 
 @pytest.fixture(scope="module")
-def heads() -> dict[int, AttentionNetwork]:
-    return {H: truncated_linear_heads(W[0], normal(48, 6), -1.0, 1.0, (-1, 1), H=H) for H in (2, 4, 8, 16)}
+def heads() -> dict[int, ww.AttentionNetwork]:
+    return {
+        H: ww.constructions.truncated_linear_heads(W[0], normal(48, 6), -1.0, 1.0, (-1, 1), H=H) for H in (2, 4, 8, 16)
+    }
 
 
-def test_the_error_falls_like_one_over_the_heads(heads: dict[int, AttentionNetwork]) -> None:
+def test_the_error_falls_like_one_over_the_heads(heads: dict[int, ww.AttentionNetwork]) -> None:
     sizes = list(heads)
     assert abs(slope(sizes, [net.certificate.bound for net in heads.values()]) + 1) <= 0.1
     found = [measure(net, 512, seed=49).error for net in heads.values()]
@@ -208,7 +206,7 @@ def test_the_error_falls_like_one_over_the_heads(heads: dict[int, AttentionNetwo
         assert error <= net.certificate.bound <= 1.01 * 2 / (4 * H)
 
 
-def test_heads_are_native_and_load_in_an_ordinary_transformer(heads: dict[int, AttentionNetwork]) -> None:
+def test_heads_are_native_and_load_in_an_ordinary_transformer(heads: dict[int, ww.AttentionNetwork]) -> None:
     net = heads[2]
     assert net.network.native
     assert not len(net.network.registers)
@@ -221,10 +219,10 @@ def test_heads_are_native_and_load_in_an_ordinary_transformer(heads: dict[int, A
 
 
 @pytest.mark.parametrize("H", [2, 4])
-def test_heads_agree_with_one_head_on_as_many_anchors(heads: dict[int, AttentionNetwork], H: int) -> None:
+def test_heads_agree_with_one_head_on_as_many_anchors(heads: dict[int, ww.AttentionNetwork], H: int) -> None:
     """p = (n-2) H: random inputs, and those where either is worst."""
     many = heads[H]
-    one = truncated_linear(np.tile(W[0], (6, 1)), normal(48, 6), -1.0, 1.0, (-1, 1), p=4 * H)
+    one = ww.constructions.truncated_linear(np.tile(W[0], (6, 1)), normal(48, 6), -1.0, 1.0, (-1, 1), p=4 * H)
     rng = np.random.default_rng(51)
     X = np.concatenate([rng.uniform(-1, 1, (500, 6, 2)), many.about.probes(rng, 500), one.about.probes(rng, 500)])
     apart = np.abs(outputs(many, X) - outputs(one, X)).max()
@@ -236,7 +234,7 @@ def test_heads_agree_with_one_head_on_as_many_anchors(heads: dict[int, Attention
 def test_ends_and_seams_with_shifts_of_their_own(n: int) -> None:
     """Every token has its own t; n = 3 is one anchor a head."""
     a, b, H, t = -1.0, 0.5, 4, np.linspace(-1, 1, n)
-    net = truncated_linear_heads([1.0], t, a, b, (-18, 18), H=H)
+    net = ww.constructions.truncated_linear_heads([1.0], t, a, b, (-18, 18), H=H)
     s = ends_and_seams(a, b, (b - a) / ((n - 2) * H), n - 2)
     X = s[:, None, None] - t[None, :, None]
     assert errors_at(net, X).max() <= net.certificate.bound <= 1.01 * (b - a) / ((n - 2) * H)
@@ -246,11 +244,11 @@ def test_ends_and_seams_with_shifts_of_their_own(n: int) -> None:
 
 
 @pytest.mark.parametrize(("make", "wanted"), [
-    (lambda: relu(W, T, (-1, 1), p=32), lambda s: np.maximum(s, 0)),
-    (lambda: hard_tanh(W, T, (-1, 1), p=32), lambda s: np.clip(s, -1, 1)),
-    (lambda: clipped_relu(W, T, 0.5, (-1, 1), p=32), lambda s: np.minimum(np.maximum(s, 0), 0.5)),
+    (lambda: ww.constructions.relu(W, T, (-1, 1), p=32), lambda s: np.maximum(s, 0)),
+    (lambda: ww.constructions.hard_tanh(W, T, (-1, 1), p=32), lambda s: np.clip(s, -1, 1)),
+    (lambda: ww.constructions.clipped_relu(W, T, 0.5, (-1, 1), p=32), lambda s: np.minimum(np.maximum(s, 0), 0.5)),
 ])  # fmt: skip
-def test_activations_are_what_torch_has(make: Callable[[], AttentionNetwork], wanted: Callable) -> None:
+def test_activations_are_what_torch_has(make: Callable[[], ww.AttentionNetwork], wanted: Callable) -> None:
     net = make()
     X = np.random.default_rng(52).uniform(-1, 1, (300, 3, 2))
     assert net.about.id == "UA-13"
@@ -261,7 +259,7 @@ def test_activations_are_what_torch_has(make: Callable[[], AttentionNetwork], wa
 def test_the_bound_inside_holds_up_to_the_ends() -> None:
     """s is a difference of large numbers, so that it rounds; the heads are worst inside beside a and b."""
     large, near = 2.0**26, np.geomspace(1e-9, 1, 500)
-    net = truncated_linear([[large, -large]], [0.1], -1.0, 1.0, (1, 2), tol=1e-4, method="spectral")
+    net = ww.constructions.truncated_linear([[large, -large]], [0.1], -1.0, 1.0, (1, 2), tol=1e-4, method="spectral")
     rng = np.random.default_rng(5)
     wanted = np.concatenate([rng.uniform(-1, 1, 1000), 1 - near, near - 1])
     first = rng.uniform(1.2, 1.8, len(wanted))
@@ -276,6 +274,8 @@ def test_the_bound_inside_holds_up_to_the_ends() -> None:
 @pytest.mark.parametrize("G", [None, [0, 1]])
 def test_two_anchors_are_enough_for_one_token(G: list[int] | None) -> None:
     """n = 1, p = 2, the least that the theorem allows: there is no third anchor to bound the weight of."""
-    net = truncated_linear([[1.0]], [0.0], -1.0, 1.0, (-2, 2), p=2, G=G, dead_zone=None if G is None else 0.01)
+    net = ww.constructions.truncated_linear(
+        [[1.0]], [0.0], -1.0, 1.0, (-2, 2), p=2, G=G, dead_zone=None if G is None else 0.01
+    )
     assert net.certificate.status == "PROVEN"
     assert measure(net, 256, seed=9).error <= net.certificate.bound < 1.06
