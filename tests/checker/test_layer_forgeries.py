@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from flint import ctx
 from support.exact import errors
 from support.forging import Change, Forged, measured, save_forged, with_claim
 from support.one_head import one_head_certificate, one_table
@@ -26,7 +27,6 @@ from weightwright.claims.certificate import (
 )
 from weightwright.claims.leaf import Leaf, Samples
 from weightwright.claims.one_layer_claims import SampledClaim
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse
 from weightwright.heads.registers import Own, Table
 from weightwright.prover.machine import assumptions
@@ -246,7 +246,7 @@ def test_only_arguments_that_are_floats_may_skip_what_lies_between_two_of_them()
     data[:, net.network.embed.terms[0].A.any(axis=0)] = np.nan
     stored = read_part(layer, part, data, registers, "float64").stored
     target = [Target(parse(part.claim.formula, ("s",)))]
-    with working_precision():
+    with ctx.workprec(128):
         layer_holds(stored, part.claim, target, True, ())
         with pytest.raises(ww.CertificateError, match="could be shown"):
             layer_holds(stored, part.claim, target, True, (), floats=False)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 from support.exact import errors
 from support.forging import Forged, save_forged
 from support.one_head import one_head_certificate, one_table
 
 import weightwright as ww
 from weightwright.claims.files import read
-from weightwright.enclosures.balls.series import series, working_precision
+from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Number, parse, to_text
 from weightwright.heads.registers import Table
 
@@ -175,7 +175,7 @@ def test_undefined_functions_are_not_approximated(formula: str) -> None:
 
 @pytest.mark.parametrize("formula", ["relu(-x**2)", "min(x**2, 0)", "clip(-x**2, 0, 1)", "max(x, x)"])
 def test_ties_leave_no_coefficient_beyond_the_first(formula: str) -> None:
-    with working_precision():
+    with ctx.workprec(128):
         at_tie = series(parse(formula), arb(0), 4)
     assert at_tie[0] == 0
     assert not any(coefficient.is_finite() for coefficient in at_tie[2:])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 from support.command_line import weightwright
 from torch import Tensor
 
@@ -25,7 +25,6 @@ import weightwright as ww
 from weightwright import incontext
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.compiler.loop.proven_rules import tokens_read, trace_rule
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.prover.graph_values import evaluate
 from weightwright.report import draw_network
 from weightwright.runtime.watch import passes
@@ -67,7 +66,7 @@ def exact_errors(run: incontext.AlgorithmRun, rows: np.ndarray, every: int = 1) 
     assert composite is not None
     target = GraphTarget(composite, composite.target, (len(rows), rows.shape[1] + run.states.shape[1]), first=True)
     found = []
-    with working_precision():
+    with ctx.workprec(128):
         for before, after in list(zip(run.states, run.states[1:], strict=False))[::every]:
             prompt = np.column_stack([rows, np.tile(before, (len(rows), 1))]).ravel()
             gaps = [abs(arb(float(value)) - target.exact(prompt, j)).upper() for j, value in enumerate(after)]

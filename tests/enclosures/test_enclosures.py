@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from support.exact import exact
 from support.formulas import random_formula
 
-from weightwright.enclosures.balls.series import series, working_precision
+from weightwright.enclosures.balls.series import series
 from weightwright.enclosures.intervals.intervals import Interval, cos, tan
 from weightwright.enclosures.intervals.jets import jet
 from weightwright.expressions import parse
@@ -57,7 +57,7 @@ def test_both_programs_enclose_values_and_agree_on_coefficients(text: str) -> No
     rng = np.random.default_rng(5)
     points = rng.uniform(-1, 1, 8)
     prover = jet(expression, Interval.exact(points), ORDER)
-    with working_precision():
+    with ctx.workprec(128):
         for index, x in enumerate(points.tolist()):
             checker = series(expression, arb(x), ORDER)
             assert encloses(prover[0], index, exact(expression, x))
@@ -76,7 +76,7 @@ def test_boxes_enclose_every_point_of_random_formulas(seed: int) -> None:
     a = float(rng.uniform(-1, 0.9))
     b = a + float(10.0 ** rng.uniform(-6, -1))
     prover = jet(expression, Interval(np.full(8, a), np.full(8, b)), ORDER)
-    with working_precision():
+    with ctx.workprec(128):
         checker = series(expression, arb(a).union(arb(b)), ORDER)
         for x in rng.uniform(a, b, 5).tolist():
             at_point = series(expression, arb(x), ORDER)
@@ -90,7 +90,7 @@ def test_cosine_of_an_interval_holds_the_cosine_of_its_points(lo: float, width: 
     hi = lo + width
     x = min(max(lo + where * width, lo), hi)
     range_of_cosine = cos(Interval.exact(lo).hull(Interval.exact(hi)))
-    with working_precision():
+    with ctx.workprec(128):
         assert not arb(float(range_of_cosine.lo)) > arb(x).cos()
         assert not arb(float(range_of_cosine.hi)) < arb(x).cos()
 
@@ -99,7 +99,7 @@ def test_a_pole_inside_leaves_nothing() -> None:
     assert np.isnan(tan(Interval(np.array(1.5), np.array(1.6))).lo)
     with np.errstate(all="ignore"):
         assert np.isnan(jet(parse("1/x"), Interval(np.array(-1.0), np.array(1.0)), 1)[0].lo)
-    with working_precision():
+    with ctx.workprec(128):
         assert not series(parse("1/x"), arb(0, 1), 1)[0].is_finite()
         assert not series(parse("tan(x)"), arb(1.5, 0.2), 1)[0].is_finite()
         assert not series(parse("log(x)"), arb(0, 1), 1)[0].is_finite()
@@ -111,7 +111,7 @@ def test_a_kink_leaves_values_and_slopes_of_both_sides() -> None:
     assert (coefficients[0].lo, coefficients[0].hi) == (0.0, 2.0)
     assert (coefficients[1].lo, coefficients[1].hi) == (-1.0, 1.0)
     assert np.isnan(coefficients[2].lo)
-    with working_precision():
+    with ctx.workprec(128):
         checker = series(parse("abs(x)"), arb(0.5, 1.5), 3)
         assert [bool(checker[0].contains(arb(y))) for y in (-1, 0, 2)] == [False, True, True]
         assert [bool(checker[1].contains(arb(y))) for y in (-1, 1)] == [True, True]

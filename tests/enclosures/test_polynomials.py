@@ -6,11 +6,11 @@ from math import factorial
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 from support.formulas import random_formula_of
 
 from weightwright.enclosures.balls import polynomials as checker
-from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.balls.series import series_along
 from weightwright.enclosures.intervals import polynomials as prover
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet_along
@@ -31,7 +31,7 @@ def test_the_prover_encloses_what_the_checker_finds(seed: int) -> None:
     points = rng.uniform(-1, 1, (4, len(names)))
     table = prover.monomials(len(names), DEGREE)
     found = prover.coefficients(formula, names, points, DEGREE)
-    with working_precision():
+    with ctx.workprec(128):
         for index, point in enumerate(points.tolist()):
             shape = checker.shape(len(names), DEGREE)
             exact = by_monomial(
@@ -56,7 +56,7 @@ def test_the_prover_encloses_what_the_checker_finds(seed: int) -> None:
 def test_known_coefficients_at_the_origin(text: str, coefficient: object) -> None:
     formula = parse(text, ("x", "y"))
     found = prover.coefficients(formula, ("x", "y"), np.zeros((1, 2)), DEGREE)
-    with working_precision():
+    with ctx.workprec(128):
         exact = checker.expand(formula, ("x", "y"), [arb(0), arb(0)], DEGREE)
         for (a, b), ball in zip(checker.shape(2, DEGREE).monomials, exact, strict=True):
             assert ball.contains(arb(coefficient(a, b))) or abs(float(ball) - coefficient(a, b)) < 1e-30
@@ -74,7 +74,7 @@ def test_rays_hold_the_terms_of_a_degree() -> None:
     step = {name: Interval.exact(-r[i]).hull(Interval.exact(r[i])) for i, name in enumerate(names)}
     rays = jet_along(formula, at, step, DEGREE)
     coefficients = prover.coefficients(formula, names, point, DEGREE).middle()[:, 0]
-    with working_precision():
+    with ctx.workprec(128):
         lines = {name: (arb(float(point[0, i])), arb(0, float(r[i]))) for i, name in enumerate(names)}
         balls = series_along(formula, lines, DEGREE)
     for t in rng.uniform(-r, r, (50, 2)):
@@ -97,7 +97,7 @@ def test_bernstein_coefficients_bound_a_polynomial_well(variables: int) -> None:
     bound = float(prover.largest_on_box(Interval.exact(coefficients[:, None]), r[None], table)[0])
     assert largest <= bound < 0.8 * plain
     order = {tuple(e): c for e, c in zip(table.exponents.tolist(), coefficients.tolist(), strict=True)}
-    with working_precision():
+    with ctx.workprec(128):
         again = checker.largest_on_box([arb(order[e]) for e in shape.monomials], [arb(x) for x in r.tolist()], shape)
     assert abs(float(again) - bound) < 1e-9 * bound
 
@@ -111,7 +111,7 @@ def test_a_kink_leaves_values_and_slopes_in_both_programs(text: str) -> None:
     assert found.lo[1, 0] <= 0
     assert found.hi[1, 0] >= 2
     assert np.isnan(found.lo[3:, 0]).all()
-    with working_precision():
+    with ctx.workprec(128):
         exact = checker.expand(formula, names, [arb(0), arb(0)], 3)
         slopes = dict(zip(checker.shape(2, 3).monomials, exact, strict=True))
         assert slopes[1, 0].contains(arb(0))
@@ -123,5 +123,5 @@ def test_a_kink_leaves_values_and_slopes_in_both_programs(text: str) -> None:
 def test_nothing_is_known_where_a_function_is_undefined(text: str) -> None:
     formula, names = parse(text, ("x", "y")), ("x", "y")
     assert np.isnan(prover.coefficients(formula, names, np.zeros((1, 2)), 2).lo[0, 0])
-    with working_precision():
+    with ctx.workprec(128):
         assert not checker.expand(formula, names, [arb(0), arb(0)], 2)[0].is_finite()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flint import arb, fmpq, fmpq_mat
+from flint import arb, ctx, fmpq, fmpq_mat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from weightwright.enclosures.balls.linear_algebra import (
     row_lengths_above,
     within,
 )
-from weightwright.enclosures.balls.series import working_precision
 
 
 @pytest.mark.parametrize(("apart", "known"), [(1.0, True), (2.0**-10, True), (2.0**-44, False)])
@@ -25,7 +24,7 @@ def test_they_are_above_the_true_ones_and_near(apart: float, known: bool) -> Non
     """apart: by how much two columns differ; the inverse has entries of about its square."""
     rows = np.random.default_rng(0).normal(size=(40, 5)) * 10.0 ** np.arange(-2, 3)
     rows[:, 1] = rows[:, 0] + apart * rows[:, 1]
-    with working_precision():
+    with ctx.workprec(128):
         inverted = inverse(matrix(rows).transpose() * matrix(rows))
         assert inverted is not None
         near, exact = row_lengths_above(rows, inverted), row_lengths(matrix(rows), inverted)
@@ -47,7 +46,7 @@ def test_sums_of_products_are_where_they_are_said_to_be(n: int, d: int, seed: in
         for j in range(d):
             for k in range(d):
                 exact[j, k] += weight * fmpq(*row[j].as_integer_ratio()) * fmpq(*row[k].as_integer_ratio())
-    with working_precision():
+    with ctx.workprec(128):
         found = gram_within(rows, [arb(weight) for weight in thirds])
         assert found is not None
         assert all(
@@ -59,7 +58,7 @@ def test_sums_of_products_are_where_they_are_said_to_be(n: int, d: int, seed: in
 
 def test_weights_that_floats_do_not_hold_are_left_to_balls() -> None:
     rows = np.ones((2, 1))
-    with working_precision():
+    with ctx.workprec(128):
         assert gram_within(rows, [arb(1), arb(1, 1e-9)]) is None
         assert gram_within(rows, [arb(1), arb(2) ** -600]) is None
         assert gram_within(rows, [arb(1), arb(2) ** 600]) is None

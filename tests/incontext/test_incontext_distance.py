@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flint import arb, arb_mat, fmpq
+from flint import arb, arb_mat, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import linear_model
 
 from weightwright import incontext
 from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
-from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.balls.series import series_along
 from weightwright.enclosures.balls.spectrum import is_positive_definite, largest_eigenvalue, smallest_eigenvalue
 from weightwright.incontext.errors.convexity import curvatures
 from weightwright.incontext.errors.distance import duality_gap
@@ -63,7 +63,7 @@ def optimum(name: str) -> Any:
     step = 0.9 * incontext.largest_stable_step(problem, 4.0)
     start = incontext.plain_iterates(problem, incontext.gradient_descent(problem, step), 3000)[-1, 0]
     used = [r for r in range(problem.d) if start[r] != 0]
-    with working_precision(400):
+    with ctx.workprec(400):
         w, tiny = balls(start), arb(2) ** -150
 
         def slopes(at: Any) -> Any:
@@ -84,7 +84,7 @@ def optimum(name: str) -> Any:
 
 
 def true_distance(w: np.ndarray, name: str) -> float:
-    with working_precision(400):
+    with ctx.workprec(400):
         return float_below(norm(a - b for a, b in zip(balls(w), optimum(name), strict=True)))
 
 
@@ -142,7 +142,7 @@ def test_the_gap_is_never_below_the_excess(name: str) -> None:
 
     for size in (1e-6, 1e-2, 1.0):
         w = nearby(name, size, 1)
-        with working_precision(400):
+        with ctx.workprec(400):
             gap, excess = duality_gap(problem, balls(w)), objective(balls(w)) - objective(optimum(name))
             assert 0 < excess <= gap
             assert gap <= 100 * max(float(excess), size * problem.l1)
@@ -168,7 +168,7 @@ def test_other_solvers_end_where_the_bound_says(problem: incontext.Problem, mode
 @pytest.mark.parametrize("radius", [1e-6, 0.1, 2.0])
 def test_no_curvature_within_the_radius_leaves_the_bounds(name: str, radius: float) -> None:
     problem = PROBLEMS[name]
-    with working_precision():
+    with ctx.workprec(128):
         least, most = curvatures(problem, optimum(name), radius)
         for i, row in enumerate(problem.rows):
             towards = radius * (1 - 1e-9) * row / np.linalg.norm(row)
@@ -222,7 +222,7 @@ def test_distances_to_the_iterates_are_rounded_up() -> None:
     exact = incontext.exact_iterates(third, incontext.gradient_descent(third, 0.3), 20)
     states = np.array([[float(x) for x in w] for w in exact.w])
     largest, euclidean = incontext.to_iterates(states, exact.w)
-    with working_precision(400):
+    with ctx.workprec(400):
         for state, w, a, b in zip(states[:, 0], exact.w, largest, euclidean, strict=True):
             assert abs(arb(state) - w[0]) <= min(a, b)
             assert max(a, b) <= 2.0**-53
@@ -235,7 +235,7 @@ def test_distances_to_the_iterates_are_rounded_up() -> None:
 @pytest.mark.parametrize("d", [2, 8, 12])
 def test_eigenvalues_of_hilbert_matrices(d: int) -> None:
     """At d = 12 the smallest is about 2.6e-17, beyond what floating point can see."""
-    with working_precision(400):
+    with ctx.workprec(400):
         H = arb_mat([[arb(fmpq(1, i + j + 1)) for j in range(d)] for i in range(d)])
         ends = sorted((x.real for x in H.eig()), key=lambda x: float(x.mid()))
         least, most = smallest_eigenvalue(H), largest_eigenvalue(H)

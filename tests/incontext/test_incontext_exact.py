@@ -8,12 +8,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
 import weightwright as ww
 from weightwright import incontext
 from weightwright.claims.prompt import Pass
-from weightwright.enclosures.balls.series import working_precision
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(9, 3)).round(3)
@@ -71,7 +70,7 @@ def rational_states(
 
 
 def holds(ball: arb, number: Fraction) -> bool:
-    with working_precision(4096):
+    with ctx.workprec(4096):
         return bool(ball.contains(arb(fmpq(number.numerator, number.denominator))))
 
 
@@ -107,7 +106,7 @@ def test_logistic_steps_against_mpmath() -> None:
         for _ in range(STEPS):
             w = w + values.T * (rows * w).apply(lambda t: 1 / (1 + mpmath.exp(t)))
         known = [mpmath.nstr(x, 60) for x in w]
-    with working_precision(512):
+    with ctx.workprec(512):
         assert all(abs(ball - arb(number)) < 1e-50 for ball, number in zip(found.w[-1], known, strict=True))
 
 

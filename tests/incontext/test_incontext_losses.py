@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
 import weightwright as ww
 from weightwright import incontext
-from weightwright.enclosures.balls.series import series_along, working_precision
+from weightwright.enclosures.balls.series import series_along
 from weightwright.enclosures.intervals.jets import values
 from weightwright.expressions import parse
 from weightwright.incontext.problem.convex import is_convex
@@ -48,7 +48,7 @@ def names(losses: list[incontext.Loss]) -> list[str]:
 
 @pytest.mark.parametrize("one", [*CATALOGUE, *OWN], ids=names([*CATALOGUE, *OWN]))
 def test_the_slope_is_the_derivative(one: incontext.Loss) -> None:
-    with working_precision():
+    with ctx.workprec(128):
         for point in POINTS:
             lines = {"x": (arb(point), arb(1)), "y": (arb(0.75), arb(0))}
             known, found = (
@@ -63,7 +63,7 @@ def test_the_slope_is_the_derivative(one: incontext.Loss) -> None:
 def test_no_second_derivative_leaves_the_bounds(one: incontext.Loss) -> None:
     for lo, hi in ((-3.0, 3.0), (-0.2, 0.1), (1.0, 1.75), (-1.5, -1.5)):
         least, most = one.curvature_bounds(lo, hi, y=0.75)
-        with working_precision():
+        with ctx.workprec(128):
             for point in np.linspace(lo, hi, 41) if lo < hi else [lo]:
                 lines = {"x": (arb(point), arb(1)), "y": (arb(0.75), arb(0))}
                 second = 2 * series_along(one.value_expression, lines, 2)[2]
@@ -214,7 +214,7 @@ def test_bad_arguments(arguments: dict, message: str) -> None:  # type: ignore[t
 )
 def test_convexity_by_rules(formula: str) -> None:
     assert is_convex(parse(formula, ("x", "y")))
-    with working_precision():
+    with ctx.workprec(128):
         for point in POINTS:
             lines = {"x": (arb(point), arb(1)), "y": (arb(0.75), arb(0))}
             second = series_along(parse(formula, ("x", "y")), lines, 2)[2]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import optima
@@ -15,7 +15,6 @@ from support.optima import AWAY, at, data, huber_at, multinomial_at, perturbed, 
 
 from weightwright import incontext
 from weightwright.enclosures.balls.linear_algebra import balls
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.optimum import least_squares
 from weightwright.incontext.optimum.lasso import Quadratic, box_from_subgradient, enclose_sparse
 from weightwright.incontext.optimum.least_squares import normal_equations
@@ -191,7 +190,7 @@ def test_a_subgradient_says_where_the_optimum_is() -> None:
     """From any point, also where the search for the support did not arrive."""
     X, y, s = data(27)
     optimum = optima.sparse_optimum(X, y, s, Fraction(3), Fraction(1))
-    with working_precision(256):
+    with ctx.workprec(256):
         equations = normal_equations(incontext.Problem(X, y, SQUARED, s, ridge=1, intercept=True))
         quadratic = Quadratic(*equations, [arb(3)] * 3 + [arb(0)])
         for seed, away in enumerate(AWAY):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb, arb_mat, fmpq
+from flint import arb, arb_mat, ctx, fmpq
 from incontext import single_steps
 from sklearn import linear_model
 from support.forging import refused
@@ -23,7 +23,6 @@ import weightwright as ww
 from weightwright import incontext
 from weightwright.claims.prompt import Pass
 from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
 from weightwright.numbers import rounded
@@ -199,7 +198,7 @@ def ridge_optimum(problem: incontext.Problem) -> Any:
 def test_ridge_ends_at_its_optimum() -> None:
     X, y = data(2)
     run = incontext.fitting(X, y, steps=120, ridge=RIDGE, algorithm="chebyshev").run(X, y)
-    with working_precision(256):
+    with ctx.workprec(256):
         off = norm(a - b for a, b in zip(balls(run.w), ridge_optimum(run.problem), strict=True))
         assert float_below(off) <= run.to_optimum.bound < 1e-7
 
@@ -244,7 +243,7 @@ def test_scaled_features_with_scaled_penalties_have_the_same_optimum(l1: Any) ->
     allowed = plain.to_optimum.bound + s.max() * scaled.to_optimum.bound
     assert np.linalg.norm(plain.w - s * scaled.w) <= allowed < 1e-4
     w = balls(plain.w)
-    with working_precision(256):
+    with ctx.workprec(256):
         other = [a / b for a, b in zip(w, balls(s), strict=True)]
         slopes = zip(plain.problem.gradient(w), scaled.problem.gradient(other), balls(s), strict=True)
         assert all((g * s_r).overlaps(h) for g, h, s_r in slopes)
@@ -327,7 +326,7 @@ def test_the_gap_is_never_below_the_excess(kind: str, ridge: np.ndarray) -> None
     rng = np.random.default_rng(8)
     for size in (0.0, 1e-3, 1.0):
         w = balls(near + size * rng.standard_normal(D))
-        with working_precision(256):
+        with ctx.workprec(256):
             gap = duality_gap(problem, w)
             assert objective(problem, w) - objective(problem, balls(near)) <= gap
             if kind == "squared" or ridge.all():
@@ -340,7 +339,7 @@ def test_features_that_depend_on_each_other_without_penalty_have_no_gap() -> Non
     X, y = data(9)
     X[:, 1] = X[:, 0]
     problem = incontext.Problem(X, y, incontext.loss("squared"), l1=np.array([0.0, 0.0, 1.0, 1.0]))
-    with working_precision(256):
+    with ctx.workprec(256):
         assert not duality_gap(problem, balls(np.ones(D))).is_finite()
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import weightwright as ww
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.memory import recall
 from weightwright.memory.capacity import Capacity, Updates, capacity, updates
 from weightwright.report import memory_plots
@@ -155,7 +154,7 @@ def test_the_network_survives_a_file(tmp_path: Path) -> None:
 
 def distance(found: Tensor, value: Tensor) -> float:
     """The Euclidean distance, rounded down."""
-    with working_precision():
+    with ctx.workprec(128):
         squares = ((arb(a) - arb(b)) ** 2 for a, b in zip(found.tolist(), value.tolist(), strict=True))
         return float(np.nextafter(float(sum(squares, arb(0)).sqrt().lower()), -math.inf))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 from support.forging import about_composite, affine, refused
 from support.networks import by_hand, linear
 from support.one_head import one_table
@@ -22,7 +22,6 @@ import weightwright as ww
 from weightwright.certify import certify
 from weightwright.checker.one_layer.head import examine
 from weightwright.checker.one_layer.stored import read_one_layer
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse
 from weightwright.heads.registers import Query, Table
 from weightwright.numbers import UNIT
@@ -72,7 +71,7 @@ def test_a_head_that_tells_the_order(dtype: str) -> None:
         network = one_table(table, dtype=dtype)
         layer = Sum((table.anchors(Query(0.0, 1.0)),))
         proposed = prove(layer, formula, first_edges(layer, -1.0, 1.0), dtype, target=np.inf).terms.rounding
-        with working_precision():
+        with ctx.workprec(128):
             shown = examine(read_one_layer(network).heads, arb(0), formula, arb(-1), arb(1)).rounding
         net = ww.AttentionNetwork(network)
         y = net(torch.linspace(-1, 1, 100).to(net.dtype)[:, None])

@@ -11,7 +11,6 @@ from support.one_head import one_table
 import weightwright as ww
 from weightwright.checker.core.rounding import StoredHead, moved_by
 from weightwright.checker.one_layer.head import examine
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.expressions import parse
 from weightwright.heads.registers import Query, Table
@@ -66,7 +65,7 @@ def test_prover_and_checker_reach_about_the_same_rounding_term(seed: int) -> Non
     table = random_table(rng)
     lo, hi = 0.25, 0.25 + 2.0**-8
     claimed = prove(one_head(table), FORMULA, first_edges(one_head(table), lo, hi), "float64", target=np.inf)
-    with working_precision():
+    with ctx.workprec(128):
         (anchors,) = one_head(table).heads
         columns = (anchors.slopes, anchors.offsets, anchors.values, anchors.tilts)
         stored = StoredHead(
@@ -97,7 +96,7 @@ def test_sums_in_any_order_stay_within_the_bound(seed: int) -> None:
 def test_exp_and_softmax_are_as_accurate_as_assumed() -> None:
     """The assumption that certificates name: exp within 4 units in the last place, on this machine."""
     x = torch.tensor(np.random.default_rng(0).uniform(-700, 0, 20_000))
-    with working_precision():
+    with ctx.workprec(128):
         for t, y in zip(x.tolist(), torch.exp(x).tolist(), strict=True):
             assert abs(arb(y) - arb(t).exp()) <= 4 * np.spacing(y)
         pair = torch.softmax(torch.stack([x, torch.zeros_like(x)], -1), -1)[:, 0]
@@ -109,7 +108,7 @@ def test_exp_and_softmax_are_as_accurate_as_assumed() -> None:
 def test_weights_that_are_quite_unsure_move_a_mean_by_no_more_than_the_balance_says() -> None:
     """Against the worst weights there are: up for values above some number, down for those below it."""
     rng = np.random.default_rng(5)
-    with working_precision():
+    with ctx.workprec(128):
         for _ in range(40):
             count = int(rng.integers(2, 7))
             p, values = rng.dirichlet(np.ones(count)), rng.uniform(-1, 1, count) * 10.0 ** rng.integers(-6, 1, count)

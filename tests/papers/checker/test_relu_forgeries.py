@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import ctx
 from papers.support.ridges import built, measured, names, points
 
 import weightwright as ww
-from weightwright.enclosures.balls.series import working_precision
 from weightwright.expressions import parse
 from weightwright.papers.checker import piecewise_linear as kinked
 from weightwright.papers.checker import relu_formulas as rules
@@ -218,7 +218,7 @@ def test_units_against_a_polynomial(seed: int) -> None:
     polynomial = rng.standard_normal(int(rng.integers(1, 9)))
     first, last = sorted(Fraction(x) for x in rng.uniform(-1.5, 1.5, 2).tolist())
     units = sorted((Fraction(q), Fraction(c)) for q, c in rng.uniform(-2, 2, (int(rng.integers(0, 4)), 2)).tolist())
-    with working_precision():
+    with ctx.workprec(128):
         found = float(rules._off(polynomial, units, first, last).lower())
     t = np.linspace(float(first), float(last), 20_001)
     lines = sum((float(c) * np.maximum(t - float(q), 0) for q, c in units), np.zeros_like(t))

@@ -339,7 +339,8 @@ BAD: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
     "tol 0": ("in_context_gradients", ("x", 1, 1), {"tol": 0.0}, "tol must be a positive finite number, not 0.0"),
     "reach": ("in_context_gradients", ("x", 1, 1), {"P": 4, "reach": -1.0}, "reach must be a positive .*not -1.0"),
     "range": (
-        "in_context_gradients", ("x", 1, 1), {"P": 4, "ranges": ww.incontext.Ranges(0.0, 1.0, 1.0)}, "ranges.x must .*not 0.0",
+        "in_context_gradients", ("x", 1, 1), {"P": 4, "ranges": ww.incontext.Ranges(0.0, 1.0, 1.0)},
+        "ranges.x must .*not 0.0",
     ),
     "a method": ("in_context_gradients", ("x", 1, 1), {"P": 4, "method": "best"}, "method must be .*not 'best'"),
     "P, spectral": ("in_context_gradients", ("x", 1, 1), {"P": 4, "method": "spectral"}, "P and beta follow"),
