@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.built import built
 from support.composite_changes import NETWORKS, PART, WHOLE
 from support.forging import proven, refused
-from support.user_networks import user_network
 
 import weightwright as ww
 
@@ -17,14 +17,14 @@ TABLES = ["mlp", "product", "relu layer", "layer norm"]
 
 @pytest.mark.parametrize("kind", COMPILED)
 def test_what_is_forged_here_was_right(kind: str, tmp_path: Path) -> None:
-    net = user_network(kind)
+    net = built(kind)
     proven(net.network, net.certificate, tmp_path)
 
 
 @pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("change", WHOLE)
 def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> None:
-    net, (forge, said) = user_network(kind), WHOLE[change]
+    net, (forge, said) = built(kind), WHOLE[change]
     refused(net.network, forge(net.certificate), tmp_path, said)
 
 
@@ -33,14 +33,14 @@ def test_false_claims_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 def test_false_claims_about_tables_are_refused(kind: str, change: str, tmp_path: Path) -> None:
     if (kind, change) == ("mlp", "heads a little better"):
         pytest.skip("two keys are tanh itself: the prover's bound is its own rounding, and the checker's is smaller")
-    net, (forge, said) = user_network(kind), PART[change]
+    net, (forge, said) = built(kind), PART[change]
     refused(net.network, forge(net.certificate), tmp_path, said)
 
 
 @pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("change", NETWORKS)
 def test_other_networks_are_refused(kind: str, change: str, tmp_path: Path) -> None:
-    net = user_network(kind)
+    net = built(kind)
     try:
         network = NETWORKS[change](net.network)
     except ww.LawError:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.built import built
 from support.forging import altered, array_places, entry, widened
 from support.mutating import mutations, with_flat
-from support.user_networks import BUILDERS, user_network
+from support.user_networks import BUILDERS
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate
@@ -84,13 +85,13 @@ def with_words(certificate: Certificate) -> Certificate:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_forged_here_was_right(name: str, tmp_path: Path) -> None:
-    assert is_accepted(user_network(name).network, user_network(name).certificate, tmp_path)
+    assert is_accepted(built(name).network, built(name).certificate, tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_field_that_changes_is_refused(kind: str, name: str, tmp_path: Path) -> None:
-    net = user_network(name)
+    net = built(name)
     for path, made, new in mutations(net.certificate.claim):
         field = ".".join(step for step in path if isinstance(step, str))
         if made == kind:
@@ -122,7 +123,7 @@ CERTIFICATES: dict[str, Callable[[Certificate], Certificate]] = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("change", CERTIFICATES)
 def test_a_certificate_that_changes_is_refused(change: str, name: str, tmp_path: Path) -> None:
-    net = user_network(name)
+    net = built(name)
     assert not is_accepted(net.network, CERTIFICATES[change](net.certificate), tmp_path)
 
 
@@ -156,7 +157,7 @@ def sample_inputs(net: ww.AttentionNetwork) -> np.ndarray:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_weight_that_changes_is_refused_or_changes_no_output(name: str, tmp_path: Path) -> None:
     """Where it is accepted, both networks are within the bound of the same target; labels are told apart by 1."""
-    net, refused = user_network(name), 0
+    net, refused = built(name), 0
     X = sample_inputs(net)
     right = interpret(net.network, X)
     allowed = 0.5 if net.certificate.subject == "label" else 2 * net.certificate.bound

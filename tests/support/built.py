@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from support.prompts import made as made_prompt
 from support.torch_zoo.moons import trained_moons
+from support.user_networks import BUILDERS
 from torch import nn
 
 import weightwright as ww
@@ -117,6 +118,8 @@ NETWORKS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "an interpreter of eight programs": lambda: (
         ww.Interpreter(tokens=1, features=2, head_dim=1, programs=8, w_max=2.0, x_max=1.0).net
     ),
+    # one of every kind, for forgeries
+    **BUILDERS,
 }
 
 _folders: list[Path] = []

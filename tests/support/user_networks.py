@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
@@ -46,7 +45,7 @@ SQUARE = ww.Box([-1, -1], [1, 1])
 BUILDERS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "formula": lambda: ww.approximate("sin(5*x)", (-1, 1), 1e-4),
     "formula in float32": lambda: ww.approximate("exp(x)", (-1, 1), 1e-3, dtype="float32"),
-    "kink": lambda: ww.approximate("abs(x)", (-1, 1), 1e-3),
+    "absolute value": lambda: ww.approximate("abs(x)", (-1, 1), 1e-3),
     "two variables": lambda: ww.approximate("x*y", SQUARE, 0.1),
     "samples": lambda: ww.approximate(np.sin, (-1, 1), 0.1, derivative_bound=(2, 1.0)),
     "mlp": lambda: ww.compile(mlp, SQUARE, 1e-3),
@@ -61,8 +60,3 @@ BUILDERS: dict[str, Callable[[], ww.AttentionNetwork]] = {
     "memory": lambda: ww.memorize([["a", "b"], ["b", "a"]], [[0, 1], [2, 1]]),
     "interpreter": lambda: ww.Interpreter(2, 1, 1, anchors=6).net,
 }  # fmt: skip
-
-
-@cache
-def user_network(name: str) -> ww.AttentionNetwork:
-    return BUILDERS[name]()
