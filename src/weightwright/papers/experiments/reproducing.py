@@ -13,7 +13,7 @@ from weightwright.export.figures import require_matplotlib, write_figure
 from weightwright.output_files import whole
 from weightwright.papers.experiments.machinery.environment import check_device, find_versions
 from weightwright.papers.experiments.machinery.panels import draw_picture
-from weightwright.papers.experiments.machinery.study import Options, Study
+from weightwright.papers.experiments.machinery.study import Options, Study, fill_texts
 from weightwright.papers.experiments.machinery.study_units import PLACE, Json, digest_of, write_json
 from weightwright.papers.experiments.machinery.unit_runs import run_units
 from weightwright.papers.experiments.study_tables import write_table
@@ -72,25 +72,26 @@ def describe_run(parts: dict[str, Json]) -> Json:
 
 def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
     """All numbers of a study and what they mean; everything but `run`, which differs from run to run."""
-    summary = study.summarise(chosen, results)
+    texts, summary = study.texts, study.summarise(chosen, results)
     readers = [reader for reader in study.columns.values() if reader is not None]
-    varied = [*study.compare_variations(chosen, results), *summary.varied]
+    effects = [*study.compare_variations(chosen, results), *summary.varied]
+    varied = [one.write_row(texts.variations) for one in effects]
     return {
         "study": study.id,
-        "title": study.title,
-        "source": study.source,
-        "claim": study.claim,
+        "title": texts.title,
+        "source": texts.source,
+        "claim": texts.claim,
         "paper": study.paper,
-        "chosen": [vars(choice) for choice in study.choices],
+        "chosen": [fill_texts(choice, summary.numbers) for choice in texts.choices],
         "settings": {key: value for key, value in chosen.items() if key != PLACE},
         "digest": digest_of(chosen),
         "versions": find_versions(),
         "results": without_maps(results),
         "trends": summary.trends,
         "columns": list(study.columns),
-        "meanings": {**study.meanings, **summary.meanings},
+        "meanings": fill_texts(texts.meanings, summary.numbers),
         "rows": [[*first, *(reader(numbers) for reader in readers)] for first, numbers in summary.cells],
-        "verdicts": summary.verdicts,
+        "verdicts": [one.write_row(texts.verdicts) for one in summary.verdicts],
         "varied": varied,
         "depends_most_on": max(varied, key=lambda one: one["effect"], default=None),
         "curves": clean(summary.curves),

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from weightwright.errors import WeightwrightError
-from weightwright.papers.kit.texts import join_lines, read_sections
+from weightwright.papers.kit.paper_texts import join_lines, read_sections
 
 if TYPE_CHECKING:
     from weightwright.papers.kit.instance import Instance

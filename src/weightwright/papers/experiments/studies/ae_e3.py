@@ -13,20 +13,20 @@ import torch
 from weightwright.interpreter import Interpreter, library
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Bars, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, show
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Sized,
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, show
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
 from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
@@ -150,23 +150,14 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     linear = given["linear"]
     ahead = frozen["linear"] / max(linear["mse"], 1e-300)
     verdicts = [
-        say(
-            "the frozen model is better than its baselines for lasso and linear, worse for ridge",
-            better == ["lasso", "linear"],
-            f"it is better for {', '.join(better) or 'none'}",
-        ),
-        say(
-            "the frozen model has MSE 0.059, 0.071, 0.120",
+        judge("better", better == ["lasso", "linear"], better=", ".join(better) or "none"),
+        judge(
+            "numbers",
             all(frozen[name] < 2 * PAPER["frozen"][name] for name in ALGORITHMS),
-            ", ".join(f"{name} {value:.3g}" for name, value in frozen.items())
-            + "; training was cut" * bool(chosen["cut"]),
+            errors=", ".join(f"{name} {value:.3g}" for name, value in frozen.items()),
+            cut="; training was cut" * bool(chosen["cut"]),
         ),
-        say(
-            "(ours) for the paper's task the constructed network is exact",
-            True,
-            f"its distance to X w is {linear['mse_to_Xw']:.1e} (linear), proven bound {given['bound']:.1e}; to the "
-            f"noisy target it has the noise, {linear['mse']:.3g}, {ahead:.0f} times less than the trained one",
-        ),
+        judge("exact", True, distance=linear["mse_to_Xw"], bound=given["bound"], noise=linear["mse"], ahead=ahead),
     ]
     curves = {
         "frozen": frozen,
@@ -208,23 +199,8 @@ def draw_bars(record: Json, name: str, log: bool = False) -> Bars:
 
 
 AE_E3 = Study(
-    id="AE-E3",
-    title="one frozen layer runs lasso, ridge and linear regression",
-    source="AE, Table 2",
-    claim="one frozen model does as well as a model for each algorithm: 0.059, 0.071, 0.120 against 0.068, "
-    "0.004, 0.147",
+    texts=read_texts("AE-E3"),
     paper=PAPER,
-    choices=(
-        Choice("sigma", "0.1", "not stated", "0.5"),
-        Choice("n", "32", "not stated; more than d = 24, so that (X, y) determines w", "not varied"),
-        Choice(
-            "target of ridge",
-            "X w of the ridge weights, no noise",
-            "the text gives its weights and not its target",
-            "not varied",
-        ),
-        Choice("lasso of the learner", "alpha = 0.1", "the paper fits none: its lasso is a sparse w", "not varied"),
-    ),
     settings={
         "n": 32,
         "d": 24,
@@ -244,28 +220,17 @@ AE_E3 = Study(
         "seeds": Sized(1, 3, 5),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 5", {"seeds": 5}),
+        Cut("seeds", {"seeds": 5}),
         Cut(
-            "{samples} samples and {epochs} epochs in the place of 50000 and 300: {steps} steps, "
-            "1/{share} of the paper's",
+            "steps",
             {"steps": _PAPER_STEPS},
             _PAPER_STEPS,
         ),
     ),
     conditions=conditions,
-    variations=(Variation("noise", "sigma, the noise: 0.1 or 0.5", {"sigma": 0.5}, seeds=1),),
-    compared=ComparedNumber("share of the variance left, frozen, linear:", read_share),
+    variations=(Variation("noise", {"sigma": 0.5}, seeds=1),),
+    compared=read_share,
     columns={"model": None, "task": None} | {name: read.value(name) for name in ALGORITHMS},
-    meanings={
-        "w given": "the paper's task: every token holds x and the algorithm's weights w, the output is X w; nothing "
-        "is learned in context",
-        "w learned from (X, y)": "another task, ours: examples (X, y) stand in the prompt, new rows are predicted; "
-        "constructed learner: the estimators of `ww.incontext`; one-pass learner: `ww.incontext.learner`, one forward "
-        "pass of a frozen network from examples, penalty and new rows to predictions, without l1",
-        "to the target": "lasso and linear: X w + noise, so the noise is a floor; ridge: X w",
-        "to the algorithm": "to the prediction of the algorithm itself, computed by scikit-learn or lapack",
-        "frozen": "one model for all three algorithms; baseline: a model for each; MSE, mean ± std over seeds",
-    },
     summarise=summarise,
     picture=lambda record: Picture([[draw_bars(record, "MSE", log=True)]]),
 )

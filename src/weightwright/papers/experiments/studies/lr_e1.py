@@ -15,10 +15,9 @@ import torch
 from weightwright.memory.memorizing import memorize
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Options,
@@ -26,10 +25,11 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, stack
 from weightwright.papers.experiments.training.batched_models import Group
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate
 from weightwright.papers.experiments.training.rank_one import (
@@ -42,6 +42,7 @@ from weightwright.papers.experiments.training.rank_one import (
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
 from weightwright.progress import Tell
 
+TEXTS = read_texts("LR-E1")
 #: Training sentences of CoNLL-2003.
 _PAPER_SENTENCES = 14_041
 
@@ -53,7 +54,8 @@ def describe_corpus(chosen: Json, options: Options) -> Json:
         digest = hashlib.sha256(options.data.read_bytes()).hexdigest()
         found = {"corpus": options.data.name, "data": str(options.data), "corpus_digest": digest}
     known = "conll" in found["corpus"].lower()
-    return found | {"cut": [] if known else [f"the corpus is {found['corpus']}, not CoNLL-2003"]}
+    sentence = TEXTS.smaller["corpus"].format(**found)
+    return found | {"cut": [] if known else [sentence]}
 
 
 def conditions(chosen: Json) -> list[Condition]:
@@ -125,25 +127,17 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     one_layer = mean_of([curve[-1] for curve in first["accuracy"]])
     reached = ", ".join(str(find_epoch(0.9)(one) or "not reached") for one in trained)
     verdicts = [
-        say(
-            "one rank-1 layer memorises the corpus almost perfectly (0.9872 after 800 epochs)",
+        judge(
+            "one-layer",
             one_layer >= 0.98,
-            f"accuracy {one_layer:.4f} after {chosen['epochs']} epochs on {first['tokens']} tokens of "
-            f"{chosen['corpus']}",
-            in_part=one_layer >= 0.9,
+            one_layer >= 0.9,
+            accuracy=one_layer,
+            epochs=chosen["epochs"],
+            tokens=first["tokens"],
+            corpus=chosen["corpus"],
         ),
-        say(
-            "deeper rank-1 Transformers learn faster",
-            faster["sign"] == "falls",
-            f"the slope of wrong labels against depth is {faster['slope']:.2f} early: {faster['sign']}; epochs to "
-            f"0.9: {reached}",
-        ),
-        say(
-            "(ours) the constructed memory has every consistent label",
-            memory["status"] == "PROVEN",
-            f"accuracy {memory['accuracy']:.4f}, {memory['status']}, {memory['conflicts']} items that "
-            f"contradict each other, {memory['parameters']} parameters, no training",
-        ),
+        judge("deeper", faster["sign"] == "falls", slope=faster["slope"], sign=faster["sign"], reached=reached),
+        judge("constructed", memory["status"] == "PROVEN", **memory),
     ]
     curves = {
         "epochs": first["epochs"],
@@ -185,23 +179,8 @@ def picture(record: Json) -> Picture:
 
 
 LR_E1 = Study(
-    id="LR-E1",
-    title="rank-1 Transformers memorise a corpus",
-    source="LR, Figure 1",
-    claim="one rank-1 layer memorises CoNLL-2003 almost perfectly, 0.9872 after 800 epochs; 3 and 6 layers learn "
-    "faster",
+    texts=TEXTS,
     paper={"accuracy": {"1 layer, 800 epochs": 0.9872}, "epochs": 400},
-    choices=(
-        Choice("width d", "64, feed-forward part 4 d", "not stated", "32"),
-        Choice("optimiser", "Adam, rate 1e-3", "not stated", "not varied"),
-        Choice("positions", "a trained vector for each place", "not stated", "none"),
-        Choice(
-            "equation 20",
-            "value and key share v_1, as the formula has it",
-            "the sentence beside it says value and query",
-            "not varied",
-        ),
-    ),
     settings={
         "sentences": Sized(64, 320, _PAPER_SENTENCES),
         "longest": 40,
@@ -215,16 +194,16 @@ LR_E1 = Study(
     complete=describe_corpus,
     cut=(
         Cut(
-            f"{{sentences}} sentences in the place of {_PAPER_SENTENCES}, {{epochs}} epochs in the place of 400",
+            "sentences",
             {"sentences": _PAPER_SENTENCES, "epochs": 400},
         ),
     ),
     conditions=conditions,
     variations=(
-        Variation("width", "d, the width: 64 or 32", {"d": 32}),
-        Variation("no-positions", "whether tokens have positions", {"positions": False}),
+        Variation("width", {"d": 32}),
+        Variation("no-positions", {"positions": False}),
     ),
-    compared=ComparedNumber("share of wrong labels at the end, depth 1:", read_wrong),
+    compared=read_wrong,
     columns={
         "model": None,
         "training accuracy": read.mean("last"),
@@ -232,14 +211,6 @@ LR_E1 = Study(
         "epochs to 0.9": find_epoch(0.9),
         "epochs to 0.98": find_epoch(0.98),
         "parameters": read.value("parameters"),
-    },
-    meanings={
-        "training accuracy": "share of tokens with the right label, at the end; these are the training sentences: "
-        "the claim is about memory",
-        "epochs to": "the first epoch looked at where the mean over seeds is that high; - if none",
-        "constructed": "one rank-1 layer and a feed-forward part from `ww.memorize`, every label proven by the checker",
-        "parameters": "trained: word and position vectors included; constructed: as LR-4 counts them, word vectors "
-        "not included",
     },
     summarise=summarise,
     picture=picture,

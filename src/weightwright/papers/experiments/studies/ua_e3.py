@@ -12,21 +12,21 @@ import numpy as np
 from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Sized,
     Study,
     Summary,
     Variation,
+    judge_slope,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import say_slope, stack
 from weightwright.papers.experiments.training.batched_models import Group
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.sequence_models import (
@@ -104,10 +104,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     built = results["built"]
     cells += [([f"constructed, {name}, {one['heads']} heads"], one) for name, one in built.items()]
     trends = [fit_trend(f"trained MSE against {k}", chosen[k], mse[k], f"O(1/{k}): about -1") for k in ("p", "H")]
-    verdicts = [
-        say_slope(f"the MSE of two trained layers falls as 1/{name}", trend, -1)
-        for name, trend in zip(("p", "H"), trends, strict=True)
-    ]
+    verdicts = [judge_slope(name, trend, -1) for name, trend in zip(("p", "H"), trends, strict=True)]
     ends = [min(chosen["p"]), max(chosen["p"])]
     for name, words in (("shared", "A_1 and A_2 shared by all tokens"), ("normal", "targets with normal weights")):
         varied = stack([results[f"varied-{name}-p{p}"]["mse"][0] for p in ends])
@@ -130,32 +127,8 @@ def draw_sweep(name: str, record: Json) -> Curves:
 
 
 UA_E3 = Study(
-    id="UA-E3",
-    title="two attention layers learn a sequence-to-sequence map",
-    source="UA, Figure 4",
-    claim="the MSE of two trained layers falls as 1/p and as 1/H",
+    texts=read_texts("UA-E3"),
     paper={"slopes": {"p": -1, "H": -1}, "numbers": "none are printed"},
-    choices=(
-        Choice(
-            "values of p",
-            "12, 24, 48, 96 (quick: without 96)",
-            "the figure's axis is not in the text",
-            "they are swept",
-        ),
-        Choice("p of the sweep of H", "24", "not stated; n is 20", "not varied"),
-        Choice(
-            "weights of the ReLU network",
-            "uniform in +-1/sqrt(inputs), as torch starts layers",
-            "not stated",
-            "standard normal",
-        ),
-        Choice(
-            "A_1 and A_2",
-            "a map of its own for every token, p - n empty tokens",
-            "the theorem's are maps of the whole sequence",
-            "one map for all tokens",
-        ),
-    ),
     settings=TRAINING
     | {
         "d": 5,
@@ -169,17 +142,18 @@ UA_E3 = Study(
         "seeds": Sized(2, 3, 10),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
-        Cut("{samples} samples in the place of 50000", {"samples": 50_000}),
-        Cut("{epochs} epochs in the place of 3", {"epochs": 3}),
-        Sized(None, "H = 2, 8 and 16 left out", None),
+        Cut("seeds", {"seeds": 10}),
+        Cut("samples", {"samples": 50_000}),
+        Cut("epochs", {"epochs": 3}),
+        Sized(None, "heads", None),
     ),
     conditions=conditions,
     variations=(
-        Variation("shared", "whether A_1 and A_2 have a map for every token", {"per_position": False}),
-        Variation("normal", "weights of the target (uniform +-1/sqrt(inputs), or standard normal)", {"normal": True}),
+        Variation("shared", {"per_position": False}),
+        Variation("normal", {"normal": True}),
     ),
-    compared=ComparedNumber("slope against p between its ends:", read_slope, slopes=True),
+    compared=read_slope,
+    compares_slopes=True,
     columns={
         "model": None,
         "MSE": read.mean("mse"),
@@ -187,13 +161,6 @@ UA_E3 = Study(
         "share left": read.mean("share"),
         "largest error": read.value("largest"),
         "bound": read.value("bound"),
-    },
-    meanings={
-        "MSE": "squared error of a token (summed over its 5 numbers), held-out, mean over seeds",
-        "share left": "MSE over the variance of the held-out targets: 1 is what the best constant gives",
-        "constructed": "at d n = 50, for the first seed's target: UA-8 with our soft anchors (spectral) and with the "
-        "paper's (faithful, asked for an error of 1), UA-10 that an ordinary Transformer can load (native)",
-        "bound": "proven, of the largest error of one number",
     },
     summarise=summarise,
     picture=lambda record: Picture([[draw_sweep(name, record) for name in ("p", "H")]]),
