@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.incontext import Ranges
 from weightwright.papers.experiments.machinery import read
@@ -22,9 +23,8 @@ from weightwright.papers.experiments.machinery.study import (
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve, fit_trend
-from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group
+from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
-from weightwright.papers.experiments.training.emulating_models import BlockAttention, draw_gradient_data
 from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
 from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
@@ -37,6 +37,37 @@ def conditions(chosen: Json) -> list[Condition]:
         *(Condition(f"faithful-P{P}", build, first | {"P": P, "method": "faithful"}) for P in chosen["faithful_P"]),
         Condition("spectral", build, first | {"P": None, "method": "spectral"}),
     ]
+
+
+def draw_gradient_data(seed: int, samples: int, n: int, d: int) -> tuple[Tensor, Tensor]:
+    """Tokens (x_i, y_i, w_i), (samples, n, 2d + 1), and tanh(w_i . x_i - y_i) x_i, (samples, n, d)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = 10 * torch.randn(samples, n, d, generator=generator) - 5
+    y = torch.randn(samples, n, 1, generator=generator)
+    w = torch.randn(samples, n, d, generator=generator)
+    residual = (w * x).sum(-1, keepdim=True) - y
+    return torch.cat([x, y, w], -1), torch.tanh(residual) * x
+
+
+class BlockAttention(nn.Module):
+    """Attention as in the proof of Theorem 3.1: a sample has P keys of its own, linear in (x_i, y_i); w_i asks.
+
+    (G, B, n, 2d + 1) -> (G, B, n, d); values are linear in (x_i, y_i).
+    """
+
+    def __init__(self, group: Group, d: int, hidden: int, P: int) -> None:
+        super().__init__()
+        self.d, self.P = d, P
+        self.Q = TokenMap(group, d, hidden)
+        self.K = TokenMap(group, d + 1, P * hidden)
+        self.V = TokenMap(group, d + 1, P * d)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        given, w = Z[..., : self.d + 1], Z[..., self.d + 1 :]
+        shape = (*Z.shape[:3], self.P, -1)
+        queries, keys, values = self.Q(w), self.K(given).view(shape), self.V(given).view(shape)
+        weights = torch.softmax((keys * queries[..., None, :]).sum(-1), -1)  # (G, B, n, P)
+        return (weights[..., None] * values).sum(-2)
 
 
 def train(unit: Json, tell: Tell) -> Json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.interpreter import Interpreter
 from weightwright.papers.experiments.machinery import read
@@ -28,15 +29,8 @@ from weightwright.papers.experiments.machinery.study import (
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, MultiHead, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
-from weightwright.papers.experiments.training.emulating_models import (
-    HeadParts,
-    LastHead,
-    apply_head,
-    draw_head,
-    draw_head_inputs,
-)
 from weightwright.papers.experiments.training.training_loop import (
     count_training,
     run_in_pieces,
@@ -59,6 +53,49 @@ def conditions(chosen: Json) -> list[Condition]:
         varied_as = "" if heads[-1] == chosen["H"][-1] else None
         found.append(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}, varied_as))
     return found
+
+
+def draw_head(seed: int, d: int, h: int) -> tuple[Tensor, Tensor, Tensor]:
+    """W_K (h, d), W_Q (h, d), W_V (d, d), standard normal."""
+    generator = torch.Generator().manual_seed(seed + 31)
+    return tuple(torch.randn(rows, d, generator=generator) for rows in (h, h, d))  # type: ignore[return-value]
+
+
+def draw_head_inputs(seed: int, samples: int, n: int, d: int) -> Tensor:
+    """(samples, n, d), 2 N(0, 1) - 1."""
+    return 2 * torch.randn(samples, n, d, generator=torch.Generator().manual_seed(seed)) - 1
+
+
+def apply_head(K: Tensor, Q: Tensor, V: Tensor, scale: float) -> Tensor:
+    """softmax(scale Q K^T) V with tokens as rows: (..., n, h), (..., n, h), (..., n, d) -> (..., n, d)."""
+    return torch.softmax(scale * Q @ K.transpose(-1, -2), -1) @ V
+
+
+class HeadParts(nn.Module):
+    """First stage: a multi-head layer with a linear map before it for each of K, Q and V; all three at once.
+
+    (G, B, n, d) -> (G, B, n, 2h + d).
+    """
+
+    def __init__(self, group: Group, d: int, hidden: int) -> None:
+        super().__init__()
+        self.embeddings = nn.ModuleList(TokenMap(group, d, hidden) for _ in range(3))
+        self.layers = nn.ModuleList(MultiHead(group, hidden, hidden, out) for out in (hidden, hidden, d))
+
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.cat([layer(embed(X)) for embed, layer in zip(self.embeddings, self.layers, strict=True)], -1)
+
+
+class LastHead(nn.Module):
+    """Second stage: one softmax head over the parts that the first stage returns, (G, B, n, 2h + d)."""
+
+    def __init__(self, group: Group, d: int, hidden: int) -> None:
+        super().__init__()
+        wide = 2 * hidden + d
+        self.K, self.Q, self.V = (TokenMap(group, wide, out, bias=False) for out in (hidden, hidden, d))
+
+    def forward(self, parts: Tensor) -> Tensor:
+        return apply_head(self.K(parts), self.Q(parts), self.V(parts), 1.0)
 
 
 def train(unit: Json, tell: Tell) -> Json:

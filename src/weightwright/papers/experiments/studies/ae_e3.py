@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from weightwright.interpreter import Interpreter, library
 from weightwright.papers.experiments.machinery import read
@@ -30,7 +31,6 @@ from weightwright.papers.experiments.machinery.trends import fit_curve
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
 from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
-from weightwright.papers.experiments.training.regression_models import draw_regression
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, stack_seeds, train_models
 from weightwright.progress import Tell
 
@@ -50,6 +50,27 @@ def conditions(chosen: Json) -> list[Condition]:
         Condition("one-pass", learn_from_examples, first | {"one_pass": True}),
         Condition("trained", train, {}, varied_as=""),
     ]
+
+
+def draw_regression(
+    seed: int, kind: int, samples: int, n: int, d: int, sigma: float, penalty: float
+) -> tuple[Tensor, Tensor]:
+    """Tokens (x_i, w), (samples, n, 2d), and targets (samples, n, 1) of one of ALGORITHMS.
+
+    x is 2 N(0, 1) - 1. Lasso and linear: w is normal (lasso: half of it 0) and the target X w + noise. Ridge: Y = X w +
+    noise, the prompt has (X^T X + penalty I)^-1 X^T Y, and the target is what these weights predict.
+    """
+    generator = torch.Generator().manual_seed(1009 * seed + kind)
+    X = 2 * torch.randn(samples, n, d, generator=generator) - 1
+    w = torch.randn(samples, d, 1, generator=generator)
+    if ALGORITHMS[kind] == "lasso":
+        w = w * (torch.rand(w.shape, generator=generator) < 0.5)
+    Y = X @ w + sigma * torch.randn(samples, n, 1, generator=generator)
+    if ALGORITHMS[kind] == "ridge":
+        gram = X.transpose(1, 2) @ X + penalty * torch.eye(d)
+        w = torch.linalg.solve(gram, X.transpose(1, 2) @ Y)
+        Y = X @ w
+    return torch.cat([X, w.transpose(1, 2).expand(-1, n, -1)], -1), Y
 
 
 def draw(unit: Json, seed: int, kind: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:

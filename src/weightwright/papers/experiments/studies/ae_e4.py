@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.errors import WeightwrightError
 from weightwright.incontext import Ranges
@@ -40,9 +41,8 @@ from weightwright.papers.experiments.training.ames_housing import (
     make_sequences,
     read_ames,
 )
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
-from weightwright.papers.experiments.training.regression_models import HousingAttention
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
 from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
@@ -70,6 +70,34 @@ def conditions(chosen: Json) -> list[Condition]:
         *(Condition(f"learned-{name}", learn_from_rows, estimator | {"name": name}) for name in chosen["learners"]),
         Condition("one-pass", learn_from_rows, {"name": "ridge", "one_pass": True}),
     ]
+
+
+class HousingAttention(nn.Module):
+    """Tokens (x_i, which algorithm as one-hot) -> a number for each; the weights come from one of two places.
+
+    weights (G, 3, d): of the three algorithms, fitted on training rows. guessing (G,): where true, the weights are
+    guessed by the auxiliary network (AE-17), 3 -> 64 -> d, which is trained with the rest and sees no data.
+    """
+
+    weights: Tensor
+    guessing: Tensor
+
+    def __init__(self, group: Group, weights: Tensor, guessing: Tensor, hidden: int) -> None:
+        super().__init__()
+        d = weights.shape[-1]
+        self.first, self.second = TokenMap(group, len(ALGORITHMS), 64), TokenMap(group, 64, d)
+        self.model = EmbeddedAttention(group, 2 * d, hidden, 1, scaled=True)
+        self.register_buffer("weights", weights)
+        self.register_buffer("guessing", guessing[:, None, None, None])
+
+    def guess(self, which: Tensor) -> Tensor:
+        """The auxiliary network: one-hot algorithms (G, B, n, 3) to weights (G, B, n, d)."""
+        return self.second(torch.relu(self.first(which)))
+
+    def forward(self, Z: Tensor) -> Tensor:
+        x, which = Z[..., : -len(ALGORITHMS)], Z[..., -len(ALGORITHMS) :]
+        given = torch.einsum("gbna,gad->gbnd", which, self.weights)
+        return self.model(torch.cat([x, torch.where(self.guessing, self.guess(which), given)], -1))
 
 
 def train(unit: Json, tell: Tell) -> Json:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weightwright.network.interpreter import attention_weights
 from weightwright.papers.experiments.machinery import read
@@ -31,15 +31,10 @@ from weightwright.papers.experiments.machinery.study import (
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
 from weightwright.papers.experiments.training.constructed_networks import run
 from weightwright.papers.experiments.training.training_loop import count_training, train_and_measure
-from weightwright.papers.experiments.training.truncated_models import (
-    GuidedAttention,
-    build_truncated,
-    draw_held_out,
-    draw_problem,
-)
+from weightwright.papers.experiments.training.truncated_models import build_truncated, draw_held_out, draw_problem
 from weightwright.progress import Tell
 
 #: Held-out samples whose heat maps are kept.
@@ -58,6 +53,49 @@ def conditions(chosen: Json) -> list[Condition]:
             Condition(f"built-{name}", build, given),
         ]
     return found
+
+
+class GuidedAttention(nn.Module):
+    """One head whose keys have the interpolation points in the last row, and whose values are the points.
+
+    (G, B, n, d) -> outputs (G, B, n, d_out) and attention (G, B, n, p). Queries and the other rows of the keys are
+    trained; value k is L_k in the row G(k) of the output, as Theorem 3.4 has it. keys_see_data: whether those other
+    rows are W_K A(X); else they are numbers of their own, since in the proof keys hold the points and nothing of X.
+    """
+
+    points: Tensor
+    values: Tensor
+
+    def __init__(
+        self,
+        group: Group,
+        n: int,
+        points: Tensor,
+        rows: Tensor,
+        d: int,
+        hidden: int,
+        beta: float,
+        keys_see_data: bool = False,
+    ) -> None:
+        super().__init__()
+        p = points.shape[-1]
+        self.n, self.beta = n, beta
+        self.A = SequenceMap(group, n, p, d, hidden)
+        self.Q = group.draw_uniform(hidden, hidden, fan_in=hidden)
+        self.keys_see_data = keys_see_data
+        self.K = group.draw_uniform(hidden if keys_see_data else p, hidden - 1, fan_in=hidden)
+        self.register_buffer("points", points)  # (p,)
+        self.register_buffer("values", torch.nn.functional.one_hot(rows, d).to(points) * points[..., None])  # (G, p, d)
+
+    def attention(self, X: Tensor) -> Tensor:
+        Z = self.A(X)
+        queries = torch.einsum("gbni,gio->gbno", Z[:, :, : self.n], self.Q)
+        trained = torch.einsum("gbpi,gio->gbpo", Z, self.K) if self.keys_see_data else self.K[:, None]
+        keys = torch.cat([trained, self.points.expand(*trained.shape[:3])[..., None]], -1)
+        return torch.softmax(self.beta * queries @ keys.transpose(-1, -2), -1)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.attention(X) @ self.values[:, None]
 
 
 def train(unit: Json, tell: Tell) -> Json:
