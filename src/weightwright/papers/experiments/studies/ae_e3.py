@@ -162,8 +162,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         cells.append(([f"trained, {model}", "w given"], {name: show(trained[model][name]) for name in ALGORITHMS}))
     cells.append((["variance of the targets", "-"], trained["variance"]))
     for words, task, part, key in _CONSTRUCTED:
-        numbers = {name: results[part].get(name, {}).get(key) for name in ALGORITHMS}
-        cells.append(([words, task], numbers))
+        cells.append(([words, task], by_algorithm(results[part], key)))
     frozen, baseline = (
         {name: mean_of(trained[model][name]) for name in ALGORITHMS} for model in ("frozen", "baseline")
     )
@@ -183,10 +182,15 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     curves = {
         "frozen": frozen,
         "baseline": baseline,
-        "given": {name: given[name]["mse"] for name in ALGORITHMS},
-        "learned": {name: learned[name]["mse_held_out"] for name in ALGORITHMS},
+        "given": by_algorithm(given, "mse"),
+        "learned": by_algorithm(learned, "mse_held_out"),
     }
     return Summary([fit_curve("trained frozen model", trained["curve"])], cells, verdicts, curves)
+
+
+def by_algorithm(results: Json, key: str) -> Json:
+    """A number of the results for each algorithm; None where there is none."""
+    return {name: results.get(name, {}).get(key) for name in ALGORITHMS}
 
 
 #: Rows of the constructed networks: words, task, the condition and the number of it.

@@ -32,7 +32,7 @@ from weightwright.papers.experiments.machinery.study import (
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve
-from weightwright.papers.experiments.studies.ae_e3 import draw_bars
+from weightwright.papers.experiments.studies.ae_e3 import by_algorithm, draw_bars
 from weightwright.papers.experiments.training.ames_housing import (
     ALGORITHMS,
     by_rows,
@@ -207,8 +207,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     ):
         for key, words in errors.items():
             rows = f" ({chosen['learner_rows']} rows)" * (model == "constructed learner" and key == "to_price")
-            errors_of = {name: numbers.get(name, {}).get(key) for name in ALGORITHMS}
-            cells.append(([f"{model}{rows}, to the {words}"], errors_of))
+            cells.append(([f"{model}{rows}, to the {words}"], by_algorithm(numbers, key)))
     frozen, plain = (
         {name: mean_of(of_kind(trained["to_price"], kind, name)) for name in ALGORITHMS}
         for kind in ("frozen", "baseline")
@@ -234,8 +233,8 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     curves = {
         "frozen": frozen,
         "baseline": plain,
-        "given": {name: given[name]["to_price"] for name in ALGORITHMS},
-        "learned": {name: learned[name].get("to_price") for name in ALGORITHMS},
+        "given": by_algorithm(given, "to_price"),
+        "learned": by_algorithm(learned, "to_price"),
     }
     features = ", ".join(map(str, sorted(set(trained["features"]))))
     trends = [fit_curve("trained frozen model", trained["curve"])]
