@@ -57,6 +57,9 @@ def test_a_record_follows_from_its_results(path: Path) -> None:
     for key in ("trends", "rows", "varied", "curves"):
         assert numbers_of(again[key]) == pytest.approx(numbers_of(record[key]), rel=1e-6, nan_ok=True), key
     assert [one["reproduced"] for one in again["verdicts"]] == [one["reproduced"] for one in record["verdicts"]]
+    texts = STUDIES[path.stem].texts
+    assert {one["claim"] for one in again["verdicts"]} == {row["claim"] for row in texts.verdicts.values()}
+    assert {one["setting"] for one in again["varied"]} == {row["setting"] for row in texts.variations.values()}
     assert (again["columns"], again["digest"]) == (record["columns"], record["digest"])
 
 

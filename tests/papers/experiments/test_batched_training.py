@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from weightwright.papers.experiments.studies import ae_e2, ua_e1
+from weightwright.papers.experiments.studies.ae_e3 import draw_regression
+from weightwright.papers.experiments.studies.lr_e1 import as_numbers, draw_corpus
 from weightwright.papers.experiments.training.ames_housing import make_sequences
 from weightwright.papers.experiments.training.batched_models import Group, MultiHead, attend
-from weightwright.papers.experiments.training.rank_one import as_numbers, draw_corpus
-from weightwright.papers.experiments.training.regression_models import draw_regression
 
 UNIT = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 3, "batch": 8, "samples": 20, "train_share": 0.8}
 UNIT |= {"p": 5, "width": 2.0, "per_position": True, "device": "cpu"}

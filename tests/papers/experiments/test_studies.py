@@ -12,16 +12,16 @@ from matplotlib.figure import Figure
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
 from weightwright.papers.experiments.machinery.panels import Bars, Curves, HeatMap
 from weightwright.papers.experiments.machinery.study import (
-    ComparedNumber,
     Condition,
     Cut,
+    Effect,
     Options,
+    Sized,
     Variation,
-    compare_variation,
+    judge_slope,
 )
 from weightwright.papers.experiments.machinery.study_units import Json, write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
-from weightwright.papers.experiments.machinery.verdicts import say_slope
 from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
 from weightwright.progress import Tell
 
@@ -44,18 +44,19 @@ def test_a_study_is_planned(name: str, options: Options) -> None:
     assert len({unit.name for unit in units}) == len(units)
     assert all(write_json(unit.settings) and pickle.dumps(unit.work) for unit in units)
     assert chosen["seeds"]
-    assert study.choices
+    assert study.texts.choices
     assert options.full or chosen["cut"] or name in ("UA-E1", "UA-E2", "AE-E5")  # whatever is smaller says so
 
 
 def test_what_is_smaller_than_in_the_paper_is_said() -> None:
-    cut = Cut("{seeds} seeds, {steps} steps, 1/{share}", {"seeds": 10, "epochs": 5}, paper_steps=240)
+    cut = Cut("steps", {"seeds": 10, "epochs": 5}, paper_steps=240)
+    texts = {"steps": "{seeds} seeds, {steps} steps, 1/{share}"}
     chosen = {"seeds": [0] * 10, "samples": 100, "train_share": 0.8, "batch": 32, "epochs": 5}
-    assert cut.sentences(chosen) == []
-    assert cut.sentences(chosen | {"epochs": 6}) == []
-    assert cut.sentences(chosen | {"epochs": 4}) == ["10 seeds, 8 steps, 1/30"]
-    assert cut.sentences(chosen | {"seeds": [0]}) == ["1 seeds, 10 steps, 1/24"]
-    assert cut.sentences(chosen | {"seeds": [0] * 12}) == ["12 seeds, 10 steps, 1/24"]
+    assert cut.sentences(texts, chosen) == []
+    assert cut.sentences(texts, chosen | {"epochs": 6}) == []
+    assert cut.sentences(texts, chosen | {"epochs": 4}) == ["10 seeds, 8 steps, 1/30"]
+    assert cut.sentences(texts, chosen | {"seeds": [0]}) == ["1 seeds, 10 steps, 1/24"]
+    assert cut.sentences(texts, chosen | {"seeds": [0] * 12}) == ["12 seeds, 10 steps, 1/24"]
 
 
 def test_a_variation_is_a_row() -> None:
@@ -64,8 +65,8 @@ def test_a_variation_is_a_row() -> None:
     study = replace(
         STUDIES["AE-E5"],
         conditions=lambda chosen: conditions,
-        variations=(Variation("rate", "the rate", {"rate": 0.5}, seeds=1),),
-        compared=ComparedNumber("error:", lambda chosen, found: found[0]["error"]),
+        variations=(Variation("rate", {"rate": 0.5}, seeds=1),),
+        compared=lambda chosen, found: found[0]["error"],
     )
     chosen = study.choose_settings(Options(seeds=3))
     units = {unit.name: unit.settings for unit in study.plan(chosen)}
@@ -73,12 +74,13 @@ def test_a_variation_is_a_row() -> None:
     assert units["one"] == {key: value for key, value in chosen.items() if key not in ("cut", "study")} | {"H": 1}
     assert units["varied-rate-a"] == units["one"] | {"rate": 0.5, "seeds": [0]}
     (row,) = study.compare_variations(chosen, {"one": {"error": 1.0}, "varied-rate-a": {"error": 4.0}})
-    assert (row["setting"], row["number"], row["taken"], row["varied"]) == ("the rate", "error:", 1.0, 4.0)
+    texts = {"rate": {"setting": "the rate", "number": "error:"}}
+    assert row.write_row(texts) == {**texts["rate"], "taken": 1.0, "varied": 4.0, "effect": np.log(4.0)}
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
 def test_every_study_that_trains_can_be_varied_by_a_row(name: str) -> None:
-    study = replace(STUDIES[name], variations=(Variation("rate", "the learning rate", {"rate": 3e-4}),))
+    study = replace(STUDIES[name], variations=(Variation("rate", {"rate": 3e-4}),))
     assert study.compared is not None
     units = {unit.name: unit.settings for unit in study.plan(study.choose_settings(Options()))}
     rates = {unit: settings["rate"] for unit, settings in units.items() if unit.startswith("varied-rate")}
@@ -139,15 +141,37 @@ def test_a_sign_that_cannot_be_told_is_undecided() -> None:
 
 
 def test_the_largest_effect_is_a_ratio() -> None:
-    assert compare_variation("a", "MSE:", 1.0, 100.0)["effect"] > compare_variation("b", "MSE:", 1.0, 0.5)["effect"]
-    assert compare_variation("c", "slope:", 0.1, 1.1, slopes=True)["effect"] == 1.0
+    more, less, slopes = (
+        Effect("a", 1.0, changed, slopes).write_row({"a": {}})["effect"]
+        for changed, slopes in ((100.0, False), (0.5, False), (3.0, True))
+    )
+    assert more > less
+    assert slopes == 2.0
 
 
 def test_a_slope_is_reproduced_where_its_sign_and_interval_are_those_of_the_claim() -> None:
     trend = {"sign": "falls", "slope": -1.1, "lo": -1.5, "hi": -0.5}
-    said = [say_slope("claim", trend | changed, -1)["reproduced"] for changed in ({}, {"hi": -1.2}, {"sign": "grows"})]
-    assert said == ["yes", "in part", "no"]
-    assert say_slope("claim", {"sign": "undecided", "slope": -1.0, "lo": None, "hi": None}, -1)["reproduced"] == "no"
+    verdicts = [judge_slope("claim", trend | changed, -1) for changed in ({}, {"hi": -1.2}, {"sign": "grows"})]
+    assert [one.reproduced for one in verdicts] == ["yes", "in part", "no"]
+    texts = {"claim": {"claim": "it falls", "because": "{slope:.2f} [{between}]: {sign}"}}
+    assert verdicts[0].write_row(texts) == {
+        "claim": "it falls",
+        "because": "-1.10 [-1.50, -0.50]: falls",
+        "reproduced": "yes",
+    }
+    assert judge_slope("claim", {"sign": "undecided", "slope": -1.0, "lo": None, "hi": None}, -1).reproduced == "no"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_code_and_texts_of_a_study_have_the_same_names(name: str) -> None:
+    """Verdicts and what else is varied need results: `test_a_record_follows_from_its_results`."""
+    study = STUDIES[name]
+    texts = study.texts
+    assert {one.name for one in study.variations} <= set(texts.variations)
+    cuts = [one for cut in study.cut for one in (vars(cut).values() if isinstance(cut, Sized) else [cut])]
+    named = {one.name if isinstance(one, Cut) else one for one in cuts if one is not None}
+    assert named == set(texts.smaller) - {"corpus"}  # that sentence is said by `describe_corpus`
+    assert all((texts.title, texts.claim, texts.source, texts.verdicts))
 
 
 def test_curves_and_bars_leave_out_what_is_missing() -> None:

@@ -10,11 +10,46 @@ import numpy as np
 
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
-from weightwright.papers.experiments.machinery.study import Choice, Condition, Study, Summary, compare_variation
+from weightwright.papers.experiments.machinery.read import mean_of
+from weightwright.papers.experiments.machinery.study import Condition, Effect, Study, Summary, judge, make_texts
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say
 from weightwright.papers.experiments.studies import ua_e1
+from weightwright.papers.kit.paper_texts import split_sections
+
+TEXTS = """
+## TINY: a small study
+
+it falls
+
+### Source
+
+here
+
+### Choices
+
+| setting | taken | why | varied to |
+|---|---|---|---|
+| p | 4 | not stated | 6 |
+
+### Meanings
+
+| column | meaning |
+|---|---|
+| MSE | an error |
+
+### Variations
+
+| name | setting | number |
+|---|---|---|
+| p | p | MSE: |
+
+### Verdicts
+
+| name | claim | because |
+|---|---|---|
+| falls | it falls | it is {size} |
+"""
 
 SETTINGS = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, "samples": 20, "train_share": 0.8}
 SETTINGS |= {"p": [4, 5, 6], "seeds": 2, "width": 2.0}
@@ -34,24 +69,19 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     mse = np.array([results[f"p{p}"]["mse"][0] for p in chosen["p"]]).T
     trend = fit_trend("MSE against p", chosen["p"], mse, "falls")
     cells = [([p], {"mse": mse[:, i]}) for i, p in enumerate(chosen["p"])]
-    varied = compare_variation("p", "MSE:", mean_of(mse[:, 0]), mean_of(mse[:, -1]))
-    return Summary([trend], cells, [say("it falls", False, "it is small")], {"trained": mse.tolist()}, (varied,))
+    varied = Effect("p", mean_of(mse[:, 0]), mean_of(mse[:, -1]))
+    return Summary([trend], cells, [judge("falls", False, size="small")], {"trained": mse.tolist()}, (varied,))
 
 
 def tiny_study(counting: Path | None = None, stop_at: str | None = None) -> Study:
     doing, given = functools.partial(work, counting, stop_at), {"H": [1, 2], "per_position": True}
     return Study(
-        id="TINY",
-        title="a small study",
-        source="here",
-        claim="it falls",
+        texts=make_texts("TINY", split_sections(TEXTS)["TINY"]),
         paper={},
-        choices=(Choice("p", "4", "not stated", "6"),),
         settings=SETTINGS,
         cut=(),
         conditions=lambda chosen: [Condition(f"p{p}", doing, given | {"p": p}) for p in chosen["p"]],
         columns={"p": None, "MSE": read.mean("mse")},
-        meanings={"MSE": "an error"},
         summarise=summarise,
         picture=lambda record: Picture([[Curves("p", record["settings"]["p"], record["curves"])]]),
     )

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from weightwright.errors import WeightwrightError
+from weightwright.papers.kit.paper_texts import join_lines, read_sections
 
 if TYPE_CHECKING:
     from weightwright.papers.kit.instance import Instance
@@ -134,22 +134,21 @@ _ROWS: dict[str, tuple[Expected, str, str]] = {
 
 def _read_theorems() -> dict[str, Theorem]:
     """The rows with their words: title, statement, source, deviations and rate, as the Markdown files of texts/ say."""
-    texts = {}
-    for page in files(__package__).joinpath("texts").iterdir():
-        for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
-            heading, rest = section.split("\n", 1)
-            id, title = heading.split(": ", 1)
-            parts = [title, *map(_join_lines, re.split(r"\n### (?:Source|Deviations|Rate)\n", rest))]
-            texts[id] = dict(zip(("title", "statement", "source", "repaired", "rate"), parts, strict=True))
+    sections = read_sections(__package__)
     return {
-        id: Theorem(id, **texts[id], expects=expects, home=f"weightwright.{home}", small=f"weightwright.{small}")
+        id: Theorem(
+            id,
+            title=sections[id]["title"],
+            statement=join_lines(sections[id]["statement"]),
+            source=join_lines(sections[id]["Source"]),
+            repaired=join_lines(sections[id]["Deviations"]),
+            rate=join_lines(sections[id]["Rate"]),
+            expects=expects,
+            home=f"weightwright.{home}",
+            small=f"weightwright.{small}",
+        )
         for id, (expects, home, small) in _ROWS.items()
     }
-
-
-def _join_lines(text: str) -> str:
-    """A paragraph without its line breaks; items of a list on a line each."""
-    return "\n".join(" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip())
 
 
 #: By id. Later papers add their rows here.

@@ -1,12 +1,41 @@
-"""Readers of a table's columns: from the numbers that a row is made of to what stands in the column."""
+"""Numbers over seeds, and readers of a table's columns: from the numbers of a row to what stands in the column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weightwright.papers.experiments.machinery.study_units import Json
-from weightwright.papers.experiments.machinery.verdicts import mean_of, show_power, spread_of
+
+
+def mean_of(values: Any) -> float:
+    """The mean over seeds."""
+    return float(np.mean(values))
+
+
+def spread_of(values: Any) -> float | None:
+    """The sample standard deviation over seeds, 0 of one; None of a number that was not measured over seeds."""
+    array = np.asarray(values, float)
+    if not array.ndim:
+        return None
+    return float(array.std(ddof=1)) if len(array) > 1 else 0.0
+
+
+def show(values: Any) -> str:
+    """Mean and standard deviation over seeds, as text."""
+    return f"{mean_of(values):.3g} ± {spread_of(values):.2g}"
+
+
+def show_power(value: float) -> str:
+    """A number by its order of magnitude, as text; "-" if there is none."""
+    return f"{value:.1e}" if np.isfinite(value) else "-"
+
+
+def stack(parts: Sequence[Sequence[float]]) -> Any:
+    """Numbers of seeds for each value of a parameter, as an array (seeds, values)."""
+    return np.array(parts).T
 
 
 def mean(key: str) -> Callable[[Json], float | None]:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.incontext import Ranges
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import mean_of
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Sized,
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve, fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say
-from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group
+from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
-from weightwright.papers.experiments.training.emulating_models import BlockAttention, draw_gradient_data
 from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
 from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
@@ -37,6 +37,37 @@ def conditions(chosen: Json) -> list[Condition]:
         *(Condition(f"faithful-P{P}", build, first | {"P": P, "method": "faithful"}) for P in chosen["faithful_P"]),
         Condition("spectral", build, first | {"P": None, "method": "spectral"}),
     ]
+
+
+def draw_gradient_data(seed: int, samples: int, n: int, d: int) -> tuple[Tensor, Tensor]:
+    """Tokens (x_i, y_i, w_i), (samples, n, 2d + 1), and tanh(w_i . x_i - y_i) x_i, (samples, n, d)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = 10 * torch.randn(samples, n, d, generator=generator) - 5
+    y = torch.randn(samples, n, 1, generator=generator)
+    w = torch.randn(samples, n, d, generator=generator)
+    residual = (w * x).sum(-1, keepdim=True) - y
+    return torch.cat([x, y, w], -1), torch.tanh(residual) * x
+
+
+class BlockAttention(nn.Module):
+    """Attention as in the proof of Theorem 3.1: a sample has P keys of its own, linear in (x_i, y_i); w_i asks.
+
+    (G, B, n, 2d + 1) -> (G, B, n, d); values are linear in (x_i, y_i).
+    """
+
+    def __init__(self, group: Group, d: int, hidden: int, P: int) -> None:
+        super().__init__()
+        self.d, self.P = d, P
+        self.Q = TokenMap(group, d, hidden)
+        self.K = TokenMap(group, d + 1, P * hidden)
+        self.V = TokenMap(group, d + 1, P * d)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        given, w = Z[..., : self.d + 1], Z[..., self.d + 1 :]
+        shape = (*Z.shape[:3], self.P, -1)
+        queries, keys, values = self.Q(w), self.K(given).view(shape), self.V(given).view(shape)
+        weights = torch.softmax((keys * queries[..., None, :]).sum(-1), -1)  # (G, B, n, P)
+        return (weights[..., None] * values).sum(-2)
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -93,13 +124,8 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         fit_trend("faithful: largest error against P", chosen["faithful_P"], errors, "-1 (theory)"),
     ]
     share = share_left(block)
-    verdict = say(
-        "a trained single head approximates tanh(w . x - y) x with minimal error",
-        share < 0.01,
-        f"the MSE is {mean_of(block['mse']):.3g}, {share:.1%} of the targets' mean square; the constructed "
-        f"network has {spectral['mse']:.1e}",
-        in_part=share < 0.5,
-    )
+    mse = mean_of(block["mse"])
+    verdict = judge("approximates", share < 0.01, share < 0.5, mse=mse, share=share, constructed=spectral["mse"])
     curves = {"trained, P keys": block["curve"], "varied, one token": results["varied-tokens"]["curve"]}
     return Summary(trends, cells, [verdict], curves | {"built": {name: one["mse"] for name, one in built.items()}})
 
@@ -120,26 +146,8 @@ def picture(record: Json) -> Picture:
 
 
 AE_E1 = Study(
-    id="AE-E1",
-    title="one head computes tanh(w . x - y) x",
-    source="AE, section 5.1",
-    claim="a trained single head approximates tanh(w . x - y) x with minimal error (no number is printed)",
+    texts=read_texts("AE-E1"),
     paper={"numbers": "none are printed"},
-    choices=(
-        Choice("n, d, hidden", "20, 24, 48", "not stated; those of the paper's section 5.2", "n = 10, d = 4"),
-        Choice(
-            "samples, epochs, batch, optimiser",
-            "5,000 split 80/20, 50 epochs, 32, Adam 1e-3 (quick: 1,000 and 4)",
-            "not stated; the rest of the paper has these",
-            "not varied",
-        ),
-        Choice(
-            "architecture",
-            "P = 10 keys and values for each sample, linear in (x, y), asked by a linear map of w",
-            "as in the proof of Theorem 3.1",
-            "one token for each sample, all see all",
-        ),
-    ),
     settings=TRAINING
     | {
         "n": 20,
@@ -151,17 +159,16 @@ AE_E1 = Study(
         "faithful_P": [256, 1024, 4096],
         "seeds": Sized(2, 5, 5),
     },
-    cut=("sizes are ours: the paper prints none",),
+    cut=("sizes",),
     conditions=conditions,
     variations=(
         Variation(
             "tokens",
-            "how samples become tokens: P keys each as in the proof, or one token each",
             {"reading": "tokens"},
         ),
-        Variation("small", "n and d: 20 and 24, or 10 and 4", {"n": 10, "d": 4}),
+        Variation("small", {"n": 10, "d": 4}),
     ),
-    compared=ComparedNumber("share of the mean square that is left:", lambda chosen, found: share_left(found[0])),
+    compared=lambda chosen, found: share_left(found[0]),
     columns={
         "model": None,
         "MSE": read.mean("mse"),
@@ -169,14 +176,6 @@ AE_E1 = Study(
         "share left": share_left,
         "largest error": read.mean("largest"),
         "bound": read.value("bound"),
-    },
-    meanings={
-        "MSE": "of a single number, held-out samples, mean over seeds",
-        "share left": "MSE over the mean square of the targets; 1 is what returning 0 gives",
-        "bound": "proven, of the largest error",
-        "faithful": "Theorem 3.1's network, P + 1 anchors over |w . x - y| <= 1.5 times the largest of the training "
-        "samples",
-        "spectral": "ours: tanh takes two keys",
     },
     summarise=summarise,
     picture=picture,

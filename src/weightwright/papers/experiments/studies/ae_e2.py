@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.interpreter import Interpreter
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import mean_of
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Reader,
@@ -23,19 +23,14 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
+    judge,
+    judge_slope,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, say_slope
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, MultiHead, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
-from weightwright.papers.experiments.training.emulating_models import (
-    HeadParts,
-    LastHead,
-    apply_head,
-    draw_head,
-    draw_head_inputs,
-)
 from weightwright.papers.experiments.training.training_loop import (
     count_training,
     run_in_pieces,
@@ -58,6 +53,49 @@ def conditions(chosen: Json) -> list[Condition]:
         varied_as = "" if heads[-1] == chosen["H"][-1] else None
         found.append(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}, varied_as))
     return found
+
+
+def draw_head(seed: int, d: int, h: int) -> tuple[Tensor, Tensor, Tensor]:
+    """W_K (h, d), W_Q (h, d), W_V (d, d), standard normal."""
+    generator = torch.Generator().manual_seed(seed + 31)
+    return tuple(torch.randn(rows, d, generator=generator) for rows in (h, h, d))  # type: ignore[return-value]
+
+
+def draw_head_inputs(seed: int, samples: int, n: int, d: int) -> Tensor:
+    """(samples, n, d), 2 N(0, 1) - 1."""
+    return 2 * torch.randn(samples, n, d, generator=torch.Generator().manual_seed(seed)) - 1
+
+
+def apply_head(K: Tensor, Q: Tensor, V: Tensor, scale: float) -> Tensor:
+    """softmax(scale Q K^T) V with tokens as rows: (..., n, h), (..., n, h), (..., n, d) -> (..., n, d)."""
+    return torch.softmax(scale * Q @ K.transpose(-1, -2), -1) @ V
+
+
+class HeadParts(nn.Module):
+    """First stage: a multi-head layer with a linear map before it for each of K, Q and V; all three at once.
+
+    (G, B, n, d) -> (G, B, n, 2h + d).
+    """
+
+    def __init__(self, group: Group, d: int, hidden: int) -> None:
+        super().__init__()
+        self.embeddings = nn.ModuleList(TokenMap(group, d, hidden) for _ in range(3))
+        self.layers = nn.ModuleList(MultiHead(group, hidden, hidden, out) for out in (hidden, hidden, d))
+
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.cat([layer(embed(X)) for embed, layer in zip(self.embeddings, self.layers, strict=True)], -1)
+
+
+class LastHead(nn.Module):
+    """Second stage: one softmax head over the parts that the first stage returns, (G, B, n, 2h + d)."""
+
+    def __init__(self, group: Group, d: int, hidden: int) -> None:
+        super().__init__()
+        wide = 2 * hidden + d
+        self.K, self.Q, self.V = (TokenMap(group, wide, out, bias=False) for out in (hidden, hidden, d))
+
+    def forward(self, parts: Tensor) -> Tensor:
+        return apply_head(self.K(parts), self.Q(parts), self.V(parts), 1.0)
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -135,18 +173,18 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     ]
     one, most = mse.mean(0)[0], mse.mean(0)[-1]
     verdicts = [
-        say_slope("the MSE falls with the number of heads as 1/H", trends[0], -1),
-        say(
-            "MSE 3.469 with 1 head to 0.686 with 12",
+        judge_slope("falls", trends[0], -1),
+        judge(
+            "numbers",
             abs(np.log(most / PAPER_MSE[12])) < 0.5 and abs(np.log(one / PAPER_MSE[1])) < 0.5,
-            f"{mean_of(mse[:, 0]):.3g} with {heads[0]} and {mean_of(mse[:, -1]):.3g} with {heads[-1]}, "
-            f"of a variance of {variance:.0f}" + "; training was cut" * (chosen["epochs"] < 50),
+            first=mean_of(mse[:, 0]),
+            fewest=heads[0],
+            last=mean_of(mse[:, -1]),
+            most=heads[-1],
+            variance=variance,
+            cut="; training was cut" * (chosen["epochs"] < 50),
         ),
-        say(
-            "(ours) one frozen module does it for every head within its bounds",
-            True,
-            f"largest error {built['largest']:.1e}, proven bound {built['bound']:.1e} ({built['status']})",
-        ),
+        judge("frozen", True, **built),
     ]
     curves = {"trained": mse.tolist(), "paper": [PAPER_MSE[H] for H in heads], "constructed": built["mse"]}
     return Summary(trends, cells, verdicts, curves)
@@ -165,31 +203,8 @@ def picture(record: Json) -> Picture:
 
 
 AE_E2 = Study(
-    id="AE-E2",
-    title="attention emulates an attention head",
-    source="AE, Figure 2 and Table 1",
-    claim="the MSE falls as 1/H, from 3.469 with one head to 0.686 with 12",
+    texts=read_texts("AE-E2"),
     paper={"H": list(PAPER_MSE), "MSE": list(PAPER_MSE.values())},
-    choices=(
-        Choice(
-            "W_K, W_Q, W_V",
-            "drawn once for a seed",
-            "drawn anew for every sample they would have to stand in the input, and no trained model of this "
-            "size multiplies them",
-            "not varied: 2,880 numbers more for each token",
-        ),
-        Choice("scores of the target", "not divided by sqrt(h)", "as the paper writes softmax(K^T Q)", "divided"),
-        Choice(
-            "the last head", "trained", "the caption says so", "set as in the proof: it takes K, Q and V as they are"
-        ),
-        Choice(
-            "stages",
-            "K, Q, V first; then the head, the first stage frozen",
-            "'first ... then' in the text",
-            "not varied",
-        ),
-        Choice("split", "80/20", "not stated", "not varied"),
-    ),
     settings=TRAINING
     | {
         "n": 20,
@@ -201,21 +216,19 @@ AE_E2 = Study(
         "seeds": Sized(1, 3, 10),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
+        Cut("seeds", {"seeds": 10}),
         Cut(
-            "{samples} samples and {epochs} epochs in the place of 50000 and 50: {steps} steps of each stage, "
-            "1/{share} of the paper's",
+            "steps",
             {"samples": 50_000, "epochs": 50},
             _PAPER_STEPS,
         ),
     ),
     conditions=conditions,
-    compared=ComparedNumber("share of the variance left with 12 heads:", read_share("plain", "mse")),
+    compared=read_share("plain", "mse"),
     variations=(
-        Variation("scaled", "whether scores are divided by sqrt(h)", None, read=read_share("scaled", "mse")),
+        Variation("scaled", None, read=read_share("scaled", "mse")),
         Variation(
             "in-proof",
-            "whether the last head is trained, or set as in the proof",
             None,
             read=read_share("plain", "as_in_proof"),
         ),
@@ -228,14 +241,6 @@ AE_E2 = Study(
         "last head as in the proof": read.mean("proof"),
         "MSE of K, Q, V": read.mean("parts"),
         "bound": read.value("bound"),
-    },
-    meanings={
-        "our MSE": "of a single number of the output, held-out, mean over seeds",
-        "last head as in the proof": "MSE where the last head is set, not trained: it takes the first stage's K, Q, V",
-        "MSE of K, Q, V": "of what the first stage returns, a single number",
-        "constructed": "`ww.Interpreter`, the head's weights in the prompt; 120 heads compute K, Q and V, one is the "
-        "head",
-        "bound": "proven, of the largest error of any head and input within the module's bounds",
     },
     summarise=summarise,
     picture=picture,

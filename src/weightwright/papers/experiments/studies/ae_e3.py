@@ -9,28 +9,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from weightwright.interpreter import Interpreter, library
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Bars, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, show
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Sized,
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, show
 from weightwright.papers.experiments.training.ames_housing import ALGORITHMS
 from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
-from weightwright.papers.experiments.training.regression_models import draw_regression
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, stack_seeds, train_models
 from weightwright.progress import Tell
 
@@ -50,6 +50,27 @@ def conditions(chosen: Json) -> list[Condition]:
         Condition("one-pass", learn_from_examples, first | {"one_pass": True}),
         Condition("trained", train, {}, varied_as=""),
     ]
+
+
+def draw_regression(
+    seed: int, kind: int, samples: int, n: int, d: int, sigma: float, penalty: float
+) -> tuple[Tensor, Tensor]:
+    """Tokens (x_i, w), (samples, n, 2d), and targets (samples, n, 1) of one of ALGORITHMS.
+
+    x is 2 N(0, 1) - 1. Lasso and linear: w is normal (lasso: half of it 0) and the target X w + noise. Ridge: Y = X w +
+    noise, the prompt has (X^T X + penalty I)^-1 X^T Y, and the target is what these weights predict.
+    """
+    generator = torch.Generator().manual_seed(1009 * seed + kind)
+    X = 2 * torch.randn(samples, n, d, generator=generator) - 1
+    w = torch.randn(samples, d, 1, generator=generator)
+    if ALGORITHMS[kind] == "lasso":
+        w = w * (torch.rand(w.shape, generator=generator) < 0.5)
+    Y = X @ w + sigma * torch.randn(samples, n, 1, generator=generator)
+    if ALGORITHMS[kind] == "ridge":
+        gram = X.transpose(1, 2) @ X + penalty * torch.eye(d)
+        w = torch.linalg.solve(gram, X.transpose(1, 2) @ Y)
+        Y = X @ w
+    return torch.cat([X, w.transpose(1, 2).expand(-1, n, -1)], -1), Y
 
 
 def draw(unit: Json, seed: int, kind: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -141,8 +162,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         cells.append(([f"trained, {model}", "w given"], {name: show(trained[model][name]) for name in ALGORITHMS}))
     cells.append((["variance of the targets", "-"], trained["variance"]))
     for words, task, part, key in _CONSTRUCTED:
-        numbers = {name: results[part].get(name, {}).get(key) for name in ALGORITHMS}
-        cells.append(([words, task], numbers))
+        cells.append(([words, task], by_algorithm(results[part], key)))
     frozen, baseline = (
         {name: mean_of(trained[model][name]) for name in ALGORITHMS} for model in ("frozen", "baseline")
     )
@@ -150,31 +170,27 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     linear = given["linear"]
     ahead = frozen["linear"] / max(linear["mse"], 1e-300)
     verdicts = [
-        say(
-            "the frozen model is better than its baselines for lasso and linear, worse for ridge",
-            better == ["lasso", "linear"],
-            f"it is better for {', '.join(better) or 'none'}",
-        ),
-        say(
-            "the frozen model has MSE 0.059, 0.071, 0.120",
+        judge("better", better == ["lasso", "linear"], better=", ".join(better) or "none"),
+        judge(
+            "numbers",
             all(frozen[name] < 2 * PAPER["frozen"][name] for name in ALGORITHMS),
-            ", ".join(f"{name} {value:.3g}" for name, value in frozen.items())
-            + "; training was cut" * bool(chosen["cut"]),
+            errors=", ".join(f"{name} {value:.3g}" for name, value in frozen.items()),
+            cut="; training was cut" * bool(chosen["cut"]),
         ),
-        say(
-            "(ours) for the paper's task the constructed network is exact",
-            True,
-            f"its distance to X w is {linear['mse_to_Xw']:.1e} (linear), proven bound {given['bound']:.1e}; to the "
-            f"noisy target it has the noise, {linear['mse']:.3g}, {ahead:.0f} times less than the trained one",
-        ),
+        judge("exact", True, distance=linear["mse_to_Xw"], bound=given["bound"], noise=linear["mse"], ahead=ahead),
     ]
     curves = {
         "frozen": frozen,
         "baseline": baseline,
-        "given": {name: given[name]["mse"] for name in ALGORITHMS},
-        "learned": {name: learned[name]["mse_held_out"] for name in ALGORITHMS},
+        "given": by_algorithm(given, "mse"),
+        "learned": by_algorithm(learned, "mse_held_out"),
     }
     return Summary([fit_curve("trained frozen model", trained["curve"])], cells, verdicts, curves)
+
+
+def by_algorithm(results: Json, key: str) -> Json:
+    """A number of the results for each algorithm; None where there is none."""
+    return {name: results.get(name, {}).get(key) for name in ALGORITHMS}
 
 
 #: Rows of the constructed networks: words, task, the condition and the number of it.
@@ -208,23 +224,8 @@ def draw_bars(record: Json, name: str, log: bool = False) -> Bars:
 
 
 AE_E3 = Study(
-    id="AE-E3",
-    title="one frozen layer runs lasso, ridge and linear regression",
-    source="AE, Table 2",
-    claim="one frozen model does as well as a model for each algorithm: 0.059, 0.071, 0.120 against 0.068, "
-    "0.004, 0.147",
+    texts=read_texts("AE-E3"),
     paper=PAPER,
-    choices=(
-        Choice("sigma", "0.1", "not stated", "0.5"),
-        Choice("n", "32", "not stated; more than d = 24, so that (X, y) determines w", "not varied"),
-        Choice(
-            "target of ridge",
-            "X w of the ridge weights, no noise",
-            "the text gives its weights and not its target",
-            "not varied",
-        ),
-        Choice("lasso of the learner", "alpha = 0.1", "the paper fits none: its lasso is a sparse w", "not varied"),
-    ),
     settings={
         "n": 32,
         "d": 24,
@@ -244,28 +245,17 @@ AE_E3 = Study(
         "seeds": Sized(1, 3, 5),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 5", {"seeds": 5}),
+        Cut("seeds", {"seeds": 5}),
         Cut(
-            "{samples} samples and {epochs} epochs in the place of 50000 and 300: {steps} steps, "
-            "1/{share} of the paper's",
+            "steps",
             {"steps": _PAPER_STEPS},
             _PAPER_STEPS,
         ),
     ),
     conditions=conditions,
-    variations=(Variation("noise", "sigma, the noise: 0.1 or 0.5", {"sigma": 0.5}, seeds=1),),
-    compared=ComparedNumber("share of the variance left, frozen, linear:", read_share),
+    variations=(Variation("noise", {"sigma": 0.5}, seeds=1),),
+    compared=read_share,
     columns={"model": None, "task": None} | {name: read.value(name) for name in ALGORITHMS},
-    meanings={
-        "w given": "the paper's task: every token holds x and the algorithm's weights w, the output is X w; nothing "
-        "is learned in context",
-        "w learned from (X, y)": "another task, ours: examples (X, y) stand in the prompt, new rows are predicted; "
-        "constructed learner: the estimators of `ww.incontext`; one-pass learner: `ww.incontext.learner`, one forward "
-        "pass of a frozen network from examples, penalty and new rows to predictions, without l1",
-        "to the target": "lasso and linear: X w + noise, so the noise is a floor; ridge: X w",
-        "to the algorithm": "to the prediction of the algorithm itself, computed by scikit-learn or lapack",
-        "frozen": "one model for all three algorithms; baseline: a model for each; MSE, mean ± std over seeds",
-    },
     summarise=summarise,
     picture=lambda record: Picture([[draw_bars(record, "MSE", log=True)]]),
 )

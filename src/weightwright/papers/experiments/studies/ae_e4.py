@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.errors import WeightwrightError
 from weightwright.incontext import Ranges
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Picture
+from weightwright.papers.experiments.machinery.read import mean_of, show
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Reader,
@@ -27,11 +27,12 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_curve
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, show
-from weightwright.papers.experiments.studies.ae_e3 import draw_bars
+from weightwright.papers.experiments.studies.ae_e3 import by_algorithm, draw_bars
 from weightwright.papers.experiments.training.ames_housing import (
     ALGORITHMS,
     by_rows,
@@ -40,9 +41,8 @@ from weightwright.papers.experiments.training.ames_housing import (
     make_sequences,
     read_ames,
 )
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import EmbeddedAttention, Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate, learn, run
-from weightwright.papers.experiments.training.regression_models import HousingAttention
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
 from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
@@ -70,6 +70,34 @@ def conditions(chosen: Json) -> list[Condition]:
         *(Condition(f"learned-{name}", learn_from_rows, estimator | {"name": name}) for name in chosen["learners"]),
         Condition("one-pass", learn_from_rows, {"name": "ridge", "one_pass": True}),
     ]
+
+
+class HousingAttention(nn.Module):
+    """Tokens (x_i, which algorithm as one-hot) -> a number for each; the weights come from one of two places.
+
+    weights (G, 3, d): of the three algorithms, fitted on training rows. guessing (G,): where true, the weights are
+    guessed by the auxiliary network (AE-17), 3 -> 64 -> d, which is trained with the rest and sees no data.
+    """
+
+    weights: Tensor
+    guessing: Tensor
+
+    def __init__(self, group: Group, weights: Tensor, guessing: Tensor, hidden: int) -> None:
+        super().__init__()
+        d = weights.shape[-1]
+        self.first, self.second = TokenMap(group, len(ALGORITHMS), 64), TokenMap(group, 64, d)
+        self.model = EmbeddedAttention(group, 2 * d, hidden, 1, scaled=True)
+        self.register_buffer("weights", weights)
+        self.register_buffer("guessing", guessing[:, None, None, None])
+
+    def guess(self, which: Tensor) -> Tensor:
+        """The auxiliary network: one-hot algorithms (G, B, n, 3) to weights (G, B, n, d)."""
+        return self.second(torch.relu(self.first(which)))
+
+    def forward(self, Z: Tensor) -> Tensor:
+        x, which = Z[..., : -len(ALGORITHMS)], Z[..., -len(ALGORITHMS) :]
+        given = torch.einsum("gbna,gad->gbnd", which, self.weights)
+        return self.model(torch.cat([x, torch.where(self.guessing, self.guess(which), given)], -1))
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -179,43 +207,38 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     ):
         for key, words in errors.items():
             rows = f" ({chosen['learner_rows']} rows)" * (model == "constructed learner" and key == "to_price")
-            errors_of = {name: numbers.get(name, {}).get(key) for name in ALGORITHMS}
-            cells.append(([f"{model}{rows}, to the {words}"], errors_of))
+            cells.append(([f"{model}{rows}, to the {words}"], by_algorithm(numbers, key)))
     frozen, plain = (
         {name: mean_of(of_kind(trained["to_price"], kind, name)) for name in ALGORITHMS}
         for kind in ("frozen", "baseline")
     )
     ahead = mean_of(trained["to_algorithm"]["ridge"]["frozen"]) / max(given["ridge"]["to_algorithm"], 1e-300)
+    largest = max(given[name]["largest"] for name in ALGORITHMS)
     shown_frozen, shown_plain = (", ".join(f"{value:.3g}" for value in one.values()) for one in (frozen, plain))
     verdicts = [
-        say(
-            "the frozen model does as well as the baselines, though its weights are guessed",
+        judge(
+            "as-well",
             all(frozen[name] <= 1.25 * plain[name] for name in ALGORITHMS),
-            f"MSE to the log price {shown_frozen} against {shown_plain}",
+            frozen=shown_frozen,
+            baseline=shown_plain,
         ),
-        say(
-            "MSE 0.0322, 0.0252, 0.0250",
+        judge(
+            "numbers",
             all(abs(np.log(frozen[name] / PAPER["frozen"][name])) < 0.3 for name in ALGORITHMS),
-            f"{shown_frozen}; the algorithms themselves have {', '.join(themselves.values())}",
+            frozen=shown_frozen,
+            themselves=", ".join(themselves.values()),
         ),
-        say(
-            "(ours) with w given the constructed network is exact",
-            True,
-            f"largest error {max(given[name]['largest'] for name in ALGORITHMS):.1e}, proven bound "
-            f"{given['bound']:.1e}; for ridge its MSE to the algorithm is {ahead:.0e} times smaller "
-            "than the trained one's",
-        ),
+        judge("exact", True, largest=largest, bound=given["bound"], ahead=ahead),
     ]
     curves = {
         "frozen": frozen,
         "baseline": plain,
-        "given": {name: given[name]["to_price"] for name in ALGORITHMS},
-        "learned": {name: learned[name].get("to_price") for name in ALGORITHMS},
+        "given": by_algorithm(given, "to_price"),
+        "learned": by_algorithm(learned, "to_price"),
     }
     features = ", ".join(map(str, sorted(set(trained["features"]))))
-    meaning = f"{features} here (260 on all rows; a category that no training row has is missing), 262 in the paper"
     trends = [fit_curve("trained frozen model", trained["curve"])]
-    return Summary(trends, cells, verdicts, curves, meanings={"features": meaning})
+    return Summary(trends, cells, verdicts, curves, numbers={"features": features})
 
 
 def of_kind(errors: Json, kind: str, name: str) -> list[float]:
@@ -230,39 +253,8 @@ def read_ridge(kind: str) -> Reader:
 
 
 AE_E4 = Study(
-    id="AE-E4",
-    title="one frozen layer on Ames Housing",
-    source="AE, Table 3",
-    claim="one frozen model with guessed weights does as well as a model for each algorithm: 0.0322, 0.0252, "
-    "0.0250 against 0.0354, 0.0132, 0.0288",
+    texts=read_texts("AE-E4"),
     paper=PAPER,
-    choices=(
-        Choice(
-            "sequences",
-            "8 houses, 4 sequences in a batch: 32 houses as in the paper",
-            "one house alone has nothing to attend to, and x . w could not be formed",
-            "not varied",
-        ),
-        Choice(
-            "what is learned",
-            "the algorithm's predictions; both errors are reported",
-            "the text says emulate; its numbers look like errors to the price",
-            "the log prices",
-        ),
-        Choice(
-            "auxiliary network",
-            "3 -> 64 -> d from the algorithm's one-hot name, trained with the rest",
-            "the text says that there is one",
-            "the weights given",
-        ),
-        Choice("penalties", "lasso 0.01, ridge 10", "not stated", "not varied"),
-        Choice(
-            "features",
-            "one-hot less one category, missing ones 0; Order and PID dropped",
-            "262 in the paper",
-            "not varied",
-        ),
-    ),
     settings={
         "n": 8,
         "hidden": Sized(32, 128, 520),
@@ -280,42 +272,28 @@ AE_E4 = Study(
         "seeds": Sized(1, 3, 5),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 5", {"seeds": 5}),
+        Cut("seeds", {"seeds": 5}),
         Cut(
-            "hidden dimension {hidden} in the place of 524, {epochs} epochs in the place of 300",
+            "hidden",
             {"hidden": 520, "epochs": 300},
         ),
-        Cut("the constructed learner sees {learner_rows} of the 2344 training rows", {"learner_rows": 2344}),
+        Cut("rows", {"learner_rows": 2344}),
     ),
     conditions=conditions,
-    compared=ComparedNumber("MSE to ridge:", read_ridge("frozen")),
+    compared=read_ridge("frozen"),
     variations=(
         Variation(
             "given",
-            "whether the weights are guessed (AE-17) or given",
             None,
             read=read_ridge("frozen, weights given"),
         ),
         Variation(
             "prices",
-            "whether it is trained on the algorithm's predictions or on prices",
             None,
             read=read_ridge("frozen, trained on prices"),
         ),
     ),
     columns={"model, and what its MSE is to": None} | {name: read.value(name) for name in ALGORITHMS},
-    meanings={
-        "frozen": "one model for all algorithms, whose weights are guessed by the auxiliary network from the "
-        "algorithm's name (AE-17)",
-        "baseline": "a model for each algorithm, whose weights are given",
-        "to the log price": "of held-out houses; the mean of the training rows is taken off",
-        "to the algorithm": "to what lasso, ridge or linear regression, fitted on the training rows, predicts",
-        "constructed, w given": "UA-11's network, w and x in the prompt: the paper's task, exact up to rounding",
-        "constructed learner": "another task: `ww.incontext` learns w from (X, y) alone; its algorithm is fitted on "
-        "the same rows; - where it was not run or refused",
-        "one-pass learner": "`ww.incontext.learner`: rows, prices and penalty of ridge regression and the held-out "
-        "houses go in, their prices come out of one forward pass of a frozen network (it has no l1)",
-    },
     summarise=summarise,
     picture=lambda record: Picture([[draw_bars(record, "MSE to the held-out log price")]]),
 )

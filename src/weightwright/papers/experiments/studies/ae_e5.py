@@ -16,18 +16,19 @@ from weightwright.interpreter import Interpreter
 from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import show_power
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
     Condition,
+    Effect,
     Sized,
     Study,
     Summary,
-    compare_variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import say, show_power
 from weightwright.progress import Tell
 
 PAPER: dict[str, list[Any]] = {
@@ -122,30 +123,21 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     fitted, spectral = np.array(first["faithful-fitted"]), first["spectral"][0]
     close = bool(np.isfinite(fitted).all() and (np.abs(np.log10(fitted / np.array(PAPER["MSE"]))) < 1).all())
     verdicts = [
-        say(
-            "MSE falls from 4e-1 at P = 20 to 5e-14 at P = 80 (d = 4)",
+        judge(
+            "falls",
             close,
-            f"with B = {FITTED_B}, which is fitted to the table, since B is not printed: "
-            + ", ".join(map(show_power, fitted))
-            + "; within a factor of ten at every P" * close,
             in_part=True,
+            B=FITTED_B,
+            errors=", ".join(map(show_power, fitted)),
+            close="; within a factor of ten at every P" * close,
         ),
-        say(
-            "(ours) soft anchors do better with as many points",
-            spectral < PAPER["MSE"][-1],
-            f"our spectral module has {show_power(spectral)} at P = 20",
-        ),
+        judge("soft", spectral < PAPER["MSE"][-1], spectral=show_power(spectral)),
     ]
-    last = f"MSE at P = {P[-1]}, d = {chosen['d'][0]}:"
-    stated = first["faithful-stated"][-1]
-    varied = [
-        compare_variation("B, the range of the anchors (fitted, or as the theorem states)", last, fitted[-1], stated)
-    ]
-    for d in chosen["d"][1:]:
-        other = curves[str(d)]["faithful-fitted"][-1]
-        words = "d (4 in the caption, 24 in the figure)", "MSE at the last P, B fitted:"
-        varied.append(compare_variation(*words, fitted[-1], other))
-    return Summary(trends, cells, verdicts, curves, tuple(one for one in varied if np.isfinite(one["varied"])))
+    place = {"P": P[-1], "d": chosen["d"][0]}
+    varied = [Effect("B", fitted[-1], first["faithful-stated"][-1], numbers=place)]
+    varied += [Effect("d", fitted[-1], curves[str(d)]["faithful-fitted"][-1]) for d in chosen["d"][1:]]
+    shown = tuple(one for one in varied if np.isfinite(one.varied))
+    return Summary(trends, cells, verdicts, curves, shown, {"B": FITTED_B})
 
 
 def mean_over_samples(result: Json) -> Floats:
@@ -160,20 +152,8 @@ def draw_module(d: int, record: Json) -> Curves:
 
 
 AE_E5 = Study(
-    id="AE-E5",
-    title="a hand-set module emulates an attention head",
-    source="AE, Table 4 and Figure 5",
-    claim="with frozen, hand-set weights the MSE falls as the interpolation points P grow, down to 5e-14 at P = 80",
+    texts=read_texts("AE-E5"),
     paper=PAPER,
-    choices=(
-        Choice(
-            "B",
-            f"{FITTED_B}, fitted to the printed numbers",
-            "not printed; the anchors' range is d B^2",
-            "the largest entry of all samples",
-        ),
-        Choice("d", "4, as the caption of Table 4", "Figure 5 says 24", "24"),
-    ),
     settings={
         "n": 12,
         "d": Sized([4], [4, 24], [4, 24]),
@@ -182,7 +162,7 @@ AE_E5 = Study(
         "beta": 2.0,
         "seeds": 1,
     },
-    cut=(Sized("d = 4 alone; the paper's figure has d = 24", None, None),),
+    cut=(Sized("d", None, None),),
     conditions=conditions,
     columns={
         "d": None,
@@ -193,16 +173,6 @@ AE_E5 = Study(
         "spectral": read.power("spectral"),
         "spectral float32": read.power("spectral-float32"),
         "bound of spectral": read.power("bound"),
-    },
-    meanings={
-        "paper": "Table 4's mean over 4 samples",
-        "faithful, B fitted": f"Theorem 4.2's anchors on [-d B^2, d B^2], B = {FITTED_B}, fitted to the paper's "
-        "numbers",
-        "faithful, B as stated": "the same with B the largest entry of all samples, as the theorem states",
-        "spectral": "our soft anchors, the same number of them, float64",
-        "spectral float32": "the same in float32",
-        "bound of spectral": "the proven bound of the largest error of one number (not of the MSE)",
-        "-": "no module could be certified there",
     },
     summarise=summarise,
     picture=lambda record: Picture([[draw_module(d, record) for d in record["settings"]["d"]]], share_y=True),

@@ -7,18 +7,19 @@ a small made-up corpus is taken.
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from weightwright.memory.memorizing import memorize
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Options,
@@ -26,22 +27,17 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, stack
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate
-from weightwright.papers.experiments.training.rank_one import (
-    RankOneTransformer,
-    accuracy,
-    as_numbers,
-    label_loss,
-    read_sentences_of,
-)
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
 from weightwright.progress import Tell
 
+TEXTS = read_texts("LR-E1")
 #: Training sentences of CoNLL-2003.
 _PAPER_SENTENCES = 14_041
 
@@ -53,7 +49,12 @@ def describe_corpus(chosen: Json, options: Options) -> Json:
         digest = hashlib.sha256(options.data.read_bytes()).hexdigest()
         found = {"corpus": options.data.name, "data": str(options.data), "corpus_digest": digest}
     known = "conll" in found["corpus"].lower()
-    return found | {"cut": [] if known else [f"the corpus is {found['corpus']}, not CoNLL-2003"]}
+    sentence = TEXTS.smaller["corpus"].format(**found)
+    return found | {"cut": [] if known else [sentence]}
+
+
+#: The label of padding: it is in no loss and no accuracy.
+PADDING = -1
 
 
 def conditions(chosen: Json) -> list[Condition]:
@@ -65,6 +66,90 @@ def conditions(chosen: Json) -> list[Condition]:
             for depth in chosen["depths"]
         ),
     ]
+
+
+def draw_corpus(sentences: int, seed: int = 0) -> tuple[list[list[str]], list[list[str]]]:
+    """A made-up corpus: random words; a label depends on the word and on the first word of its sentence."""
+    rng = np.random.default_rng(seed)
+    words = [rng.integers(0, 200, int(rng.integers(4, 13))).tolist() for _ in range(sentences)]
+    texts = [[f"w{word}" for word in one] for one in words]
+    return texts, [[f"L{(word + one[0]) % 9}" for word in one] for one in words]
+
+
+def read_sentences_of(data: str | None, sentences: int, longest: int) -> tuple[list[list[str]], list[list[str]]]:
+    """The first sentences of at most `longest` tokens of a corpus (the label is the last column), or made-up ones."""
+    if data is None:
+        return draw_corpus(sentences)
+    from weightwright.memory.corpus import read_corpus
+
+    pairs = zip(*read_corpus(Path(data), -1), strict=True)
+    kept = [(x, y) for x, y in pairs if len(x) <= longest and x[0] != "-DOCSTART-"][:sentences]
+    return [x for x, _ in kept], [y for _, y in kept]
+
+
+def as_numbers(texts: list[list[str]], labels: list[list[str]]) -> tuple[Tensor, Tensor, int, int]:
+    """Token ids and label ids, (sentences, longest), filled up with 0 and PADDING; how many of each there are.
+
+    Id 0 is kept for padding.
+    """
+    words = {word: i + 1 for i, word in enumerate(sorted({word for one in texts for word in one}))}
+    kinds = {label: i for i, label in enumerate(sorted({label for one in labels for label in one}))}
+    longest = max(map(len, texts))
+    X = torch.zeros(len(texts), longest, dtype=torch.long)
+    Y = torch.full((len(texts), longest), PADDING)
+    for i, (x, y) in enumerate(zip(texts, labels, strict=True)):
+        X[i, : len(x)] = torch.tensor([words[word] for word in x])
+        Y[i, : len(y)] = torch.tensor([kinds[label] for label in y])
+    return X, Y, len(words) + 1, len(kinds)
+
+
+class RankOneLayer(nn.Module):
+    """Z + (sum over keys i of softmax_i(a_i b_j) a_i) w_O with a = Z v_1, b = Z v_2; then a feed-forward part."""
+
+    def __init__(self, group: Group, d: int) -> None:
+        super().__init__()
+        self.v1, self.v2 = TokenMap(group, d, 1, bias=False), TokenMap(group, d, 1, bias=False)
+        self.w_O = TokenMap(group, 1, d, bias=False)
+        self.up, self.down = TokenMap(group, d, 4 * d), TokenMap(group, 4 * d, d)
+
+    def forward(self, Z: Tensor, hidden: Tensor) -> Tensor:
+        a, b = self.v1(Z)[..., 0], self.v2(Z)[..., 0]  # (G, B, n)
+        scores = (b[..., :, None] * a[..., None, :]).masked_fill(hidden[..., None, :], -torch.inf)
+        Z = Z + self.w_O(torch.softmax(scores, -1) @ a[..., None])
+        return Z + self.down(torch.relu(self.up(Z)))
+
+
+class RankOneTransformer(nn.Module):
+    """Token ids (G, B, n) to scores of labels (G, B, n, labels). No layer normalisation, as in the paper."""
+
+    def __init__(
+        self, group: Group, words: int, longest: int, labels: int, d: int, depth: int, positions: bool
+    ) -> None:
+        super().__init__()
+        self.words = group.draw_uniform(words, d, fan_in=1)
+        self.places = group.draw_uniform(longest, d, fan_in=1) if positions else None
+        self.layers = nn.ModuleList(RankOneLayer(group, d) for _ in range(depth))
+        self.read = TokenMap(group, d, labels)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        models = torch.arange(len(ids), device=ids.device)[:, None, None]
+        Z = self.words[models, ids]
+        Z = Z if self.places is None else Z + self.places[:, None, : ids.shape[2]]
+        for layer in self.layers:
+            Z = layer(Z, ids == 0)
+        return self.read(Z)
+
+
+def label_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy of every model, mean over the tokens that are no padding. (G,)"""
+    losses = nn.functional.cross_entropy(scores.flatten(0, 2), labels.flatten(), ignore_index=PADDING, reduction="none")
+    return losses.view(len(scores), -1).sum(1) / (labels != PADDING).flatten(1).sum(1)
+
+
+def accuracy(scores: Tensor, labels: Tensor) -> list[float]:
+    """The share of tokens whose label scores highest, for every model."""
+    right = (scores.argmax(-1) == labels) & (labels != PADDING)
+    return (right.flatten(1).sum(1) / (labels != PADDING).flatten(1).sum(1)).tolist()
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -125,25 +210,17 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     one_layer = mean_of([curve[-1] for curve in first["accuracy"]])
     reached = ", ".join(str(find_epoch(0.9)(one) or "not reached") for one in trained)
     verdicts = [
-        say(
-            "one rank-1 layer memorises the corpus almost perfectly (0.9872 after 800 epochs)",
+        judge(
+            "one-layer",
             one_layer >= 0.98,
-            f"accuracy {one_layer:.4f} after {chosen['epochs']} epochs on {first['tokens']} tokens of "
-            f"{chosen['corpus']}",
-            in_part=one_layer >= 0.9,
+            one_layer >= 0.9,
+            accuracy=one_layer,
+            epochs=chosen["epochs"],
+            tokens=first["tokens"],
+            corpus=chosen["corpus"],
         ),
-        say(
-            "deeper rank-1 Transformers learn faster",
-            faster["sign"] == "falls",
-            f"the slope of wrong labels against depth is {faster['slope']:.2f} early: {faster['sign']}; epochs to "
-            f"0.9: {reached}",
-        ),
-        say(
-            "(ours) the constructed memory has every consistent label",
-            memory["status"] == "PROVEN",
-            f"accuracy {memory['accuracy']:.4f}, {memory['status']}, {memory['conflicts']} items that "
-            f"contradict each other, {memory['parameters']} parameters, no training",
-        ),
+        judge("deeper", faster["sign"] == "falls", slope=faster["slope"], sign=faster["sign"], reached=reached),
+        judge("constructed", memory["status"] == "PROVEN", **memory),
     ]
     curves = {
         "epochs": first["epochs"],
@@ -185,23 +262,8 @@ def picture(record: Json) -> Picture:
 
 
 LR_E1 = Study(
-    id="LR-E1",
-    title="rank-1 Transformers memorise a corpus",
-    source="LR, Figure 1",
-    claim="one rank-1 layer memorises CoNLL-2003 almost perfectly, 0.9872 after 800 epochs; 3 and 6 layers learn "
-    "faster",
+    texts=TEXTS,
     paper={"accuracy": {"1 layer, 800 epochs": 0.9872}, "epochs": 400},
-    choices=(
-        Choice("width d", "64, feed-forward part 4 d", "not stated", "32"),
-        Choice("optimiser", "Adam, rate 1e-3", "not stated", "not varied"),
-        Choice("positions", "a trained vector for each place", "not stated", "none"),
-        Choice(
-            "equation 20",
-            "value and key share v_1, as the formula has it",
-            "the sentence beside it says value and query",
-            "not varied",
-        ),
-    ),
     settings={
         "sentences": Sized(64, 320, _PAPER_SENTENCES),
         "longest": 40,
@@ -215,16 +277,16 @@ LR_E1 = Study(
     complete=describe_corpus,
     cut=(
         Cut(
-            f"{{sentences}} sentences in the place of {_PAPER_SENTENCES}, {{epochs}} epochs in the place of 400",
+            "sentences",
             {"sentences": _PAPER_SENTENCES, "epochs": 400},
         ),
     ),
     conditions=conditions,
     variations=(
-        Variation("width", "d, the width: 64 or 32", {"d": 32}),
-        Variation("no-positions", "whether tokens have positions", {"positions": False}),
+        Variation("width", {"d": 32}),
+        Variation("no-positions", {"positions": False}),
     ),
-    compared=ComparedNumber("share of wrong labels at the end, depth 1:", read_wrong),
+    compared=read_wrong,
     columns={
         "model": None,
         "training accuracy": read.mean("last"),
@@ -232,14 +294,6 @@ LR_E1 = Study(
         "epochs to 0.9": find_epoch(0.9),
         "epochs to 0.98": find_epoch(0.98),
         "parameters": read.value("parameters"),
-    },
-    meanings={
-        "training accuracy": "share of tokens with the right label, at the end; these are the training sentences: "
-        "the claim is about memory",
-        "epochs to": "the first epoch looked at where the mean over seeds is that high; - if none",
-        "constructed": "one rank-1 layer and a feed-forward part from `ww.memorize`, every label proven by the checker",
-        "parameters": "trained: word and position vectors included; constructed: as LR-4 counts them, word vectors "
-        "not included",
     },
     summarise=summarise,
     picture=picture,

@@ -9,26 +9,22 @@ import numpy as np
 
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
+    Effect,
     Sized,
     Study,
     Summary,
     Variation,
-    compare_variation,
+    judge_slope,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import (
-    mean_of,
-    say_slope,
-    stack,
-)
 from weightwright.papers.experiments.training.batched_models import Group, MappedAttention
 from weightwright.papers.experiments.training.training_loop import train_and_measure
 from weightwright.papers.experiments.training.truncated_models import build_truncated, draw_problem
@@ -108,8 +104,8 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
             numbers = {"mse": mse[:, i], "largest": largest[:, i]}
             cells.append(([name, value], numbers | {method: built[i][method] for method in ("faithful", "spectral")}))
     verdicts = [
-        say_slope(f"the MSE of the trained layer {words} with {name} at the slope {target:+g}", trend, target)
-        for (name, words, target), trend in zip(_TARGETS, (trends[0], trends[2], trends[4]), strict=True)
+        judge_slope(name, trend, target)
+        for (name, target), trend in zip(_TARGETS, (trends[0], trends[2], trends[4]), strict=True)
     ]
     for name, key, words in _THEORY:
         y = [one["faithful"].get(key) for one in curves[name]["built"]]
@@ -121,17 +117,13 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     shared = stack([results[f"varied-shared-p{p}"]["mse"][0] for p in ends])
     trends.append(fit_trend("trained MSE against p, A shared by all tokens", ends, shared, "varied"))
     widths, of_width = chosen["widths"], np.mean(curves["|b-a|"]["trained"], 0)
-    interval = compare_variation(
-        "the interval |b - a|",
-        f"trained MSE at |b - a| = {widths[0]}, and {widths[-1]}:",
-        float(of_width[0]),
-        float(of_width[-1]),
-    )
+    ends_of_width = {"least": widths[0], "most": widths[-1]}
+    interval = Effect("interval", float(of_width[0]), float(of_width[-1]), numbers=ends_of_width)
     return Summary(trends, cells, verdicts, curves, (interval,))
 
 
-#: Parameter, how the error moves, and its slope as the paper has it.
-_TARGETS = (("p", "falls", -1.0), ("|b-a|", "grows", 1.0), ("H", "falls", -1.0))
+#: Parameter, and the slope of the error against it as the paper has it.
+_TARGETS = (("p", -1.0), ("|b-a|", 1.0), ("H", -1.0))
 #: Parameter, error of the faithful network, and its slope in theory.
 _THEORY = (("p", "largest", "-1"), ("p", "mse", "-2"), ("|b-a|", "largest", "+1"), ("H", "largest", "-1"))
 
@@ -143,28 +135,8 @@ def draw_sweep(name: str, curve: Json) -> Curves:
 
 
 UA_E1 = Study(
-    id="UA-E1",
-    title="one attention layer learns truncated linear models",
-    source="UA, Figure 2",
-    claim="the MSE of a trained layer falls as 1/p and as 1/H, and grows linearly with |b - a|",
+    texts=read_texts("UA-E1"),
     paper={"slopes": {"p": -1, "|b-a|": 1, "H": -1}, "numbers": "none are printed"},
-    choices=(
-        Choice(
-            "values of p, |b - a|, H",
-            "see settings",
-            "the figure's axes are not in the text",
-            "not varied: they are swept",
-        ),
-        Choice(
-            "A",
-            "a map of its own for every token, p - n empty tokens that are biases",
-            "Theorem 3.4 has w_i . x_i in A(X)",
-            "one map for all tokens",
-        ),
-        Choice("[a, b]", "[-|b-a|/2, |b-a|/2]", "not stated for Figure 2", "swept"),
-        Choice("p and |b - a| where they are not swept", "60 and 2 (quick: 24)", "not stated", "swept"),
-        Choice("scores", "not divided by the root of the head's size", "as the paper writes them", "not varied"),
-    ),
     settings=TRAINING
     | {
         "d": 10,
@@ -181,13 +153,13 @@ UA_E1 = Study(
     },
     complete=lambda chosen, options: {"seeds_of_variation": chosen["seeds"][:3]},
     cut=(
-        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
-        Cut("n = {n} in the place of 50", {"n": 50}),
-        Cut("{epochs} epochs in the place of 50", {"epochs": 50}),
+        Cut("seeds", {"seeds": 10}),
+        Cut("n", {"n": 50}),
+        Cut("epochs", {"epochs": 50}),
     ),
     conditions=conditions,
-    variations=(Variation("shared", "whether A has a map for every token or shares one", {"per_position": False}, 3),),
-    compared=ComparedNumber("trained MSE at the largest p:", lambda chosen, found: mean_of(found[-1]["mse"][0])),
+    variations=(Variation("shared", {"per_position": False}, 3),),
+    compared=lambda chosen, found: mean_of(found[-1]["mse"][0]),
     columns={
         "sweep": None,
         "value": None,
@@ -199,14 +171,6 @@ UA_E1 = Study(
             for method in ("faithful", "spectral")
             for words, key in (("MSE", "mse"), ("bound", "bound"))
         },
-    },
-    meanings={
-        "trained MSE": "squared error of a token, mean over the 200 held-out samples, tokens and seeds",
-        "trained largest": "largest error of one number, mean over seeds",
-        "faithful": "Theorem 3.4's network for the first seed's models, built with the same p; at H heads with "
-        "(n-2)H anchors, as many as Theorem 3.9 has, since that theorem is about one w for all tokens",
-        "spectral": "our soft anchors, the same p",
-        "bound": "proven, of the largest error over the whole domain",
     },
     summarise=summarise,
     picture=lambda record: Picture([[draw_sweep(*sweep) for sweep in record["curves"].items()]]),

@@ -10,36 +10,31 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weightwright.network.interpreter import attention_weights
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import HeatMap, Picture
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
+    Effect,
     Sized,
     Study,
     Summary,
     Variation,
-    compare_variation,
+    judge,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import mean_of, say, stack
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
 from weightwright.papers.experiments.training.constructed_networks import run
 from weightwright.papers.experiments.training.training_loop import count_training, train_and_measure
-from weightwright.papers.experiments.training.truncated_models import (
-    GuidedAttention,
-    build_truncated,
-    draw_held_out,
-    draw_problem,
-)
+from weightwright.papers.experiments.training.truncated_models import build_truncated, draw_held_out, draw_problem
 from weightwright.progress import Tell
 
 #: Held-out samples whose heat maps are kept.
@@ -58,6 +53,49 @@ def conditions(chosen: Json) -> list[Condition]:
             Condition(f"built-{name}", build, given),
         ]
     return found
+
+
+class GuidedAttention(nn.Module):
+    """One head whose keys have the interpolation points in the last row, and whose values are the points.
+
+    (G, B, n, d) -> outputs (G, B, n, d_out) and attention (G, B, n, p). Queries and the other rows of the keys are
+    trained; value k is L_k in the row G(k) of the output, as Theorem 3.4 has it. keys_see_data: whether those other
+    rows are W_K A(X); else they are numbers of their own, since in the proof keys hold the points and nothing of X.
+    """
+
+    points: Tensor
+    values: Tensor
+
+    def __init__(
+        self,
+        group: Group,
+        n: int,
+        points: Tensor,
+        rows: Tensor,
+        d: int,
+        hidden: int,
+        beta: float,
+        keys_see_data: bool = False,
+    ) -> None:
+        super().__init__()
+        p = points.shape[-1]
+        self.n, self.beta = n, beta
+        self.A = SequenceMap(group, n, p, d, hidden)
+        self.Q = group.draw_uniform(hidden, hidden, fan_in=hidden)
+        self.keys_see_data = keys_see_data
+        self.K = group.draw_uniform(hidden if keys_see_data else p, hidden - 1, fan_in=hidden)
+        self.register_buffer("points", points)  # (p,)
+        self.register_buffer("values", torch.nn.functional.one_hot(rows, d).to(points) * points[..., None])  # (G, p, d)
+
+    def attention(self, X: Tensor) -> Tensor:
+        Z = self.A(X)
+        queries = torch.einsum("gbni,gio->gbno", Z[:, :, : self.n], self.Q)
+        trained = torch.einsum("gbpi,gio->gbpo", Z, self.K) if self.keys_see_data else self.K[:, None]
+        keys = torch.cat([trained, self.points.expand(*trained.shape[:3])[..., None]], -1)
+        return torch.softmax(self.beta * queries @ keys.transpose(-1, -2), -1)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.attention(X) @ self.values[:, None]
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -129,28 +167,23 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     used = fit_trend("trained: interpolation points in use against |b-a|", widths, stack(keys), "grows", "linear")
     one_hot, concentrates = mean_of(tops), mean_of(ends[0])
     verdicts = [
-        say(
-            "with |b - a| = 0.5 the attention concentrates on the two end points",
+        judge(
+            "ends",
             concentrates > 0.5,
-            f"they have {concentrates:.2f} of the weight; {built[0]['share_at_the_ends']:.2f} of the targets are "
-            f"there; in the constructed network {faithful[0]['ends'][0]:.2f}",
+            weight=concentrates,
+            targets=built[0]["share_at_the_ends"],
+            constructed=faithful[0]["ends"][0],
         ),
-        say(
-            "with a larger |b - a| it spreads over more points",
+        judge(
+            "spreads",
             spreads["sign"] == "falls",
-            f"the weight on the ends goes {', '.join(f'{np.mean(e):.3f}' for e in ends)}; points in "
-            f"use {', '.join(f'{np.mean(k):.1f}' for k in keys)}",
-            in_part=spreads["sign"] == "undecided",
+            spreads["sign"] == "undecided",
+            ends=", ".join(f"{np.mean(e):.3f}" for e in ends),
+            keys=", ".join(f"{np.mean(k):.1f}" for k in keys),
         ),
-        say(
-            "columns of the softmax are close to one-hot",
-            one_hot > 0.9,
-            f"the largest weight of a query is {one_hot:.2f} on average",
-            in_part=one_hot > 0.5,
-        ),
+        judge("one-hot", one_hot > 0.9, one_hot > 0.5, top=one_hot),
     ]
-    at_most = mean_of(trained[-1]["mse"]), mean_of(more[-1]["mse"])
-    points = compare_variation("p = n, or the theorem's p > n", "trained MSE at |b - a| = 3:", *at_most)
+    points = Effect("points", mean_of(trained[-1]["mse"]), mean_of(more[-1]["mse"]))
     curves = {"trained": [one["maps"] for one in trained], "built": [one["maps"][0] for one in faithful]}
     return Summary([spreads, used], cells, verdicts, curves, (points,))
 
@@ -165,23 +198,8 @@ def picture(record: Json) -> Picture:
 
 
 UA_E2 = Study(
-    id="UA-E2",
-    title="attention selects interpolation points",
-    source="UA, Figure 3",
-    claim="the attention of a guided layer is close to one-hot, on the end points for |b - a| = 0.5, on more "
-    "points for 1.5 and 3",
+    texts=read_texts("UA-E2"),
     paper={"widths": [0.5, 1.5, 3.0], "numbers": "none are printed"},
-    choices=(
-        Choice("[a, b]", "[-|b-a|/2, |b-a|/2]", "the text has [-0.5, 0.5] for |b-a| = 0.5", "[-|b-a|, |b-a|] for 0.5"),
-        Choice("samples", "1000, split 80/20", "as for Figure 2", "not varied"),
-        Choice(
-            "what is trained",
-            "A, W_Q and all rows of the keys but the last, which are numbers",
-            "the text fixes K's last row and V; in the proof keys hold nothing of X",
-            "those rows are W_K A(X)",
-        ),
-        Choice("seeds", "1234 as in the paper, and the next four", "the paper has one", "they are the variation"),
-    ),
     settings=TRAINING
     | {
         "d": 10,
@@ -195,17 +213,16 @@ UA_E2 = Study(
         "seeds": Sized(1, 5, 5),
     },
     first_seed=1234,
-    cut=(Cut("{epochs} epochs in the place of 100", {"epochs": 100}),),
+    cut=(Cut("epochs", {"epochs": 100}),),
     conditions=conditions,
     variations=(
-        Variation("wide", "the interval for |b - a| = 0.5: [-0.25, 0.25], or the text's [-0.5, 0.5]", {"wide": True}),
+        Variation("wide", {"wide": True}),
         Variation(
             "keys",
-            "the trained rows of the keys: numbers, or W_K A(X), with |b - a| = 0.5",
             {"keys_see_data": True},
         ),
     ),
-    compared=ComparedNumber("weight on the end points:", lambda chosen, found: mean_of(found[0]["ends"])),
+    compared=lambda chosen, found: mean_of(found[0]["ends"]),
     columns={
         "|b-a|": None,
         "targets at the ends": read.value("share"),
@@ -218,14 +235,6 @@ UA_E2 = Study(
         "faithful: top weight": lambda cell: cell["faithful"]["top"][0],
         "faithful MSE": read.value("faithful", "mse"),
         "spectral MSE": read.value("spectral", "mse"),
-    },
-    meanings={
-        "targets at the ends": "share of held-out targets that are a or b",
-        "weight on ends": "attention on the first and the last interpolation point, mean over queries",
-        "top weight": "largest attention weight of a query, mean; 1 is one-hot",
-        "points in use": "of 30 interpolation points, those that are some query's first choice",
-        "faithful": "Theorem 3.4's network with p = n + 1 = 31; p = n is refused, since the theorem asks for p > n",
-        "spectral": "our soft anchors with p = n = 30 registers; they are not one-hot and are not meant to be",
     },
     summarise=summarise,
     picture=picture,

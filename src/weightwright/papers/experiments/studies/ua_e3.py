@@ -8,33 +8,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
+from weightwright.papers.experiments.machinery.read import stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
-    Choice,
-    ComparedNumber,
     Condition,
     Cut,
     Sized,
     Study,
     Summary,
     Variation,
+    judge_slope,
+    read_texts,
 )
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.machinery.verdicts import say_slope, stack
-from weightwright.papers.experiments.training.batched_models import Group
+from weightwright.papers.experiments.training.batched_models import Group, MappedAttention
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
-from weightwright.papers.experiments.training.sequence_models import (
-    apply_to_sequences,
-    draw_relu_network,
-    draw_sequences,
-    stack_two_layers,
-)
 from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
 from weightwright.papers.theorems import constructions
 from weightwright.progress import Tell
@@ -50,6 +46,42 @@ def conditions(chosen: Json) -> list[Condition]:
         *(Condition(f"trained-p{p}", train, given, f"-p{p}" if p in ends else None) for p, given in sweep.items()),
         Condition("trained-heads", train, usual | chosen["H_sweep"]),
     ]
+
+
+def draw_relu_network(seed: int, numbers: int, m: int, normal: bool) -> nn.Sequential:
+    """Linear, ReLU, Linear on `numbers` inputs with m hidden units, float64.
+
+    normal: standard normal weights; else uniform in +-1/sqrt(inputs), as torch starts its layers.
+    """
+    generator = torch.Generator().manual_seed(seed + 77)
+    layers = (nn.Linear(numbers, m, dtype=torch.float64), nn.Linear(m, numbers, dtype=torch.float64))
+    network = nn.Sequential(layers[0], nn.ReLU(), layers[1]).requires_grad_(False)
+    for layer in layers:
+        for weight in (layer.weight, layer.bias):
+            if normal:
+                weight.copy_(torch.randn(weight.shape, generator=generator, dtype=torch.float64))
+            else:
+                drawn = torch.rand(weight.shape, generator=generator, dtype=torch.float64)
+                weight.copy_((2 * drawn - 1) / layer.in_features**0.5)
+    return network
+
+
+def draw_sequences(seed: int, samples: int, n: int, d: int) -> Tensor:
+    """(samples, n, d), uniform in [0, 1]."""
+    return torch.rand(samples, n, d, generator=torch.Generator().manual_seed(seed))
+
+
+def apply_to_sequences(network: nn.Module, X: Tensor) -> Tensor:
+    """The network on flattened sequences: every output number depends on the whole input."""
+    return network(X.double().flatten(-2)).view(X.shape).to(X.dtype)
+
+
+def stack_two_layers(group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> nn.Sequential:
+    """Attention after A_1, attention after A_2, and the first n tokens are read: (G, B, n, d) -> (G, B, n, d)."""
+    return nn.Sequential(
+        MappedAttention(group, n, p, p, d, hidden, hidden, per_position),
+        MappedAttention(group, p, p, n, hidden, hidden, d, per_position),
+    )
 
 
 def train(unit: Json, tell: Tell) -> Json:
@@ -104,10 +136,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     built = results["built"]
     cells += [([f"constructed, {name}, {one['heads']} heads"], one) for name, one in built.items()]
     trends = [fit_trend(f"trained MSE against {k}", chosen[k], mse[k], f"O(1/{k}): about -1") for k in ("p", "H")]
-    verdicts = [
-        say_slope(f"the MSE of two trained layers falls as 1/{name}", trend, -1)
-        for name, trend in zip(("p", "H"), trends, strict=True)
-    ]
+    verdicts = [judge_slope(name, trend, -1) for name, trend in zip(("p", "H"), trends, strict=True)]
     ends = [min(chosen["p"]), max(chosen["p"])]
     for name, words in (("shared", "A_1 and A_2 shared by all tokens"), ("normal", "targets with normal weights")):
         varied = stack([results[f"varied-{name}-p{p}"]["mse"][0] for p in ends])
@@ -130,32 +159,8 @@ def draw_sweep(name: str, record: Json) -> Curves:
 
 
 UA_E3 = Study(
-    id="UA-E3",
-    title="two attention layers learn a sequence-to-sequence map",
-    source="UA, Figure 4",
-    claim="the MSE of two trained layers falls as 1/p and as 1/H",
+    texts=read_texts("UA-E3"),
     paper={"slopes": {"p": -1, "H": -1}, "numbers": "none are printed"},
-    choices=(
-        Choice(
-            "values of p",
-            "12, 24, 48, 96 (quick: without 96)",
-            "the figure's axis is not in the text",
-            "they are swept",
-        ),
-        Choice("p of the sweep of H", "24", "not stated; n is 20", "not varied"),
-        Choice(
-            "weights of the ReLU network",
-            "uniform in +-1/sqrt(inputs), as torch starts layers",
-            "not stated",
-            "standard normal",
-        ),
-        Choice(
-            "A_1 and A_2",
-            "a map of its own for every token, p - n empty tokens",
-            "the theorem's are maps of the whole sequence",
-            "one map for all tokens",
-        ),
-    ),
     settings=TRAINING
     | {
         "d": 5,
@@ -169,17 +174,18 @@ UA_E3 = Study(
         "seeds": Sized(2, 3, 10),
     },
     cut=(
-        Cut("{seeds} seeds in the place of 10", {"seeds": 10}),
-        Cut("{samples} samples in the place of 50000", {"samples": 50_000}),
-        Cut("{epochs} epochs in the place of 3", {"epochs": 3}),
-        Sized(None, "H = 2, 8 and 16 left out", None),
+        Cut("seeds", {"seeds": 10}),
+        Cut("samples", {"samples": 50_000}),
+        Cut("epochs", {"epochs": 3}),
+        Sized(None, "heads", None),
     ),
     conditions=conditions,
     variations=(
-        Variation("shared", "whether A_1 and A_2 have a map for every token", {"per_position": False}),
-        Variation("normal", "weights of the target (uniform +-1/sqrt(inputs), or standard normal)", {"normal": True}),
+        Variation("shared", {"per_position": False}),
+        Variation("normal", {"normal": True}),
     ),
-    compared=ComparedNumber("slope against p between its ends:", read_slope, slopes=True),
+    compared=read_slope,
+    compares_slopes=True,
     columns={
         "model": None,
         "MSE": read.mean("mse"),
@@ -187,13 +193,6 @@ UA_E3 = Study(
         "share left": read.mean("share"),
         "largest error": read.value("largest"),
         "bound": read.value("bound"),
-    },
-    meanings={
-        "MSE": "squared error of a token (summed over its 5 numbers), held-out, mean over seeds",
-        "share left": "MSE over the variance of the held-out targets: 1 is what the best constant gives",
-        "constructed": "at d n = 50, for the first seed's target: UA-8 with our soft anchors (spectral) and with the "
-        "paper's (faithful, asked for an error of 1), UA-10 that an ordinary Transformer can load (native)",
-        "bound": "proven, of the largest error of one number",
     },
     summarise=summarise,
     picture=lambda record: Picture([[draw_sweep(name, record) for name in ("p", "H")]]),

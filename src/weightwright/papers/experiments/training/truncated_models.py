@@ -1,14 +1,13 @@
-"""UA-E1, UA-E2: n truncated linear models Range[a,b](w_i . x_i + t_i), and attention that is trained to be them."""
+"""UA-E1, UA-E2: n truncated linear models Range[a,b](w_i . x_i + t_i), drawn and constructed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from weightwright.papers.experiments.machinery.study_units import Json
-from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.training_loop import count_training
 from weightwright.papers.theorems import constructions
@@ -53,46 +52,3 @@ def build_truncated(unit: Json, p: int, method: Any) -> tuple[Any, Json]:
     half = unit["width"] / 2
     net = constructions.truncated_linear(w.numpy(), t.numpy(), -half, half, (-5.0, 5.0), p=p, method=method)
     return net, describe_network(net, run(net, X)[..., 0] - Y)
-
-
-class GuidedAttention(nn.Module):
-    """UA-E2: one head whose keys have the interpolation points in the last row, and whose values are the points.
-
-    (G, B, n, d) -> outputs (G, B, n, d_out) and attention (G, B, n, p). Queries and the other rows of the keys are
-    trained; value k is L_k in the row G(k) of the output, as Theorem 3.4 has it. keys_see_data: whether those other
-    rows are W_K A(X); else they are numbers of their own, since in the proof keys hold the points and nothing of X.
-    """
-
-    points: Tensor
-    values: Tensor
-
-    def __init__(
-        self,
-        group: Group,
-        n: int,
-        points: Tensor,
-        rows: Tensor,
-        d: int,
-        hidden: int,
-        beta: float,
-        keys_see_data: bool = False,
-    ) -> None:
-        super().__init__()
-        p = points.shape[-1]
-        self.n, self.beta = n, beta
-        self.A = SequenceMap(group, n, p, d, hidden)
-        self.Q = group.draw_uniform(hidden, hidden, fan_in=hidden)
-        self.keys_see_data = keys_see_data
-        self.K = group.draw_uniform(hidden if keys_see_data else p, hidden - 1, fan_in=hidden)
-        self.register_buffer("points", points)  # (p,)
-        self.register_buffer("values", torch.nn.functional.one_hot(rows, d).to(points) * points[..., None])  # (G, p, d)
-
-    def attention(self, X: Tensor) -> Tensor:
-        Z = self.A(X)
-        queries = torch.einsum("gbni,gio->gbno", Z[:, :, : self.n], self.Q)
-        trained = torch.einsum("gbpi,gio->gbpo", Z, self.K) if self.keys_see_data else self.K[:, None]
-        keys = torch.cat([trained, self.points.expand(*trained.shape[:3])[..., None]], -1)
-        return torch.softmax(self.beta * queries @ keys.transpose(-1, -2), -1)
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.attention(X) @ self.values[:, None]
