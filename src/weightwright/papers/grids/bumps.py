@@ -61,13 +61,3 @@ def bumps(
     grid, values = choose_grid(asked, within_budget)
     chosen = {"units": 4 * grid.N * grid.g + grid.cells}
     return certified_grid(asked, grid, bump_network(grid, values), values, None, chosen, {}, NOTES)
-
-
-def counts_bumps(n: int, d: int, g: int) -> dict[str, int]:
-    """Exact counts of the stored network, as `cost` counts them (UA-14)."""
-    N = n * d
-    G = g**N
-    embed = n * (n + d * N) + N
-    first = 4 * N * g * (N + 1) + 4 * (N * g) ** 2 + N * g
-    second = N * g * G + G + G + 1
-    return {"layers": 2, "heads": 0, "anchors": 0, "parameters": embed + first + second + 2, "registers": 0, "width": N}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 from weightwright.papers.grids.certified import (
     TAIL,
@@ -73,7 +72,7 @@ def sequence_to_scalar(
     Shapes: X (n, d) -> (1, 1). The stream: see `attention_network`.
     Error: on a core |f(x) - f(v)| plus the tail times the spread of the values; on a shell the network returns a mean
     of values, and nothing more is used; rounding. `about.bounds` has the pointwise ones.
-    Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5, `counts_sequence_to_scalar`.
+    Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5.
 
     >>> net = sequence_to_scalar("x0*x1", n=2, d=1, g=4)
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['core']:.3f}"
@@ -138,37 +137,6 @@ def by_method(
     # Remark E.1 has p = g^(nd); Lemma F.1 the beta for the gap of 1 that (G.53) takes for granted
     printed = {"p": float(grid.cells), "beta": math.log(max(grid.cells - 1, 1) / TAIL)}
     return certified_grid(asked, grid, network, values, picked, {**chosen, "gap": picked.gap}, printed, NOTES)
-
-
-def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, sequence: bool) -> dict[str, int]:
-    """Exact counts as stored, as `cost` counts them (UA-14), for one output or for n d that go back to n tokens."""
-    G, K, heads = g ** (n * d), n * d if sequence else 1, 2 * d * g ** (n * d)
-    D = d + n + 3 + G + (2 * K if second_layer else 0)
-    registers = p + (G if second_layer else 0)
-    before = (d + n) * D + registers * D + heads * 6 * D
-    last = D if second_layer else G  # what read takes
-    between = D * last + n + last
-    picking = K * (2 * D * G + 2 * D) if second_layer else 0
-    read = last * K + (n * n + d if sequence else 1)
-    return {
-        "layers": 1 + second_layer,
-        "heads": heads + (K if second_layer else 0),
-        "anchors": heads * p + (K * G if second_layer else 0),
-        "parameters": before + between + picking + read,
-        "registers": registers,
-        "width": D,
-    }
-
-
-def counts_printed(n: int, d: int, g: int, *, sequence: bool) -> dict[str, int]:
-    """Remark E.1 for two layers: the heads, and the order of the parameters, d n g^(2dn) up to a constant."""
-    return {"heads": 2 * d * g ** (n * d) + (n * d if sequence else 1), "parameters": n * d * g ** (2 * n * d)}
-
-
-counts_sequence_to_scalar = partial(counts_by_heads, second_layer=True, sequence=False)
-counts_sequence_to_scalar_softmax = partial(counts_by_heads, second_layer=False, sequence=False)
-counts_sequence_to_sequence = partial(counts_by_heads, second_layer=True, sequence=True)
-counts_sequence_to_sequence_softmax = partial(counts_by_heads, second_layer=False, sequence=True)
 
 
 def sequence_to_sequence(
