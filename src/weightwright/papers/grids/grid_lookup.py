@@ -56,13 +56,7 @@ def sequence_to_scalar(
     Range[0,1]((+-g (x_ic - v_ic)/B + 1)/delta) with p anchors; the ramps of v add up to R_v, 2 n d on the core of v and
     at most 2 n d - 1 on all others; the head of the second layer has scores beta R_v and values f(v).
 
-    Source: universal approximation paper, Lemma 3.12, (G.45) to (G.53) (UA-5). Deviations:
-    - the ramps have the shift that the printed ones lack: as printed, R_v is not 2 n d on its core (errata UA-5);
-    - Lemma G.14, which is missing from the text: a position code gives every token its own shift, a linear map sums;
-    - (G.50) multiplies by the all-ones vector, which adds up g^(nd) columns that each hold f(v). Here the bumps are
-      features of one token, the grid points are registers with one-hot keys, and there is one column (errata UA-5);
-    - the head errors enter by the gap 1 - 4 n d e0 between the two largest bumps, not as d e0 (errata UA-5, UA-6);
-    - betas are powers of two, so that they multiply exactly.
+    Source: universal approximation paper, Lemma 3.12, (G.45) to (G.53); deviations: `weightwright theorems UA-5`.
 
     f, tol or g, delta: as in `bumps`. p is 16 n d, beta for a weight of 1e-9 on other cells, unless given.
     method="spectral" is ours, for a tol and up to three numbers: see `spectral_lookup.spectral`.
@@ -100,8 +94,7 @@ def sequence_to_scalar_softmax(
 ) -> AttentionNetwork:
     """The same with one attention layer: a softmax over the bumps, and a linear map with the values f(v).
 
-    Source: universal approximation paper, Lemma 3.13, (G.54), (G.55) (UA-6). Deviation: (G.55) bounds the softmax of
-    beta times the bumps by d e0, but beta multiplies their error; the gap of 1 - 4 n d e0 is used instead.
+    Source: universal approximation paper, Lemma 3.13, (G.54), (G.55); deviations: `weightwright theorems UA-6`.
     Arguments, hypotheses and error terms: as in `sequence_to_scalar`.
     Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
 
@@ -161,8 +154,7 @@ def sequence_to_sequence(
     are within it. The bumps do not depend on f: the first layer is that of `sequence_to_scalar`; the second has n d
     heads, each with the scores beta R_v and the values f_ij(v) of one entry.
 
-    Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58) (UA-7). Deviations: those of
-    `sequence_to_scalar`; (G.57) multiplies by the all-ones vector too (errata UA-7).
+    Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58); deviations: `weightwright theorems UA-7`.
 
     f: n d formulas in x0, x1, ..., token by token; a function of n d numbers that returns n d; or one of arrays
     (count, n, d) -> (count, n, d), with `lipschitz` for every entry. The norm is that of all entries together,
@@ -197,7 +189,7 @@ def sequence_to_sequence_softmax(
 ) -> AttentionNetwork:
     """The same with one attention layer, a softmax over the bumps and a linear map with the values f_ij(v).
 
-    Source: universal approximation paper, Corollary 3.15 (UA-7). Deviations and arguments: `sequence_to_sequence`.
+    Source: universal approximation paper, Corollary 3.15. Deviations and arguments: `sequence_to_sequence`.
     Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
 
     >>> net = sequence_to_sequence_softmax(["max(x0, x1)", "min(x0, x1)"], n=2, d=1, g=4)
