@@ -92,10 +92,6 @@ def anchored(
     return as_slope(part, RESIDUAL), chosen
 
 
-def _anchors(reach: float, P: int) -> Floats:
-    return np.asarray(-reach + np.arange(P + 1) * (2 * reach / P), dtype=np.float64)
-
-
 def _arguments(f: Function, n: int, d: int, B: Bounds, dtype: str) -> tuple[Expression, Ranges]:
     """f as a formula in x, and the ranges of the prompt's numbers."""
     whole("n", n, 1)
@@ -171,7 +167,9 @@ def _described(
     chosen: dict[str, float],
 ) -> AttentionNetwork:
     size = np.repeat([ranges.x, ranges.y, ranges.w], [d, 1, d])
-    anchors = _anchors(_reach(d, ranges), int(chosen.get("P", 32)))
+    reach = _reach(d, ranges)
+    P = int(chosen.get("P", 32))
+    anchors = -reach + np.arange(P + 1) * (2 * reach / P)
 
     def reference(prompt: Floats) -> Floats:
         x, y, w = prompt[..., :d], prompt[..., d], prompt[..., d + 1 :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
@@ -46,8 +46,11 @@ class Count:
 
 
 def counted(
-    net: AttentionNetwork, name: str, orders: Orders | None = None, shown: Sequence[str] = COUNTED
-) -> Iterator[Count]:
+    net: AttentionNetwork,
+    name: str,
+    orders: Orders | None = None,
+    shown: Sequence[str] = COUNTED,
+) -> tuple[Count, ...]:
     """Counts of the network as it was built, beside the paper's orders. shown: what is counted."""
     built = {
         **dataclasses.asdict(net.cost),
@@ -56,8 +59,9 @@ def counted(
         "layers of every kind": _count_layers(net.network.layers),
         "scores a step": _count_scores(net),
     }
-    for what in shown:
-        yield Count(f"{what}, {name}", "net.cost", built[what], built[what], *(orders or {}).get(what, ()))
+    return tuple(
+        Count(f"{what}, {name}", "net.cost", built[what], built[what], *(orders or {}).get(what, ())) for what in shown
+    )
 
 
 def counted_each(
