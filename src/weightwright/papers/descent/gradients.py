@@ -1,7 +1,7 @@
 """AE-1, AE-2: one head computes f(w . x_i - y_i) x_i for every sample of the prompt at once.
 
-With f = l' these are the gradients of a differentiable loss, sample by sample. Spectral: few keys at
-moderate beta with fitted values; some f (tanh, sigmoid) take two keys and are exact.
+With f = l' these are the gradients of a differentiable loss, sample by sample. Spectral: few keys at moderate beta with
+fitted values; some f (tanh, sigmoid) take two keys and are exact.
 Statement, source and deviations: `weightwright theorems AE-1`, `AE-2`.
 """
 
