@@ -15,15 +15,7 @@ import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
 from weightwright.network import Linear
 from weightwright.network.costs import cost
-from weightwright.papers.grids.bumps import counts_bumps
 from weightwright.papers.grids.estimates import run
-from weightwright.papers.grids.grid_lookup import (
-    counts_printed,
-    counts_sequence_to_scalar,
-    counts_sequence_to_scalar_softmax,
-    counts_sequence_to_sequence,
-    counts_sequence_to_sequence_softmax,
-)
 from weightwright.papers.grids.grid_points import Grid, attention_network
 from weightwright.papers.kit.measure import Estimate, estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
@@ -238,38 +230,43 @@ def test_beta_multiplies_the_error_of_the_bumps() -> None:
     assert np.abs(softmax(beta * (inside + np.array([-e0, e0, e0]))) - [1, 0, 0]).max() < 1e-20
 
 
-@pytest.mark.parametrize(("make", "counts"), [
-    (ww.constructions.sequence_to_scalar, counts_sequence_to_scalar),
-    (ww.constructions.sequence_to_scalar_softmax, counts_sequence_to_scalar_softmax),
-    (ww.constructions.sequence_to_sequence, counts_sequence_to_sequence),
-    (ww.constructions.sequence_to_sequence_softmax, counts_sequence_to_sequence_softmax),
-])  # fmt: skip
+def counted(net: ww.AttentionNetwork, names: Iterable[str]) -> list[int]:
+    network = net.network
+    sizes = {"registers": len(network.registers), "width": len(network.embed.coordinates)}
+    return [sizes[name] if name in sizes else getattr(cost(network), name) for name in names]
+
+
+@pytest.mark.parametrize("make", ATTENTION)
 @pytest.mark.parametrize(("n", "d", "g", "p"), [(2, 1, 3, 11), (1, 2, 2, 20), (1, 1, 5, 6), (3, 1, 2, 50)])
-def test_counts_are_those_of_the_network(make: Make, counts: Callable, n: int, d: int, g: int, p: int) -> None:
-    f = ["x0"] * (n * d) if make in SEQUENCE else "x0"
-    net = make(f, n, d, g=g, delta=0.3, p=p)
-    assert counted(net, counts(n, d, g, p)) == counts(n, d, g, p)
-    printed = counts_printed(n, d, g, sequence=make in SEQUENCE)
-    if counts(n, d, g, p)["layers"] == 2:
-        assert cost(net.network).heads == printed["heads"]
+def test_counts_are_those_of_the_network(make: Make, n: int, d: int, g: int, p: int) -> None:
+    """Remark E.1: 2 d g^(nd) bump heads, and a lookup for each output where there is a second layer."""
+    net = make(["x0"] * (n * d) if make in SEQUENCE else "x0", n, d, g=g, delta=0.3, p=p)
+    cells, lookups = g ** (n * d), 0 if "softmax" in make.__name__ else n * d if make in SEQUENCE else 1
+    assert counted(net, ("layers", "heads", "anchors", "registers", "width")) == [
+        1 + bool(lookups),
+        2 * d * cells + lookups,
+        2 * d * cells * p + lookups * cells,
+        p + cells * bool(lookups),
+        d + n + 3 + cells + 2 * lookups,
+    ]
 
 
 def test_parameters_are_of_the_printed_order() -> None:
     """Remark E.1: d n g^(2dn), up to a constant; ours: bump heads 12 d, lookups 2 each, keys 1, the sum 1."""
-    found = counts_sequence_to_sequence(3, 2, 8, 96)["parameters"]
-    ratio = found / counts_printed(3, 2, 8, sequence=True)["parameters"]
-    assert 6.33 < ratio < 6.34  # (12 d + 2 d n + 2) / (d n) = 38/6
+    n, d, g = 2, 1, 16
+    grid = Grid(n, d, g, g**-2, 1.0)
+    built = attention_network(grid, np.zeros((n * d, grid.cells)), 32, 1.0, 1.0, second_layer=True, sequence=True)
+    ratio = cost(built).parameters / (n * d * g ** (2 * n * d))
+    assert 9 < ratio < 9.5  # (12 d + 2 d n + 2) / (d n) = 9, and what grows more slowly
 
 
 @pytest.mark.parametrize(("n", "d", "g"), [(2, 1, 3), (1, 2, 4), (3, 1, 2), (1, 1, 1)])
 def test_counts_of_feed_forward_bumps(n: int, d: int, g: int) -> None:
-    assert counted(ww.constructions.bumps("x0", n, d, g=g), counts_bumps(n, d, g)) == counts_bumps(n, d, g)
-
-
-def counted(net: ww.AttentionNetwork, names: Iterable[str]) -> dict[str, int]:
-    network = net.network
-    sizes = {"registers": len(network.registers), "width": len(network.embed.coordinates)}
-    return {name: sizes[name] if name in sizes else getattr(cost(network), name) for name in names}
+    """4 N g ramps and g^N bumps: weights and biases of both layers, of what flattens the tokens and of the output."""
+    N, cells = n * d, g ** (n * d)
+    ramps, bumped = 4 * N * g * (N + 1) + (4 * N * g + 1) * N * g, N * g * cells + 2 * cells + 1
+    found = counted(ww.constructions.bumps("x0", n, d, g=g), ("layers", "heads", "registers", "width", "parameters"))
+    assert found == [2, 0, 0, N, n * (n + d * N) + N + ramps + bumped + 2]
 
 
 @pytest.mark.parametrize("make", ALL)

@@ -26,7 +26,7 @@ from weightwright.papers.descent.regression import (
     least_squares,
 )
 from weightwright.papers.descent.steps import anchored_identity, descend, spectral_identity
-from weightwright.papers.kit.instance import counted
+from weightwright.papers.kit.instance import IN_A_PROMPT, counted
 from weightwright.papers.kit.measure import measure, outputs
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.papers.theorems.registry import find
@@ -319,7 +319,7 @@ def test_counts_are_those_of_the_networks(seed: int) -> None:
         constructions.in_context_truncated_linear_heads(-1.0, 1.0, n, d, H=H): (3 * H, H, n**2 * H),
     }
     for net, (layers, heads, scores) in said.items():
-        built = {count.what: count.built for count in counted(net, "ours", prompted=True)}
+        built = {count.what: count.built for count in counted(net, "ours", shown=IN_A_PROMPT)}
         assert built["layers of every kind, ours"] == layers
         assert built["heads, ours"] == heads == net.cost.heads
         assert built["scores a step, ours"] == scores

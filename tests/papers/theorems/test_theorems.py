@@ -68,10 +68,9 @@ def line() -> Line:
 
 def good() -> Instance:
     net = net_of()
-    said, orders = {"heads": 1, "anchors": 40}, {"heads": ("O(1)", 1.0)}
-    heads = counted(net, "faithful", orders, formula="1 head, p anchors", values=said)
+    heads = counted(net, "faithful", {"heads": ("O(1)", 1.0)}, ("heads", "anchors"))
     nets = {"faithful": net, "spectral": net_of(1e-6, "spectral")}
-    return Instance(nets, counts=tuple(heads), line=line(), rates=good_studies)
+    return Instance(nets, counts=heads, line=line(), rates=good_studies)
 
 
 def good_studies() -> tuple[Study, ...]:
@@ -95,7 +94,6 @@ ROWS = {
     "X-1": GOOD,
     "X-2": dataclasses.replace(GOOD, id="X-2", small=f"{__name__}:wrong"),
     "X-3": dataclasses.replace(GOOD, id="X-3", small=f"{__name__}:raising"),
-    "X-4": dataclasses.replace(GOOD, id="X-4", home="weightwright.not_there", small="weightwright.not_there:small"),
 }
 
 
@@ -122,11 +120,12 @@ def test_every_id_has_its_row_in_order() -> None:
         assert min(len(row.statement), len(row.repaired), len(row.rate), len(row.title)) > 5
         assert row.file.startswith(tuple(f"src/weightwright/{room}/" for room in ("papers", "interpreter", "memory")))
         assert find(id.lower()) is row
+        assert (PAGE.parents[1] / row.file).is_file()
 
 
 def test_listing_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from weightwright.papers.theorems.registry import THEOREMS; [t.built for t in THEOREMS.values()];"
+        "import sys; from weightwright.papers.theorems.registry import THEOREMS; [t.file for t in THEOREMS.values()];"
         "assert not {'torch', 'flint', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -154,7 +153,7 @@ def test_a_good_instance_is_proven_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("id", "reason"),
-    [("X-2", "exceeds the bound"), ("X-3", "BudgetError: too many cells"), ("X-4", "No module named")],
+    [("X-2", "exceeds the bound"), ("X-3", "BudgetError: too many cells")],
 )
 def test_failures_are_results_with_a_reason(id: str, reason: str) -> None:
     shown = show(ROWS[id])
@@ -402,7 +401,7 @@ def test_the_list_builds_nothing(rows: dict[str, Theorem], monkeypatch: pytest.M
     assert result.exit_code == 0
     lines = [line.split() for line in result.stdout.splitlines() if line.strip()]
     assert "It holds." in result.stdout
-    assert [line[-1] for line in lines if line[0].startswith("X-")] == ["PROVEN", "PROVEN", "PROVEN", "built"]
+    assert [line[-1] for line in lines if line[0].startswith("X-")] == ["PROVEN", "PROVEN", "PROVEN"]
 
 
 def _never(*args: Any) -> Any:
@@ -421,7 +420,7 @@ def test_one_theorem_is_told_in_full(rows: dict[str, Theorem], tmp_path: Path) -
         "It holds.",
         "a paper",
         f"p = {anchors}",
-        "1 head, p anchors",
+        "heads, faithful",
         "fitted slope -1.0",
         "faithful PROVEN",
     ):
@@ -430,7 +429,7 @@ def test_one_theorem_is_told_in_full(rows: dict[str, Theorem], tmp_path: Path) -
 
 def test_json_is_a_list_of_what_was_built(rows: dict[str, Theorem]) -> None:
     result = weightwright("theorems", "--json")
-    assert result.exit_code == 1  # three of them fail
+    assert result.exit_code == 1  # two of them fail
     told = json.loads(result.stdout, parse_constant=_never)
     assert [one["id"] for one in told] == list(ROWS)
     for one in told:
@@ -438,10 +437,10 @@ def test_json_is_a_list_of_what_was_built(rows: dict[str, Theorem]) -> None:
         assert one["status"] in ("PROVEN", "MEASURED", "FAILED")
         for name in ("bound", "measured", "seconds"):
             assert one[name] is None or math.isfinite(one[name])
-    assert [one["status"] for one in told] == ["PROVEN", "FAILED", "FAILED", "FAILED"]
+    assert [one["status"] for one in told] == ["PROVEN", "FAILED", "FAILED"]
     assert told[0]["measured"] <= told[0]["bound"]
     assert told[0]["counts"][0]["ratio"] == 1.0
-    assert "4 theorems in " in result.stderr
+    assert "3 theorems in " in result.stderr
     (single,) = json.loads(weightwright("theorems", "X-1", "--json").stdout)
     assert single["measured"] == told[0]["measured"]
 
@@ -449,7 +448,7 @@ def test_json_is_a_list_of_what_was_built(rows: dict[str, Theorem]) -> None:
 def test_all_are_summed_up_with_the_time_they_took(rows: dict[str, Theorem]) -> None:
     result = weightwright("theorems", "all")
     assert result.exit_code == 1
-    assert "4 theorems in " in result.stdout
+    assert "3 theorems in " in result.stdout
     assert "X-3 failed: BudgetError: too many cells: [red]" in result.stdout
 
 
@@ -498,7 +497,6 @@ def test_the_page_has_figures_tables_and_code(rows: dict[str, Theorem], tmp_path
     assert "def good() -> Instance:" in text
     assert "(images/theorems/X-1-rates.png)" in text
     assert "Failed: BudgetError" in text
-    assert "Not built; planned as `src/weightwright/not_there.py`" in text
     files = {path.name for path in (tmp_path / "images" / "theorems").iterdir()}
     assert files == {"X-1.png", "X-1-rates.png", "X-2.png"}
 
@@ -528,14 +526,13 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
         assert part.startswith(f"{row.id}: {row.title}\n\n**Deviations.**"), f"{row.id}: run make docs"
         for figure in part.split("](")[1:]:
             assert (PAGE.parent / figure.partition(")")[0]).is_file()
-        assert ("Not built" in part) == (not row.built), f"{row.id}: run make docs"
 
 
 def test_costs_of_the_small_instance_are_told() -> None:
     net = net_of()
-    heads, registers = counted(net, "ours", formula="one", values={"heads": 1, "registers": 41})
+    heads, registers = counted(net, "ours", shown=("heads", "registers"))
     assert (heads.built, heads.what, heads.agrees) == (cost(net.network).heads, "heads, ours", True)
-    assert (registers.built, registers.agrees) == (len(net.network.registers), False)
+    assert (registers.built, registers.what) == (len(net.network.registers), "registers, ours")
 
 
 def test_every_variant_has_a_cell_in_every_column() -> None:

@@ -1,18 +1,8 @@
 """AE-1, AE-2: one head computes f(w . x_i - y_i) x_i for every sample of the prompt at once.
 
-Statement. For a continuously differentiable f, samples (x_i, y_i) and a vector w in the prompt, bounded by B, one
-softmax head after a linear map returns f(w . x_i - y_i) x_i for every i within any error. With f = l' these are the
-gradients of a differentiable loss l(w . x_i - y_i), sample by sample (AE-2).
-
-Source: in-context algorithm emulation paper, Theorem 3.1 (D.2), Definition D.3, Corollary 3.1.1.
-Deviations, faithful:
-- a sample sees its own block of P + 1 keys alone, instead of all n (P + 1) behind a one-hot code times a large C (the
-  constant printed is half of what its own footnote derives, and an attention pattern makes it needless): a step costs
-  n (P + 1) scores and not n^2 (P + 1)^2;
-- P and beta, "large enough" in the proof, are ours: dL times the steepest slope of f times |x| is the tolerance, and
-  the anchors that are not next to s weigh a 2^13th of a spacing together;
-- the state and the samples stay in the residual stream beside the result.
-Spectral: few keys at moderate beta with fitted values; some f (tanh, sigmoid) take two keys and are exact.
+With f = l' these are the gradients of a differentiable loss, sample by sample. Spectral: few keys at moderate beta with
+fitted values; some f (tanh, sigmoid) take two keys and are exact.
+Statement, source and deviations: `weightwright theorems AE-1`, `AE-2`.
 """
 
 from __future__ import annotations

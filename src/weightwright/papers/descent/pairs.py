@@ -1,21 +1,11 @@
 """UA-12: a step of gradient descent for any continuously differentiable loss l(w . x_i, y_i), by anchors in two
 dimensions.
 
-Statement. For every C1 loss of (w . x, y) and a bounded prompt there are attention layers with linear maps that turn w
-into w - eta sum_i grad l(w . x_i, y_i) within any error, in every token; stacked they are gradient descent.
-
-Source: universal approximation paper, Theorem 4.2 (D.4), Appendix G.10.
-Deviations:
-- the proof approximates the r-th coordinate of the gradient by a ReLU network of (w . x, y), but that coordinate is
-  l'(w . x, y) x_r, no function of these two (errata): here anchors (a_j, b_j) score
-  2 beta (a_j w . x_i + b_j y_i) - beta |(a_j, b_j)|^2 and have the values l'(a_j, b_j) u_i. One head for all r;
-- a sample sees its own block of keys, as in AE-1.
-Faithful: a grid of anchors with the values of l' there. Its softmax is the product of two, one along each axis, so what
-a sharp one picks is the nearest anchor of the grid. The proof is by Taylor models on boxes, whose number grows with
-beta: grids of up to 16 spacings along each axis are proven, in seconds to half a minute. The error falls as 1/P, so a
-tolerance is met down to about an eighth of the error of the coarsest grid; below that there is the spectral form.
-Spectral: anchors of two dimensions with fitted values. The logistic loss in margin form, a function of y w . x, takes
-two keys and is exact.
+Anchors (a_j, b_j) score 2 beta (a_j w . x_i + b_j y_i) - beta |(a_j, b_j)|^2 and have the values l'(a_j, b_j) u_i; a
+sample sees its own block of keys, as in AE-1. Faithful: a grid of anchors with the values of l' there. Its softmax is
+the product of two, one along each axis, so what a sharp one picks is the nearest anchor of the grid. The proof is by
+Taylor models on boxes, whose number grows with beta. Spectral: anchors of two dimensions with fitted values.
+Statement, source and deviations: `weightwright theorems UA-12`.
 """
 
 from __future__ import annotations

@@ -1,22 +1,7 @@
 """AE-3 to AE-7: steps of gradient descent on the samples in the prompt, one or many, stacked or looped.
 
-Statement. With f = l' the network of AE-1 gives one step w - eta/n sum_i l'(w . x_i - y_i) x_i (AE-3). The same layers
-again and again are the algorithm: after t steps its state is within t e of exact gradient descent, e the error of one
-step (AE-4). For least squares and ridge it converges to the optimum (AE-5, AE-6); with a soft threshold to the lasso's
-(AE-7).
-
-Source: in-context algorithm emulation paper, Corollary 3.1.2 (D.2.1), Example 2, Lemma D.4, Corollary D.1.1, Corollary
-3.1.3 (Theorem D.3), Corollary 3.1.4 (Theorem D.4); for AE-7 sections 5 and C, which only train it.
-Deviations:
-- w is carried by the residual stream (errata: nothing in the text puts it into the output), and u_i = eta x_i / n
-  stands in the prompt beside x_i;
-- AE-5 and AE-6 have depth L, as their proofs do and their statements do not (errata);
-- the step error is in the infinity norm, the lemma's in the 2-norm: t sqrt(d) e (errata);
-- the lemma's ball: a step of up to 2/L_f may lead to 2 |w*| and not |w*|, so R >= 2 |w*| + L sqrt(d) e is asked for
-  (errata);
-- AE-7: proximal steps, the soft threshold by two gates; the step is nonexpansive, so the lemma holds as it is.
-Hypotheses, checked exactly: w_0 = 0; eta <= 2/L_f; R inside the network's range; arguments of l' within its reach for
-all |w| <= R.
+Statement, source and deviations: `weightwright theorems AE-3` to `AE-7`. Hypotheses of many steps, checked exactly:
+w_0 = 0; eta <= 2/L_f; R inside the network's range; arguments of l' within its reach for all |w| <= R.
 """
 
 from __future__ import annotations

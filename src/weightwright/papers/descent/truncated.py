@@ -1,18 +1,8 @@
 """UA-11, AE-8: truncated linear models whose weights and shifts stand in the prompt.
 
-Statement. For a < b, tokens (x_i, t_i, w_i) and p anchors L_k = a + k (b-a)/p one softmax head returns
-Range[a,b](w_i . x_i + t_i) for every i, with an error of (b-a)/p and what the softmax leaks (UA-11). H heads that share
-the anchors, n - 2 each and two sentinels, do the same with an error of (b-a)/((n-2)H) (AE-8).
-
-Source: universal approximation paper, Theorem D.1 (G.25), Remark G.24; in-context algorithm emulation paper, Theorem
-D.1, Lemma D.2.
-Deviations, faithful:
-- the keys L_k x_i stand in a block of sample i's own, and w_i is the query: every sample may have its own w_i, where
-  the printed keys k w, which all queries x_i share, allow one w (`linear.literal` has that layout);
-- the values are L_k u with u = (1, 0, ..., 0) in the prompt: the first output is the model, the others are 0;
-- ln p and not ln n in beta: the softmax runs over p keys (errata); beta for H heads is ours, none is given;
-- the first head's lower sentinel carries a and the last head's upper one b, and L_{-1} = a - dL (errata, as UA-3).
-Spectral: fitted keys at moderate beta.
+The keys L_k x_i stand in a block of sample i's own, w_i is the query, the values are L_k u with u = (1, 0, ..., 0) in
+the prompt: the first output is the model, the others are 0. `linear.literal` has the printed layout. Spectral: fitted
+keys at moderate beta. Statement, source and deviations: `weightwright theorems UA-11`, `AE-8`.
 """
 
 from __future__ import annotations

@@ -32,10 +32,7 @@ def bumps(
     sum_i phi(x_i, v_i), phi = 1 on the core |x_i - v_i| <= (1-delta) B/g, 0 outside of the cell, linear between. So a
     bump is 1 on its core, between 0 and 1 on its shell, and 0 elsewhere: at most one counts anywhere.
 
-    Source: universal approximation paper, Lemma 3.11, (G.33) to (G.40) (UA-4). Deviations:
-    - the four ReLU of every number and grid line are stored once, not once for each cell;
-    - the volume of the shells is (2B)^N (1 - (1-delta)^N), printed without the 2 (errata UA-4);
-    - on the shell of v the error is at most max(|f(x) - f(v)|, |f(x)|), where the paper has 2 max |f|.
+    Source: universal approximation paper, Lemma 3.11, (G.33) to (G.40); deviations: `weightwright theorems UA-4`.
 
     f: a formula in x0, x1, ... (the numbers token by token), a function of n d numbers that can be traced, or a
     function of arrays (count, n, d) -> (count,), whose error is proven if `lipschitz` (in the infinity norm) is stated,
@@ -61,13 +58,3 @@ def bumps(
     grid, values = choose_grid(asked, within_budget)
     chosen = {"units": 4 * grid.N * grid.g + grid.cells}
     return certified_grid(asked, grid, bump_network(grid, values), values, None, chosen, {}, NOTES)
-
-
-def counts_bumps(n: int, d: int, g: int) -> dict[str, int]:
-    """Exact counts of the stored network, as `cost` counts them (UA-14)."""
-    N = n * d
-    G = g**N
-    embed = n * (n + d * N) + N
-    first = 4 * N * g * (N + 1) + 4 * (N * g) ** 2 + N * g
-    second = N * g * G + G + G + 1
-    return {"layers": 2, "heads": 0, "anchors": 0, "parameters": embed + first + second + 2, "registers": 0, "width": N}

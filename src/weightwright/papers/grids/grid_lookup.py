@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 from weightwright.papers.grids.certified import (
     TAIL,
@@ -57,13 +56,7 @@ def sequence_to_scalar(
     Range[0,1]((+-g (x_ic - v_ic)/B + 1)/delta) with p anchors; the ramps of v add up to R_v, 2 n d on the core of v and
     at most 2 n d - 1 on all others; the head of the second layer has scores beta R_v and values f(v).
 
-    Source: universal approximation paper, Lemma 3.12, (G.45) to (G.53) (UA-5). Deviations:
-    - the ramps have the shift that the printed ones lack: as printed, R_v is not 2 n d on its core (errata UA-5);
-    - Lemma G.14, which is missing from the text: a position code gives every token its own shift, a linear map sums;
-    - (G.50) multiplies by the all-ones vector, which adds up g^(nd) columns that each hold f(v). Here the bumps are
-      features of one token, the grid points are registers with one-hot keys, and there is one column (errata UA-5);
-    - the head errors enter by the gap 1 - 4 n d e0 between the two largest bumps, not as d e0 (errata UA-5, UA-6);
-    - betas are powers of two, so that they multiply exactly.
+    Source: universal approximation paper, Lemma 3.12, (G.45) to (G.53); deviations: `weightwright theorems UA-5`.
 
     f, tol or g, delta: as in `bumps`. p is 16 n d, beta for a weight of 1e-9 on other cells, unless given.
     method="spectral" is ours, for a tol and up to three numbers: see `spectral_lookup.spectral`.
@@ -73,7 +66,7 @@ def sequence_to_scalar(
     Shapes: X (n, d) -> (1, 1). The stream: see `attention_network`.
     Error: on a core |f(x) - f(v)| plus the tail times the spread of the values; on a shell the network returns a mean
     of values, and nothing more is used; rounding. `about.bounds` has the pointwise ones.
-    Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5, `counts_sequence_to_scalar`.
+    Cost: 2 layers, 2 d g^(nd) + 1 heads, p + g^(nd) registers, width d + n + g^(nd) + 5.
 
     >>> net = sequence_to_scalar("x0*x1", n=2, d=1, g=4)
     >>> net.certificate.status, f"{net.certificate.bound:.3f}", f"{net.about.bounds['core']:.3f}"
@@ -101,8 +94,7 @@ def sequence_to_scalar_softmax(
 ) -> AttentionNetwork:
     """The same with one attention layer: a softmax over the bumps, and a linear map with the values f(v).
 
-    Source: universal approximation paper, Lemma 3.13, (G.54), (G.55) (UA-6). Deviation: (G.55) bounds the softmax of
-    beta times the bumps by d e0, but beta multiplies their error; the gap of 1 - 4 n d e0 is used instead.
+    Source: universal approximation paper, Lemma 3.13, (G.54), (G.55); deviations: `weightwright theorems UA-6`.
     Arguments, hypotheses and error terms: as in `sequence_to_scalar`.
     Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
 
@@ -140,37 +132,6 @@ def by_method(
     return certified_grid(asked, grid, network, values, picked, {**chosen, "gap": picked.gap}, printed, NOTES)
 
 
-def counts_by_heads(n: int, d: int, g: int, p: int, *, second_layer: bool, sequence: bool) -> dict[str, int]:
-    """Exact counts as stored, as `cost` counts them (UA-14), for one output or for n d that go back to n tokens."""
-    G, K, heads = g ** (n * d), n * d if sequence else 1, 2 * d * g ** (n * d)
-    D = d + n + 3 + G + (2 * K if second_layer else 0)
-    registers = p + (G if second_layer else 0)
-    before = (d + n) * D + registers * D + heads * 6 * D
-    last = D if second_layer else G  # what read takes
-    between = D * last + n + last
-    picking = K * (2 * D * G + 2 * D) if second_layer else 0
-    read = last * K + (n * n + d if sequence else 1)
-    return {
-        "layers": 1 + second_layer,
-        "heads": heads + (K if second_layer else 0),
-        "anchors": heads * p + (K * G if second_layer else 0),
-        "parameters": before + between + picking + read,
-        "registers": registers,
-        "width": D,
-    }
-
-
-def counts_printed(n: int, d: int, g: int, *, sequence: bool) -> dict[str, int]:
-    """Remark E.1 for two layers: the heads, and the order of the parameters, d n g^(2dn) up to a constant."""
-    return {"heads": 2 * d * g ** (n * d) + (n * d if sequence else 1), "parameters": n * d * g ** (2 * n * d)}
-
-
-counts_sequence_to_scalar = partial(counts_by_heads, second_layer=True, sequence=False)
-counts_sequence_to_scalar_softmax = partial(counts_by_heads, second_layer=False, sequence=False)
-counts_sequence_to_sequence = partial(counts_by_heads, second_layer=True, sequence=True)
-counts_sequence_to_sequence_softmax = partial(counts_by_heads, second_layer=False, sequence=True)
-
-
 def sequence_to_sequence(
     f: Function | Sequence[str],
     n: int,
@@ -193,8 +154,7 @@ def sequence_to_sequence(
     are within it. The bumps do not depend on f: the first layer is that of `sequence_to_scalar`; the second has n d
     heads, each with the scores beta R_v and the values f_ij(v) of one entry.
 
-    Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58) (UA-7). Deviations: those of
-    `sequence_to_scalar`; (G.57) multiplies by the all-ones vector too (errata UA-7).
+    Source: universal approximation paper, Theorem 3.14, (G.56) to (G.58); deviations: `weightwright theorems UA-7`.
 
     f: n d formulas in x0, x1, ..., token by token; a function of n d numbers that returns n d; or one of arrays
     (count, n, d) -> (count, n, d), with `lipschitz` for every entry. The norm is that of all entries together,
@@ -229,7 +189,7 @@ def sequence_to_sequence_softmax(
 ) -> AttentionNetwork:
     """The same with one attention layer, a softmax over the bumps and a linear map with the values f_ij(v).
 
-    Source: universal approximation paper, Corollary 3.15 (UA-7). Deviations and arguments: `sequence_to_sequence`.
+    Source: universal approximation paper, Corollary 3.15. Deviations and arguments: `sequence_to_sequence`.
     Cost: 1 layer, 2 d g^(nd) heads, p registers, width d + n + g^(nd) + 3.
 
     >>> net = sequence_to_sequence_softmax(["max(x0, x1)", "min(x0, x1)"], n=2, d=1, g=4)

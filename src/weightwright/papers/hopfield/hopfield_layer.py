@@ -1,18 +1,9 @@
 """AE-13: a Hopfield layer that computes f(l(z)) of every token z, for an affine l and any continuous f.
 
-Statement. For l(z) = a . z + b on a box and f: R -> R^o continuous, the layer V softmax(beta K q(z)) with stored
-patterns K_r = (2 L_r a, 2 L_r b - L_r^2), values f(L_r) and queries (z, 1) is within any tol of f(l(z)).
-
-Source: in-context algorithm emulation paper, Theorem E.1. L_0, ..., L_P stand evenly on the range of l.
-Deviations, faithful:
-- distances are compared with distances (errata: (l - L_r)^2 is compared with dL, which holds for dL <= 2 only). Anchors
-  farther than dL from l weigh e^(-beta dL^2) at most beside the nearest, so with S the slope of f the error is S dL
-  plus the spread of f times that, and tol asks for dL = tol/S and beta = ln(spread/tol)/dL^2 up to constants, where the
-  printed proof needs dL = (tol/2S)^2;
-- l is computed by the linear map before the layer, not by the keys: the stored patterns are (2 L_r, -L_r^2) and the
-  query is (l(z), 1). The scores are the same numbers.
-Spectral: soft anchors with fitted values, one or more heads for each output, as `approximate` builds them.
-The stored patterns are registers in both: the network loads into a plain Transformer.
+Statement, source and deviations: `weightwright theorems AE-13`. Faithful: with S the slope of f the error is S dL plus
+the spread of f times e^(-beta dL^2), and tol asks for dL = tol/S and beta = ln(spread/tol)/dL^2 up to constants.
+Spectral: soft anchors with fitted values, one or more heads for each output, as `approximate` builds them. The stored
+patterns are registers in both: the network loads into a plain Transformer.
 """
 
 from __future__ import annotations

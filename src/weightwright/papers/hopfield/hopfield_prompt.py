@@ -1,20 +1,9 @@
 """AE-14: a Hopfield layer that computes f(w . x_i - y_i) x_i for every example i of its prompt.
 
-Statement. For f: R -> R continuous, examples (x_i, y_i) and w in boxes, a Hopfield layer with linear connections is
-within any tol of f(w . x_i - y_i) x_i for every i. With f the derivative of a loss these are the gradients of the
-examples (Corollary E.2.1).
-
-Source: in-context algorithm emulation paper, Theorem E.2, Corollary E.2.1. State patterns are the queries (w, 1, 1);
-stored patterns are what a linear map spreads out of every example, (2 L_j x_i, -2 L_j y_i, -L_j^2), with the values
-f(L_j) x_i: the softmax of beta (2 L_j r_i - L_j^2) picks the L_j nearest to r_i = w . x_i - y_i.
-Deviations:
-- the constant row of the state patterns is +1: the printed -1 turns -L^2 into +L^2 (errata);
-- a state pattern sees the stored patterns of its own example only. The printed layer shows it all of them and adds
-  C = 2 d B^2 + B - ln e0 to its own, which is too little (errata): the best score of another example can be
-  (d B^2 + B)^2, that of its own 0. `literal_gradients` is that layer with a C that is enough, for comparison; its
-  width grows with n and its scores with n^2;
-- distances are compared with distances, as in AE-13.
-Spectral: soft anchors with fitted values.
+State patterns are the queries (w, 1, 1); stored patterns are what a linear map spreads out of every example,
+(2 L_j x_i, -2 L_j y_i, -L_j^2), with the values f(L_j) x_i: the softmax of beta (2 L_j r_i - L_j^2) picks the L_j
+nearest to r_i = w . x_i - y_i. `literal_gradients` is the printed layer, for comparison. Statement, source and
+deviations: `weightwright theorems AE-14`. Spectral: soft anchors with fitted values.
 """
 
 from __future__ import annotations
@@ -103,10 +92,6 @@ def anchored(
     return as_slope(part, RESIDUAL), chosen
 
 
-def _anchors(reach: float, P: int) -> Floats:
-    return np.asarray(-reach + np.arange(P + 1) * (2 * reach / P), dtype=np.float64)
-
-
 def _arguments(f: Function, n: int, d: int, B: Bounds, dtype: str) -> tuple[Expression, Ranges]:
     """f as a formula in x, and the ranges of the prompt's numbers."""
     whole("n", n, 1)
@@ -182,7 +167,9 @@ def _described(
     chosen: dict[str, float],
 ) -> AttentionNetwork:
     size = np.repeat([ranges.x, ranges.y, ranges.w], [d, 1, d])
-    anchors = _anchors(_reach(d, ranges), int(chosen.get("P", 32)))
+    reach = _reach(d, ranges)
+    P = int(chosen.get("P", 32))
+    anchors = -reach + np.arange(P + 1) * (2 * reach / P)
 
     def reference(prompt: Floats) -> Floats:
         x, y, w = prompt[..., :d], prompt[..., d], prompt[..., d + 1 :]

@@ -15,7 +15,7 @@ from weightwright.incontext.one_pass import Learner, learner
 from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import exact_optimum, least_squares
 from weightwright.papers.descent.steps import Descended, anchored_identity, descend, spectral_identity
-from weightwright.papers.kit.instance import Check, Instance, Orders, counted, judge_network
+from weightwright.papers.kit.instance import IN_A_PROMPT, Check, Instance, Orders, counted, counted_each, judge_network
 from weightwright.papers.kit.rates import Point, Series, Study
 
 _STEP, _LENGTH = 1.0, 32
@@ -31,14 +31,12 @@ def many_steps() -> Instance:
     note = f"stacked and looped have {'the same states' if same else 'different states'}, bit for bit"
     checks = [_check(name, run, run.to_iterate, run.iterate_bounds) for name, run in runs.items()]
     checks[0] = dataclasses.replace(checks[0], notes=(*checks[0].notes, note))
-    paper = {"layers": ("L + 1", _LENGTH + 1.0)}
+    nets, paper = {name: runs[name].net for name in ("looped", "stacked")}, {"layers": ("L + 1", _LENGTH + 1.0)}
     distances = {"spectral": runs["looped"], "faithful": runs["faithful, looped"]}
     series = tuple(_series(name, run.to_iterate, run.iterate_bounds) for name, run in distances.items())
     return Instance(
         checks=tuple(checks),
-        counts=tuple(
-            count for name in ("looped", "stacked") for count in counted(runs[name].net, name, paper, prompted=True)
-        ),
+        counts=counted_each(nets, dict.fromkeys(nets, paper), IN_A_PROMPT),
         studies=(_study("distance to exact gradient descent", series, "t sqrt(d) e"),),
     )
 
@@ -84,7 +82,7 @@ def _to_both(run: Descended, paper: Orders, *notes: str) -> Instance:
     best = _series("network", run.to_optimum, run.optimum_bounds)
     return Instance(
         checks=(to_iterate, to_optimum),
-        counts=tuple(counted(run.net, "looped", paper, prompted=True)),
+        counts=counted(run.net, "looped", paper, shown=IN_A_PROMPT),
         studies=(
             _study("distance to the exact iterate", (near,), "t sqrt(d) e"),
             _study("distance to the optimum", (best,), "t sqrt(d) e + e^(-t/(2 kappa)) |w*|"),

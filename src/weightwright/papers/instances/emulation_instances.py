@@ -13,7 +13,7 @@ from weightwright.incontext.networks.descent_network import Ranges
 from weightwright.incontext.networks.slopes import beyond, faithful_slope, spectral_slope
 from weightwright.papers.descent.gradients import RESIDUAL, inverse_temperature
 from weightwright.papers.descent.probes import along as along_argument
-from weightwright.papers.kit.instance import Instance, Line, Orders, counted, counted_each
+from weightwright.papers.kit.instance import IN_A_PROMPT, Instance, Line, Orders, counted, counted_each
 from weightwright.papers.kit.measure import outputs
 from weightwright.papers.kit.rates import Series, Study, both_methods, sweep
 from weightwright.papers.linear.literal import literal_prompt
@@ -56,7 +56,7 @@ def _per_sample(nets: dict[str, AttentionNetwork], **further: Any) -> Instance:
     start[0, :_D], along[0, _D:] = 1.0, [-1 / _REACH, 1 / _REACH, 1 / _REACH]
     anchors = np.linspace(-_REACH, _REACH, _P + 1).tolist()
     line = Line(-_REACH, _REACH, start, along, "s = w·x - y of sample 0", anchors)
-    return Instance(nets, counts=counted_each(nets, {"faithful": faithful}, prompted=True), line=line, **further)
+    return Instance(nets, counts=counted_each(nets, {"faithful": faithful}, shown=IN_A_PROMPT), line=line, **further)
 
 
 def one_step() -> Instance:
@@ -69,7 +69,7 @@ def one_step() -> Instance:
         "faithful": c.in_context_step(anchors, f, _N, _D, _STEP, method="faithful", chosen={"P": float(_P)}),
         "spectral": c.in_context_step(fitted, f, _N, _D, _STEP, method="spectral"),
     }
-    return Instance(nets, counts=counted_each(nets, prompted=True), line=along_one_step(_N, _D, _STEP))
+    return Instance(nets, counts=counted_each(nets, shown=IN_A_PROMPT), line=along_one_step(_N, _D, _STEP))
 
 
 def along_one_step(n: int, d: int, ranges: Ranges) -> Line:
@@ -104,7 +104,7 @@ def shared() -> Instance:
         {"one layer": literal, "one head a layer": net},
         counts=(
             *counted(literal, "one layer", orders),
-            *counted(net, "one head a layer", orders, prompted=True),
+            *counted(net, "one head a layer", orders, shown=IN_A_PROMPT),
         ),
         line=line,
         drawn=1,

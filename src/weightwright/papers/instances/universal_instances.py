@@ -1,31 +1,44 @@
-"""The small instances of UA-1 to UA-13 and UA-15, and how their errors move with what they are built from."""
+"""The small instances of UA-1 to UA-15, and how their errors move with what they are built from."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb, ctx
 
+from weightwright.heads.lookup import Case, softmax_error
+from weightwright.heads.lookup import Norm as VectorNorm
 from weightwright.incontext.networks.descent_network import Ranges
+from weightwright.network.costs import count_learnable
 from weightwright.network.interpreter import attention_weights
 from weightwright.numbers import Floats
-from weightwright.papers.grids.bumps import counts_bumps
-from weightwright.papers.grids.grid_lookup import (
-    counts_sequence_to_scalar,
-    counts_sequence_to_scalar_softmax,
-    counts_sequence_to_sequence,
-    counts_sequence_to_sequence_softmax,
-)
-from weightwright.papers.instances import hardmax_study
 from weightwright.papers.instances.emulation_instances import along_one_step, anchors_from, by_heads
-from weightwright.papers.kit.instance import Instance, Line, Matrices, Orders, counted, counted_each
+from weightwright.papers.kit.instance import (
+    IN_A_PROMPT,
+    ON_A_GRID,
+    Check,
+    Count,
+    Instance,
+    Line,
+    Matrices,
+    Orders,
+    counted,
+    counted_each,
+)
 from weightwright.papers.kit.measure import outputs
-from weightwright.papers.kit.rates import Build, Study, both_methods, by_keys, sweep
+from weightwright.papers.kit.rates import Build, Point, Series, Study, both_methods, by_keys, sweep
 from weightwright.papers.theorems import constructions as c
+from weightwright.papers.theorems.registry import THEOREMS
 from weightwright.runtime import AttentionNetwork
+
+#: Of UA-1: scores and the gap of the largest; bits of its exact distances, score vectors that are tried.
+_SCORES, _GAP, _BITS, _VECTORS = 100, 0.5, 256, 6
+_NORMS = {"inf": "infinity norm", "1": "1-norm"}
 
 _A, _B, _P = -1.0, 1.0, 16
 _ENDS = {"a": _A, "b": _B}
@@ -43,23 +56,70 @@ _IN_CONTEXT = partial(c.in_context_truncated_linear, _A, _B, 6, 2)
 
 def hardmax() -> Instance:
     """UA-1: n = 100 scores, a gap of 1/2, an error of 1e-6 asked for: the head; and both cases in both norms."""
-    gap, n = hardmax_study.GAP, hardmax_study.SCORES
-    nets = {"faithful": c.nearly_hardmax(n, gap, error=1e-6)}
-    first = np.eye(n)[:1]  # the largest score against all others at 0, where they weigh most
-    line = Line(gap, gap + 1.0, 0 * first, first, f"the largest score, {n - 1} others at 0", heads=())
+    nets = {"faithful": c.nearly_hardmax(_SCORES, _GAP, error=1e-6)}
+    first = np.eye(_SCORES)[:1]  # the largest score against all others at 0, where they weigh most
+    line = Line(_GAP, _GAP + 1.0, 0 * first, first, f"the largest score, {_SCORES - 1} others at 0", heads=())
     shown, asked = (16.0, 32.0, 48.0), np.linspace(4.0, 64.0, 16).tolist()
     return Instance(
         nets,
         counts=counted_each(nets),
         line=line,
-        studies=(hardmax_study.study(shown),),
-        rates=lambda: (hardmax_study.study(asked),),
+        studies=(hardmax_study(shown),),
+        rates=lambda: (hardmax_study(asked),),
     )
+
+
+def hardmax_study(betas: Sequence[float]) -> Study:
+    """Both cases in both norms among 100 scores: the largest distance found, and softmax_error's bound."""
+    series = []
+    for case in get_args(Case):
+        for norm in get_args(VectorNorm):
+            errors = [_largest(beta, case, norm) for beta in betas]
+            bounds = [softmax_error(beta, _GAP, _SCORES, case, norm) for beta in betas]
+            series.append(Series(f"{case}, {_NORMS[norm]}", tuple(map(Point, betas, errors, bounds))))
+    said = "bound by the inequality in heads/lookup.py, rounded up"
+    return Study("softmax against hardmax", "beta", tuple(series), axis="linear", bound_is=said)
+
+
+def _largest(beta: float, case: Case, norm: VectorNorm) -> float:
+    """The largest distance to hardmax among score vectors whose gap is just that, in 256 bits, rounded to a float."""
+    return max(float(_distance(scores, beta, case, norm).mid()) for scores in _scores(case))
+
+
+def _scores(case: Case) -> list[Floats]:
+    """Vectors whose first score leads: all others exactly a gap below, then random ones further down. "two": the second
+    stands anywhere between the first and a gap below."""
+    rng = np.random.default_rng(0)
+    found = []
+    for index in range(_VECTORS):
+        below = -_GAP - (0.0 if index < 4 else rng.exponential(_GAP / 4)) * rng.random(_SCORES)
+        below[1 if case == "unique" else 2] = -_GAP
+        below[0] = 0.0
+        if case == "two":
+            below[1] = (0.0, -_GAP, -_GAP / 2, -_GAP / 16)[index] if index < 4 else -_GAP * rng.random()
+        found.append(below)
+    return found
+
+
+def _distance(scores: Floats, beta: float, case: Case, norm: VectorNorm) -> arb:
+    old, ctx.prec = ctx.prec, _BITS
+    try:
+        weights = [(arb(beta) * arb(score)).exp() for score in scores.tolist()]
+        total, kept = sum(weights, arb(0)), 1 if case == "unique" else 2
+        top = sum(weights[:kept], arb(0))
+        hard = [weight / top for weight in weights[:kept]] + [arb(0)] * (len(weights) - kept)
+        moved = [abs(weight / total - target) for weight, target in zip(weights, hard, strict=True)]
+        return sum(moved, arb(0)) if norm == "1" else max(moved, key=lambda x: float(x.mid()))
+    finally:
+        ctx.prec = old
+
+
+# UA-2, UA-3 and UA-13: truncated linear models
 
 
 def one_head() -> Instance:
     """UA-2: three tokens with a model each, 16 anchors; ours with as many; and anchors in two rows of the output."""
-    zone = 2.0**-8  # zones that cover less than 1% of the domain
+    zone = 2.0**-9  # zones that cover less than 1% of the domain, those of both rows together
     nets = {
         "faithful": _HEAD(p=_P),
         "spectral": _HEAD(p=_P, method="spectral"),
@@ -92,7 +152,7 @@ def shared_anchors() -> Instance:
     nets = {"faithful": _HEADS(H=4), "spectral": _HEADS(tol=1e-6, method="spectral")}
     line = _along_a_model(np.tile(_SHARED, (6, 1)), _SHIFTS, tuple((0, h) for h in range(4)))
     counts = counted(nets["faithful"], "faithful", {"heads": ("p / (n-2)", float(_heads_shared(6, _P)))})
-    return Instance(nets, counts=tuple(counts), line=line, rates=_shared_anchors_rates)
+    return Instance(nets, counts=counts, line=line, rates=_shared_anchors_rates)
 
 
 def _shared_anchors_rates() -> tuple[Study, ...]:
@@ -144,8 +204,7 @@ _L1 = "L_1 error, estimated"
 def bumps() -> Instance:
     """UA-4 with 9² cells: an odd number, so that the middle of the domain is a grid point."""
     nets = {"faithful": c.bumps(_F, _N, _D, g=9)}
-    counts = counted(nets["faithful"], "faithful", formula="counts_bumps(n, d, g)", values=counts_bumps(_N, _D, 9))
-    return Instance(nets, counts=tuple(counts), rates=_bumps_rates)
+    return Instance(nets, counts=counted_each(nets, shown=ON_A_GRID), rates=_bumps_rates)
 
 
 def _bumps_rates() -> tuple[Study, ...]:
@@ -162,36 +221,30 @@ def _bumps_rates() -> tuple[Study, ...]:
 
 def to_scalar() -> Instance:
     """UA-5 with 5² cells."""
-    net = c.sequence_to_scalar(_F, _N, _D, g=_GRID)
-    values = counts_sequence_to_scalar(_N, _D, _GRID, int(net.about.chosen["p"]))
+    nets = {"faithful": c.sequence_to_scalar(_F, _N, _D, g=_GRID)}
     return Instance(
-        {"faithful": net},
-        counts=tuple(counted(net, "faithful", _grid_orders("1", 1), formula="exact, as stored", values=values)),
+        nets,
+        counts=counted_each(nets, {"faithful": _grid_orders("1", 1)}, ON_A_GRID),
         rates=lambda: _by_cells("UA-5", lambda g: c.sequence_to_scalar(_F, _N, _D, g=g), (4, 6, 8, 11, 16)),
     )
 
 
 def to_scalar_by_softmax() -> Instance:
     """UA-6 with 5² cells."""
-    net = c.sequence_to_scalar_softmax(_F, _N, _D, g=_GRID)
-    values = counts_sequence_to_scalar_softmax(_N, _D, _GRID, int(net.about.chosen["p"]))
-    counts = counted(net, "faithful", _grid_orders("1", 1), formula="exact, as stored", values=values)
-    return Instance({"faithful": net}, counts=tuple(counts))
+    nets = {"faithful": c.sequence_to_scalar_softmax(_F, _N, _D, g=_GRID)}
+    return Instance(nets, counts=counted_each(nets, {"faithful": _grid_orders("1", 1)}, ON_A_GRID))
 
 
 def to_sequence() -> Instance:
     """UA-7: sorting two numbers with 5² cells, in two layers, and in one layer and a softmax."""
     descending = ("max(x0, x1)", "min(x0, x1)")
-    two = c.sequence_to_sequence(descending, _N, _D, g=_GRID)
-    one = c.sequence_to_sequence_softmax(descending, _N, _D, g=_GRID)
-    p, orders, said = int(two.about.chosen["p"]), _grid_orders("d n", _D * _N), "exact, as stored"
-    in_two, in_one = (f(_N, _D, _GRID, p) for f in (counts_sequence_to_sequence, counts_sequence_to_sequence_softmax))
+    nets = {
+        "two layers": c.sequence_to_sequence(descending, _N, _D, g=_GRID),
+        "softmax": c.sequence_to_sequence_softmax(descending, _N, _D, g=_GRID),
+    }
     return Instance(
-        {"two layers": two, "softmax": one},
-        counts=(
-            *counted(two, "two layers", orders, formula=said, values=in_two),
-            *counted(one, "softmax", orders, formula=said, values=in_one),
-        ),
+        nets,
+        counts=counted_each(nets, dict.fromkeys(nets, _grid_orders("d n", _D * _N)), ON_A_GRID),
         rates=lambda: _by_cells("UA-7", lambda g: c.sequence_to_sequence(descending, _N, _D, g=g), (4, 6, 8, 11)),
     )
 
@@ -222,7 +275,7 @@ def infinity_norm() -> Instance:
         "sort, faithful": c.relu_network(_SORT, 2, (-1, 1), tol=1e-1, method="faithful"),
         "plane waves": c.relu_network(_WAVES, 2, (-1, 1), tol=2e-2),
     }
-    return Instance(nets, counts=tuple(counted(nets["sort, spectral"], "sort")))
+    return Instance(nets, counts=counted(nets["sort, spectral"], "sort"))
 
 
 def mixing() -> Instance:
@@ -260,7 +313,7 @@ def native() -> Instance:
     betas = tuple(2.0**k for k in (4, 8, 12, 16, 20))
     return Instance(
         nets,
-        counts=tuple(counted(net, "ReLU network", orders)),
+        counts=counted(net, "ReLU network", orders),
         line=_through_a_kink(W[0], W[1], net.about.chosen["beta"]),
         drawn=1,
         rates=lambda: (
@@ -299,7 +352,7 @@ def shared_keys() -> Instance:
     apart = float(np.abs(outputs(padded, c.pad_tokens(x, 10))[:, :3] - outputs(padded, others)[:, :3]).max())
     note = f"three tokens padded with zeros, and with anything else, come out at most {apart:.2g} apart"
     padded.about = dataclasses.replace(padded.about, id="UA-15", notes=(note,))
-    counts = tuple(counted(sort, "sort, ten keys"))
+    counts = counted(sort, "sort, ten keys")
     return Instance({"sort, ten keys": sort, "UA-3, padded": padded}, counts=counts, drawn=1)
 
 
@@ -319,7 +372,7 @@ def truncated() -> Instance:
     line = Line(-1.5, 1.5, start, along, "s = w·x + t of sample 0", anchors_from(_A, _B, _P), _ENDS)
     return Instance(
         nets,
-        counts=counted_each(nets, orders, prompted=True),
+        counts=counted_each(nets, orders, shown=IN_A_PROMPT),
         line=line,
         rates=lambda: both_methods(
             "error against the anchors of a sample",
@@ -345,7 +398,7 @@ def pairs() -> Instance:
     }
     return Instance(
         nets,
-        counts=counted_each(nets, prompted=True),
+        counts=counted_each(nets, shown=IN_A_PROMPT),
         line=along_one_step(4, 2, _RANGES),
         rates=lambda: both_methods(
             "error of a step against the anchors of a sample",
@@ -355,3 +408,32 @@ def pairs() -> Instance:
             (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
         ),
     )
+
+
+# UA-14: the counts of all others
+
+
+def every_count() -> Instance:
+    """UA-14: the counts of all other small instances; the "error" is the largest difference from a formula."""
+    counts = tuple(
+        dataclasses.replace(count, what=f"{theorem.id} {count.what}")
+        for theorem in THEOREMS.values()
+        if theorem.id.startswith(("UA-", "AE-")) and theorem.id != "UA-14"
+        for count in (*theorem.instance().counts, *_learnable(theorem.instance()))
+    )
+    difference = max((abs(count.value - count.built) for count in counts), default=0)
+    notes = (
+        f"{len(counts)} counts; what was found is the largest difference between a formula and a network",
+        "learnable: stored numbers other than 0 and 1 (Remark E.2); the others are fixed by the construction",
+    )
+    return Instance(checks=(Check("formulas", "MEASURED", None, float(difference), notes=notes),), counts=counts)
+
+
+def _learnable(instance: Instance) -> Iterator[Count]:
+    """Of every network whose parameters are counted: all of them less those that are 0 or 1."""
+    known = {count.what for count in instance.counts}
+    for name, net in instance.nets.items():
+        if f"parameters, {name}" in known:
+            built, every = count_learnable(net.network), net.cost.parameters
+            said = f"parameters less {every - built:,} fixed as 0 or 1"
+            yield Count(f"learnable, {name}", said, built, built, "all parameters", float(every))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weightwright.box import Box
-from weightwright.numbers import Floats
+from weightwright.numbers import Floats, is_positive
 
 
 def token_box(domain: Box | tuple[float, float], n: int, d: int) -> Box:
@@ -46,7 +46,7 @@ def interval(a: float, b: float) -> tuple[float, float]:
 
 
 def positive(name: str, value: float | None) -> None:
-    if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+    if value is not None and not is_positive(value):
         raise ValueError(f"{name} must be a positive finite number, not {value!r}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
@@ -18,8 +18,10 @@ from weightwright.runtime.watch import ends_a_pass
 Outcome = Literal["PROVEN", "MEASURED", "FAILED"]
 Orders = Mapping[str, tuple[str, float]]  # the paper's orders by what they count: in words, and as a number
 
-_COUNTED = ("layers", "heads", "registers", "width", "parameters")
-_IN_A_PROMPT = ("layers of every kind", "scores a step")
+COUNTED = ("layers", "heads", "registers", "width", "parameters")
+#: Of a network that reads samples; of one that looks values up on a grid.
+IN_A_PROMPT = (*COUNTED, "layers of every kind", "scores a step")
+ON_A_GRID = ("layers", "heads", "anchors", "parameters", "registers", "width")
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,9 @@ def counted(
     net: AttentionNetwork,
     name: str,
     orders: Orders | None = None,
-    *,
-    prompted: bool = False,
-    formula: str = "net.cost",
-    values: Mapping[str, int] | None = None,
-) -> Iterator[Count]:
-    """Counts of the network as it was built, beside the paper's orders. values: what the construction's own formula
-    gives. prompted: also the layers of every kind and the scores of a step, of a network that reads samples."""
+    shown: Sequence[str] = COUNTED,
+) -> tuple[Count, ...]:
+    """Counts of the network as it was built, beside the paper's orders. shown: what is counted."""
     built = {
         **dataclasses.asdict(net.cost),
         "registers": len(net.network.registers),
@@ -61,16 +59,16 @@ def counted(
         "layers of every kind": _count_layers(net.network.layers),
         "scores a step": _count_scores(net),
     }
-    shown = values or {what: built[what] for what in (*_COUNTED, *(_IN_A_PROMPT if prompted else ()))}
-    for what, value in shown.items():
-        yield Count(f"{what}, {name}", formula, value, int(built[what]), *(orders or {}).get(what, ()))
+    return tuple(
+        Count(f"{what}, {name}", "net.cost", built[what], built[what], *(orders or {}).get(what, ())) for what in shown
+    )
 
 
 def counted_each(
-    nets: Mapping[str, AttentionNetwork], orders: Mapping[str, Orders] | None = None, prompted: bool = False
+    nets: Mapping[str, AttentionNetwork], orders: Mapping[str, Orders] | None = None, shown: Sequence[str] = COUNTED
 ) -> tuple[Count, ...]:
     """The same of every network, by its name."""
-    counts = (counted(net, name, (orders or {}).get(name), prompted=prompted) for name, net in nets.items())
+    counts = (counted(net, name, (orders or {}).get(name), shown) for name, net in nets.items())
     return tuple(chain.from_iterable(counts))
 
 

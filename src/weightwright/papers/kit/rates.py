@@ -86,13 +86,12 @@ def sweep(
     *,
     bound: Callable[[float], float] | None = None,
     count: int = 1024,
-    seed: int = 0,
 ) -> Series:
     """Build a network for every value and measure it: the largest error found, or an estimate in the certificate's L_p.
 
     A study of L_p errors says so in `error_is`. bound: what is proven of a value, where it is not the certificate's.
     """
-    points = (_point(build(value), value, count, seed) for value in values)
+    points = (_point(build(value), value, count) for value in values)
     if bound is not None:
         points = (dataclasses.replace(point, bound=bound(point.value)) for point in points)
     return Series(name, tuple(points), slope)
@@ -101,7 +100,7 @@ def sweep(
 def by_keys(name: str, nets: Sequence[AttentionNetwork], slope: float | None = None) -> Series:
     """One point for each network, at the number of keys that it chose, or of its heads' blocks."""
     keys = [net.about.chosen.get("keys") or float(sum(head.sees.block for head in net.network.heads)) for net in nets]
-    return Series(name, tuple(_point(net, value, 1024, 0) for net, value in zip(nets, keys, strict=True)), slope)
+    return Series(name, tuple(_point(net, value, 1024) for net, value in zip(nets, keys, strict=True)), slope)
 
 
 def both_methods(
@@ -141,7 +140,7 @@ def at_places(name: str, net: AttentionNetwork, places: Mapping[str, float], rea
     return Series(name, tuple(points))
 
 
-def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None = None, seed: int = 0) -> Series:
+def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None = None) -> Series:
     """SU-3: a sequence of each length: its largest error, the seconds of a forward pass, the bytes it adds.
 
     build(n) returns a network for sequences of n tokens whose probes are such sequences.
@@ -149,7 +148,7 @@ def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None 
     points = []
     for n in tokens:
         net = build(n)
-        X = taken(net, net.about.probes(np.random.default_rng(seed), 1)[:1])
+        X = taken(net, net.about.probes(np.random.default_rng(0), 1)[:1])
         before = _peak(reset=True)
         start = time.perf_counter()
         y = outputs(net, X)
@@ -163,13 +162,13 @@ def lengths(name: str, build: Build, tokens: Sequence[int], slope: float | None 
     return Series(name, tuple(points), slope)
 
 
-def _point(net: AttentionNetwork, value: float, count: int, seed: int) -> Point:
+def _point(net: AttentionNetwork, value: float, count: int) -> Point:
     extras = {"anchors": float(len(net.network.registers)), "heads": float(len(list(net.network.heads)))}
     said, power = net.certificate, norm_of(net)
     bound = None if said is None or said.measured is not None else said.bound
     if math.isinf(power):
-        return Point(value, measure(net, count, seed).error, bound, extras=extras)
-    found = estimate(net, power, max(count, 4096), seed)
+        return Point(value, measure(net, count).error, bound, extras=extras)
+    found = estimate(net, power, max(count, 4096))
     if net.about.target_norm is not None:
         extras["target's own norm"] = net.about.target_norm
     return Point(value, found.error, bound, extras={**extras, "lo": found.lo, "hi": found.hi})

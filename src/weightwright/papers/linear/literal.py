@@ -1,13 +1,9 @@
 """AE-8 in the paper's own layout: token k holds k w and w beside x_k, and a one-hot position code is all else.
 
 Head h reads the key of anchor K_h + k, K_h = (h-1)(n-2) - 1, off token k as k w + K_h w; queries are x_i, values stand
-in the position code. Only token-wise maps: an ordinary Transformer loads the layer. The prompt holds one w for all.
-
-Source: in-context algorithm emulation paper, Theorem D.1, (D.2) to (D.7).
-Deviations: the sentinels' values and L_{-1} as in `in_context_truncated_linear`; beta is ours, up to a rounding that
-makes all keys exact multiples of w, so that heads share their anchors to the last bit.
-The certificate is about every prompt of the domain whose tokens hold one w and its multiples (`SharedKeysClaim`); a
-prompt that does not is refused when the network runs.
+in the position code. The certificate is about prompts whose tokens hold one w and its multiples (`SharedKeysClaim`).
+beta is ours, up to a rounding that makes all keys exact multiples of w, so that heads share their anchors to the last
+bit. Statement, source and deviations: `weightwright theorems AE-8`.
 """
 
 from __future__ import annotations

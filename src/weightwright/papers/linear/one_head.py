@@ -1,19 +1,6 @@
 """UA-2: one head, one layer, n truncated linear models at once.
 
-Statement. For a < b, tokens x_i and models (w_i, t_i) one softmax head over p keys returns
-Range[a,b](w_i . x_i + t_i) in row G(k_i) for every token i, k_i the anchor L_k = a + k (b-a)/p nearest to
-w_i . x_i + t_i, with an error of (b-a)/p plus what the softmax leaks.
-
-Source: universal approximation paper, Theorem 3.4, Corollary G.6, Remark G.5.
-Deviations, faithful:
-- scores are -(beta/2)(s - L_k)^2 up to a constant, beta once (errata: the printed W_Q and W_K both carry it);
-- ln p where the paper has ln n: the softmax runs over p keys (errata);
-- the error of the weights is taken in the 1-norm, so the leak is the tail mass times the spread b-a (errata);
-- w_i and t_i are folded into the linear map A, which scales the features of every position: its coordinate s is
-  w_i . x_i + t_i already, and the keys are (beta L_k, -beta L_k^2 / 2);
-- there is no anchor at b, as in the paper: the error for s >= b is a whole spacing.
-Where G is not constant, the row jumps half way between two anchors: around every such place a dead zone is left out
-(the paper's case (i): "an arbitrarily small volume"), and beta grows with 1/dead_zone.
+Statement, source and deviations: `weightwright theorems UA-2`.
 Spectral: anchors at moderate beta with fitted values, as `approximate` builds clip; the keys are registers.
 """
 

@@ -1,21 +1,7 @@
-"""UA-3: H heads share the anchors; token-wise maps and a position code only.
+"""UA-3: H heads share the anchors, n - 2 each and two sentinels.
 
-Statement. n tokens, H heads: p = (n-2) H anchors L_k = a + k (b-a)/p, head h holding L_{(h-1)(n-2)} to L_{h(n-2)-1} and
-two sentinels, the anchor before and the anchor after. Their sum is Range[a,b](w . x_i + t_i) within (b-a)/((n-2)H) and
-what the softmax leaks.
-
-Source: universal approximation paper, Theorem 3.9, Lemma G.7.
-Deviations, faithful:
-- the first head's lower sentinel carries a and the last head's upper one b (errata: with the printed zeros the layer
-  returns 0 below a and above b);
-- L_{-1} = a - dL, which the paper's Definition 3.3 does not define (errata);
-- beta is ours, from the 1-norm lemma: the tails of all H heads times their spreads stay below a share of the spacing;
-- the output goes to a coordinate of its own in a residual stream, so that an ordinary Transformer loads the layer;
-- beyond ONE_HOT tokens the position code holds the keys, offsets and values of every head themselves, 3 H numbers a
-  token: the paper's one-hot code takes n of them;
-- w is the same for all tokens, as the token-wise map of the proof has it; t_i stands in the position code. With its own
-  w_i for every token the embedding scales positions, which is no longer native.
-Spectral: the heads of `truncated_linear(method="spectral")` with their keys on the tokens' position code would need n
+Statement, source and deviations: `weightwright theorems UA-3`.
+Spectral: with their keys on the tokens' position code the heads of `truncated_linear(method="spectral")` would need n
 keys each; ours stand on registers, and H follows from the fit.
 """
 

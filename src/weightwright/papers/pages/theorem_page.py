@@ -80,21 +80,20 @@ def write_page(path: Path, theorems: Sequence[Theorem], progress: Progress) -> l
 
 
 def section(shown: Shown, studies: Sequence[Study], figures: Sequence[str]) -> str:
-    """One theorem. One whose code is not there says so and has no figure."""
+    """One theorem."""
     theorem = shown.theorem
     listed = theorem.deviations
     deviations = f" {listed[0]}" if len(listed) == 1 else "".join(["\n", *(f"\n- {text}" for text in listed)])
+    code = inspect.getsource(resolve(theorem.small))  # what is shown is what runs
     lines = [
         f"## {theorem.id}: {theorem.title}\n",
         f"**Deviations.**{deviations}\n",
         f"{theorem.statement}\n",
         f"**Source.** {theorem.source}.\n",
         f"**Rate.** {theorem.rate}\n",
+        f"**Code.** `{theorem.file}`; the small instance:\n",
+        f"```python\n{code}```\n",
     ]
-    if not theorem.built:
-        return "\n".join([*lines, f"**Code.** Not built; planned as `{theorem.file}`.\n"])
-    code = inspect.getsource(resolve(theorem.small))  # what is shown is what runs
-    lines += [f"**Code.** `{theorem.file}`; the small instance:\n", f"```python\n{code}```\n"]
     lines += [f"![{theorem.id}: {theorem.title}]({figure})\n" for figure in figures]
     command = f"weightwright theorems {theorem.id}{' --rates' if studies else ''}"
     lines.append(f"**{shown.status}**, as printed by `{command}`:\n")

@@ -48,9 +48,8 @@ def theorem_list(theorems: Sequence[Theorem]) -> Table:
     """Every id with its statement, source and what it comes out as when it is run; nothing is built here."""
     grid = _table("id", "title and statement", "source", "status when run")
     for theorem in theorems:
-        status = theorem.expects if theorem.built else "not built"
         words = Text.assemble((theorem.title, "bold"), "\n", theorem.statement)
-        grid.add_row(theorem.id, words, theorem.source, _status(status))
+        grid.add_row(theorem.id, words, theorem.source, _status(theorem.expects))
         grid.add_row()
     return grid
 

@@ -1,18 +1,8 @@
 """UA-8: sequence to sequence in the infinity norm, by two layers that emulate a ReLU network.
 
-Statement. For any continuous f: R^{n x d} -> R^{n x d_out} on a box and any error there are two multi-head attention
-layers with linear maps that are within the error of f everywhere. The first computes w_{k,j} . x_j for every hidden
-unit k and token j (truncated at values that are never reached), the linear map adds them up over the tokens, the second
-computes the ReLU of the sums, and the last linear map their combination.
-
-Source: universal approximation paper, Theorem F.2, G.22, G.23. Deviations:
-- Pinkus only says that a ReLU network exists (errata): here it is exact for piecewise linear targets with one level of
-  kinks, built of plane waves with a proven error for smooth ones, or the caller's own;
-- the error is taken the other way round (errata): the second layer is within e_2 of relu for all inputs, and relu is
-  1-Lipschitz, so errors of the first layer pass with factor 1. No norm of W_K^T W_Q enters, and p need not grow with n;
-- the anchors stand on registers, so that n tokens query p keys and not p tokens p keys.
-Error: sum over k of |W_2[r, k]| (n e_1 + e_2), what the ReLU network itself is off by, and rounding.
-Cost: 2 layers, 2 m heads (spectral: as many heads per unit as the fits have), m the number of hidden units.
+The first computes w_{k,j} . x_j for every hidden unit k and token j (truncated at values that are never reached), a
+linear map adds them up over the tokens, the second computes the ReLU of the sums, and the last linear map their
+combination. Statement, source and deviations: `weightwright theorems UA-8`.
 """
 
 from __future__ import annotations
@@ -65,6 +55,9 @@ def relu_network(
     by plane waves, which use up to 80 per cent of tol.
     keys: faithful: heads of this many keys share the anchors of a unit, two of them sentinels, as in UA-3 (UA-15).
     None: one head holds them all, as in UA-2.
+
+    Error: sum over k of |W_2[r, k]| (n e_1 + e_2), what the ReLU network itself is off by, and rounding.
+    Cost: 2 layers, 2 m heads (spectral: as many heads per unit as the fits have), m the number of hidden units.
 
     >>> net = relu_network(["min(x0, x1)", "max(x0, x1)"], 2, (-1, 1), tol=1e-6)  # sorts two tokens
     >>> net.certificate.status, net.certificate.bound < 1e-6

@@ -1,22 +1,10 @@
 """UA-10: any ReLU network over the flattened sequence as attention with token-wise maps and a position code only.
 
-Statement. For f(X) = W_2 relu(W_1 vec(X) + b_1) + b_2, X of n tokens, there is an attention-only network of ordinary
-form (residual stream, token-wise maps, position code) that computes f at every token within any error.
-
-Source: universal approximation paper, Theorem I.2. Deviations:
-- the paper's first layer gives w_{i,k,j} . x_j its own weights per position j, which shared token-wise maps cannot do
-  (errata). Here one position-gated copy head per token j whose output map holds the weights for x_j: n heads, exact,
-  and all tokens receive all preactivations. The paper's second layer, which sums over tokens, comes with it;
-- third layer: a head per hidden unit and token that reads it, softmax over {beta s on the tokens, 0 on the padding},
-  values s and 0, which is s sigmoid(beta s). Other tokens' queries are pushed so far down that they receive nothing.
-  The sign a_{i,k} stands in the output map (errata: in the printed queries the first head ties with the padding where
-  a = -1, and returns S/2 instead of 0);
-- the padding token is a register, which the copy heads leave untouched.
-So two layers, n + n m heads at most, with m hidden units. Two keys are exact but for 0.2785 / beta: there is no better
-spectral form.
-- the theorem speaks of any continuous f, and takes a ReLU network for it from an existence theorem. Here the target is
-  a ReLU network, or formulas for which UA-8's finder builds one: exactly for one level of kinks, by plane waves for
-  smooth ones of up to four numbers. What the network takes of x itself becomes relu units too.
+First layer: one position-gated copy head for each token j, whose output map holds the weights for x_j: exact, and all
+tokens receive all preactivations. Second layer: a head per hidden unit and token that reads it, softmax over {beta s on
+the tokens, 0 on the padding}, values s and 0, which is s sigmoid(beta s). Other tokens' queries are pushed so far down
+that they receive nothing. Two keys are exact but for 0.2785 / beta: there is no better spectral form.
+Statement, source and deviations: `weightwright theorems UA-10`.
 """
 
 from __future__ import annotations

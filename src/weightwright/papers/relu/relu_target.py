@@ -1,8 +1,7 @@
 """One hidden layer of ReLUs for given functions of N numbers: the target that UA-8 emulates by attention.
 
-Source: universal approximation paper, Theorem F.2 (UA-8), which takes the ReLU network from Pinkus 1999. Deviation
-(errata UA-8): Pinkus shows that there is one; here it is built. Three ways: exactly, where the functions are piecewise
-linear (`piecewise_linear`); along waves, where they are smooth (`plane_waves`); or as the user trained it
+The proof of UA-8 takes it from Pinkus 1999, who shows that there is one. Three ways: exactly, where the functions are
+piecewise linear (`piecewise_linear`); along waves, where they are smooth (`plane_waves`); or as the user trained it
 (`from_module`, where the network itself is the target).
 """
 
@@ -47,7 +46,6 @@ def piecewise_linear(
 
     Statement: sums and multiples of affine functions, and max, min, abs, relu, clip of them, are affine . (x, 1) plus a
     sum of c_k relu(a_k . (x, 1)). Equal a_k are joined, also between outputs: sorting two numbers takes one unit.
-    Source and deviation: see the top of this file.
     Hypotheses, checked: one level of kinks, or kinks of kinks along one direction (a hat relu(1 - abs(x0))); else
     FormulaError names the operation. Every coefficient is a float64; else FormulaError, or with a domain the float
     nearest to it.
@@ -82,7 +80,6 @@ def plane_waves(
     """A ReLU network within tol of smooth formulas of x0, ..., x(N-1) for all x from lo to hi, N <= 4.
 
     Statement: |ridge_m(x) - formula_m(x)| <= claim.error <= tol for every output m and every real x of the box.
-    Source and deviation: see the top of this file.
     Construction: polynomials of t_w = v_w . x + s_w along few directions, fitted so that they bend little
     (`plane_waves`); each is replaced by a piecewise-linear function of t_w, whose kinks are the units. Outputs share
     directions and kinks.
