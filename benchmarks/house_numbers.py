@@ -27,8 +27,8 @@ from weightwright.network import Head
 
 #: The most that each measure may be. A change that lowers a number lowers it here, too; raising one needs a reason.
 CEILINGS: dict[str, float] = {
-    "nodes a line": 8.88,
-    "characters a line": 46.5,
+    "nodes a line": 8.92,
+    "characters a line": 46.4,
     "weights": 72,
     "weights elsewhere": 62,
     "heads": 27,
