@@ -113,9 +113,9 @@ def show(facts: dict[str, Any], json: bool) -> None:
 
 def print_table(what: Any) -> None:
     if sys.stdout.isatty():
-        Console().print(what)
+        Console(markup=False).print(what)
         return
-    console = Console(width=120)
+    console = Console(markup=False, width=120)
     with console.capture() as printed:
         console.print(what)
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))

@@ -64,5 +64,5 @@ def _show(found: Circuit) -> None:
         # as Text: names such as "[red]" are not for the console to obey
         name, role = (Text(printable(text)) for text in (node.name, node.role or node.type))
         table.add_row(name, role, keys, reads, writes, edges)
-    Console(soft_wrap=False).print(table)
+    Console(soft_wrap=False, markup=False).print(table)
     typer.echo(f"{len(found.nodes):,} nodes, {len(found.edges):,} edges; --json prints them all")

@@ -6,7 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
-from support.command_line import helps_in_whole_words
+from support.command_line import helps_in_whole_words, weightwright
 
 from weightwright.papers.pages.theorem_tables import tables, theorem_table
 from weightwright.papers.theorems.registry import find
@@ -35,3 +35,9 @@ def test_theorems_are_found_without_their_hyphen() -> None:
 
 def test_help_shows_flags_as_flags_and_whole_choices() -> None:
     helps_in_whole_words("theorems")
+
+
+def test_intervals_in_texts_are_shown() -> None:
+    """Brackets are not styles for the terminal."""
+    shown = " ".join(weightwright("theorems", "UA-2").stdout.split())
+    assert "one head and p anchors on [a, b] computes" in shown
