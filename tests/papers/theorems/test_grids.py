@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from weightwright.papers.grids.grid_lookup import (
     counts_sequence_to_sequence_softmax,
 )
 from weightwright.papers.grids.grid_points import Grid, attention_network
-from weightwright.papers.kit.measure import Estimate, estimate
+from weightwright.papers.kit.measure import estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
 from weightwright.runtime import interpret
 
@@ -58,7 +59,7 @@ def made(make: Make, setting: dict[str, float]) -> ww.AttentionNetwork:
     return make(formula(make, int(setting["n"] * setting["d"])), **setting)
 
 
-def estimated(net: ww.AttentionNetwork, count: int, seed: int) -> Estimate:
+def estimated(net: ww.AttentionNetwork, count: int, seed: int) -> Any:
     """The error in the norm of the certificate."""
     return estimate(net, net.certificate.norm, count, seed)
 

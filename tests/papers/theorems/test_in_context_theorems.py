@@ -18,7 +18,6 @@ from support.exact import BITS, exact
 import weightwright as ww
 from weightwright import constructions
 from weightwright.claims.files import write
-from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import (
     curvature_is_between,
     exact_optimum,
@@ -52,7 +51,7 @@ def test_every_instance_is_proven_and_counted(id: str) -> None:
 # AE-1, AE-2
 
 
-def arguments(net: ww.AttentionNetwork, X: Floats) -> list[list[Fraction]]:
+def arguments(net: ww.AttentionNetwork, X: np.ndarray) -> list[list[Fraction]]:
     """w . x - y of every token, exactly."""
     d = (len(net.network.inputs) - 1) // 2
     tokens = X.reshape(-1, X.shape[-1])
@@ -62,7 +61,7 @@ def arguments(net: ww.AttentionNetwork, X: Floats) -> list[list[Fraction]]:
     ]
 
 
-def largest_exact_error(net: ww.AttentionNetwork, f: str, X: Floats) -> arb:
+def largest_exact_error(net: ww.AttentionNetwork, f: str, X: np.ndarray) -> arb:
     """|network - f(w . x - y) x| in 200 bits, over all tokens within reach."""
     d, y = (X.shape[-1] - 1) // 2, outputs(net, X).reshape(-1, (X.shape[-1] - 1) // 2)
     reach, worst = Fraction(net.about.chosen["reach"]), arb(0)

@@ -20,7 +20,6 @@ import weightwright as ww
 from weightwright.claims.certificate import agreed
 from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
-from weightwright.numbers import Floats
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.kit.instance import Check, Count, Instance, Line, counted
 from weightwright.papers.kit.measure import estimate, measure
@@ -51,10 +50,10 @@ def net_of(tol: float = 0.1, method: Any = "faithful", shift: float = 0.0) -> ww
     net = ww.approximate("x", (-1, 1), tol, method)
     assert net.certificate is not None
 
-    def reference(X: Floats) -> Floats:
+    def reference(X: np.ndarray) -> np.ndarray:
         return X + shift * (np.abs(X - 0.7) < 0.01)
 
-    def probes(rng: np.random.Generator, count: int) -> Floats:
+    def probes(rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.uniform(-1, 1, (count, 1, 1))
 
     bounds = {"everywhere": net.certificate.bound}
