@@ -14,12 +14,12 @@ import pytest
 from support.built import built
 from support.forging import altered, array_places, entry, widened
 from support.mutating import mutations, with_flat
+from support.running import reference_outputs
 from support.user_networks import BUILDERS
 
 import weightwright as ww
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.memory_claim import MemoryClaim
-from weightwright.runtime import interpret
 
 #: Kinds of change of a certificate's fields.
 KINDS = (
@@ -157,11 +157,11 @@ def test_a_weight_that_changes_is_refused_or_changes_no_output(name: str, tmp_pa
     """Where it is accepted, both networks are within the bound of the same target; labels are told apart by 1."""
     net, refused = built(name), 0
     X = sample_inputs(net)
-    right = interpret(net.network, X)
+    right = reference_outputs(net, X)
     allowed = 0.5 if net.certificate.subject == "label" else 2 * net.certificate.bound
     for network in moved_networks(net.network):
         if is_accepted(network, net.certificate, tmp_path):
-            assert np.abs(interpret(network, X) - right).max() <= allowed
+            assert np.abs(reference_outputs(network, X) - right).max() <= allowed
         else:
             refused += 1
     assert refused > 15

@@ -37,6 +37,7 @@ from support.forging import (
     with_composite,
     with_heads,
 )
+from support.running import torch_outputs
 
 import weightwright as ww
 from weightwright.claims.certificate import Terms
@@ -44,7 +45,7 @@ from weightwright.claims.files import write
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.target import IDENTITY
 from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
-from weightwright.papers.kit.measure import outputs, taken
+from weightwright.papers.kit.measure import taken
 
 #: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
 RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))
@@ -342,7 +343,7 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
             except ww.CertificateError:
                 refusals += 1
                 continue
-            error = np.abs(outputs(ww.AttentionNetwork(network), X) - wanted)
+            error = np.abs(torch_outputs(ww.AttentionNetwork(network), X) - wanted)
             assert np.nanmax(error) <= net.certificate.bound, path
     assert refusals > 0.6 * tries
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
@@ -28,7 +29,6 @@ from weightwright.papers.grids.grid_lookup import (
 from weightwright.papers.grids.grid_points import Grid, attention_network
 from weightwright.papers.kit.measure import estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
-from weightwright.runtime import interpret
 
 Make = Callable[..., ww.AttentionNetwork]
 SCALAR: list[Make] = [
@@ -203,7 +203,7 @@ def test_bumps_without_the_shift_are_no_bumps() -> None:
     )
     wrong = np.abs(run(ww.AttentionNetwork(printed), centres).ravel() - values)
     assert wrong.max() > net.about.bounds["core"]
-    at_points = interpret(printed, centres[:1])  # every bump is 0 there, or all that are not are other cells'
+    at_points = reference_outputs(printed, centres[:1])  # every bump is 0 there, or all that are not are other cells'
     assert abs(float(at_points.ravel()[0]) - values[0]) > 0.5
 
 
@@ -300,7 +300,7 @@ def test_saved_loaded_and_interpreted(make: Make, tmp_path: Path) -> None:
     assert again.certificate.norm == 1.0
     X = net.about.probes(np.random.default_rng(7), 60)
     assert (run(again, X) == run(net, X)).all()
-    assert np.abs(interpret(net.network, X).reshape(len(X), -1) - run(net, X)).max() < 1e-9
+    assert np.abs(reference_outputs(net, X).reshape(len(X), -1) - run(net, X)).max() < 1e-9
     assert run(net, X).shape[1] == (2 if make in SEQUENCE else 1)
     assert net(torch.zeros(5, 2, 1, dtype=torch.float64)).shape == ((5, 2, 1) if make in SEQUENCE else (5, 1, 1))
     assert "L_1 norm" in repr(net)
@@ -497,7 +497,7 @@ def test_spectral_outputs_stand_where_their_formulas_say(tmp_path: Path) -> None
     assert again.certificate.status == "PROVEN"
     X = net.about.probes(np.random.default_rng(15), 60)
     assert (run(again, X) == run(net, X)).all()
-    assert np.abs(interpret(net.network, X).reshape(len(X), -1) - run(net, X)).max() < 1e-12
+    assert np.abs(reference_outputs(net, X).reshape(len(X), -1) - run(net, X)).max() < 1e-12
 
 
 def test_a_spectral_network_is_far_smaller() -> None:

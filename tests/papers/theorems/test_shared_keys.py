@@ -14,12 +14,12 @@ import pytest
 import torch
 from flint import arb
 from support.forging import refused
+from support.running import torch_outputs
 
 import weightwright as ww
 from weightwright.network import Attention, Linear, Term
 from weightwright.papers.checker import shared_keys
 from weightwright.papers.claims.shared_keys_claim import MULTIPLES
-from weightwright.papers.kit.measure import outputs
 from weightwright.papers.linear.literal import literal_prompt
 
 
@@ -33,7 +33,7 @@ def test_no_prompt_is_worse_than_the_bound_in_exact_arithmetic(dtype: str) -> No
     net = built(dtype)
     assert net.certificate.status == "PROVEN"
     X = net.about.probes(np.random.default_rng(1), 80)
-    found, bound = outputs(net, X), Fraction(net.certificate.bound)
+    found, bound = torch_outputs(net, X), Fraction(net.certificate.bound)
     for prompt, out in zip(X.tolist(), found[..., 0].tolist(), strict=True):
         for token, y in zip(prompt, out, strict=True):
             s = sum((Fraction(x) * Fraction(w) for x, w in zip(token[:2], token[4:], strict=True)), Fraction(0))
@@ -48,7 +48,7 @@ def test_sizes_and_ranges(sizes: tuple[int, int, int, float, float]) -> None:
     assert net.certificate.bound < 1.01 * 3 / ((n - 2) * H) + 1e-3
     X = net.about.probes(np.random.default_rng(2), 200)
     wanted = np.clip((X[..., :d] * X[..., 2 * d :]).sum(axis=-1), -1.0, 2.0)
-    assert np.abs(outputs(net, X)[..., 0] - wanted).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X)[..., 0] - wanted).max() <= net.certificate.bound
 
 
 def test_prompts_without_the_multiples_are_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import complaint, process, weightwright
+from support.running import reference_outputs
 from support.zoo import ZOO
 
 import weightwright as ww
@@ -40,7 +41,6 @@ from weightwright.papers.pages.theorem_tables import tables
 from weightwright.papers.theorems import registry as theorem_module
 from weightwright.papers.theorems.registry import THEOREMS, Theorem, find
 from weightwright.papers.theorems.show import Shown, check, show
-from weightwright.runtime import interpret
 
 PAGE = Path(__file__).parents[3] / "docs" / "theorems.md"
 
@@ -210,7 +210,7 @@ def test_measuring_finds_a_narrow_fault_and_says_where() -> None:
 def test_refinement_beats_the_probes() -> None:
     net = net_of()
     rough = net.about.probes(np.random.default_rng(0), 16)
-    first = np.abs(interpret(net.network, rough) - rough).max()
+    first = np.abs(reference_outputs(net, rough) - rough).max()
     assert measure(net, 16).error > 1.5 * first
 
 
