@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.built import built
-from support.forging import altered, array_places, entry, widened
+from support.forging import altered, array_places, entry, save_forged, widened
 from support.mutating import mutations, with_flat
 from support.running import reference_outputs
 from support.user_networks import BUILDERS
 
 import weightwright as ww
-from weightwright.claims.files import network_digest, write
 from weightwright.claims.memory_claim import MemoryClaim
 
 #: Kinds of change of a certificate's fields.
@@ -64,8 +63,7 @@ HARMLESS: dict[str, set[str]] = {
 
 def is_accepted(network: Any, certificate: Any, folder: Path) -> bool:
     """Whether the checker agrees with a file that names its network rightly."""
-    path = folder / "forged.safetensors"
-    write(path, network, replace(certificate, network=network_digest(network)))
+    path = save_forged(network, certificate, folder / "forged.safetensors")
     try:
         ww.check(path)
     except (ww.CertificateError, ww.FileFormatError):

@@ -23,7 +23,6 @@ from support.zoo import windowed
 import weightwright as ww
 from weightwright.heads.registers import Table
 from weightwright.network import Sees, Term, selection, token_wise
-from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
 from weightwright.runtime.kernels.window_kernel import CHUNK, attend, decay
 
@@ -255,7 +254,7 @@ def test_two_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
 
 
 def test_the_window_is_part_of_the_network() -> None:
-    again = stored_and_read(windowed(), NETWORK_TYPES)
+    again = stored_and_read(windowed())
     assert next(again.heads).window == next(windowed().heads).window
     (layer,) = again.layers
     without = replace(layer, heads=(replace(layer.heads[0], window=None), *layer.heads[1:]))

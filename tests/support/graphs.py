@@ -108,6 +108,12 @@ def newton_root(steps: int) -> Any:
     return columns.graph("Newton", [y])
 
 
+def graph_outputs(graph: Any, x: Any) -> np.ndarray:
+    """The outputs of a graph in floats, at one input (tokens, features) or a batch of them; arrays or tensors."""
+    points = np.asarray(x, dtype=np.float64)
+    return evaluate(graph, points) if points.ndim == 3 else evaluate(graph, points[None])[0]
+
+
 def largest_error(lowered: Any, graph: Any, domain: ww.Box, count: int = 300, seed: int = 0) -> float:
     """Of random inputs and corners, against the graph in floats; run as a module."""
     x = inputs(graph, domain, count, seed)

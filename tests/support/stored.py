@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 import weightwright as ww
 from weightwright.claims.files import encode_file, read
-from weightwright.network.storage import ArrayReader, ArrayWriter, decode, digest, encode, in_json
+from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, decode, digest, encode, in_json
 
 KEY = "weightwright"
 #: One small file of every kind of claim of the library.
@@ -26,7 +26,8 @@ def plain(value: Any) -> tuple[dict[str, Any], list[Any], Any]:
     return structure, arrays.rows, arrays.pools()
 
 
-def stored_and_read(value: Any, types: Mapping[str, type]) -> Any:
+def stored_and_read(value: Any, types: Mapping[str, type] = NETWORK_TYPES) -> Any:
+    """The value again from what is stored of it; types: what may be read, by default what networks are made of."""
     structure, rows, pools = plain(value)
     return decode(json.loads(in_json(structure)), ArrayReader(rows, pools), types, type(value))
 
@@ -38,11 +39,16 @@ def contents(path: Path) -> tuple[dict[str, Any], Any]:
         return payload, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def saved(name: str, folder: Path = SAVED) -> tuple[Any, Any]:
-    """One of the files that stand beside the tests, with a certificate."""
-    network, said = read(folder / f"{name}.safetensors")
+def certified_file(path: str | Path) -> tuple[Any, Any]:
+    """The network and the certificate of a file as they are stored, unchecked; without a certificate the test fails."""
+    network, said = read(path)
     assert said is not None
     return network, said
+
+
+def saved(name: str, folder: Path = SAVED) -> tuple[Any, Any]:
+    """One of the files that stand beside the tests, with a certificate."""
+    return certified_file(folder / f"{name}.safetensors")
 
 
 def checked_and_written_again(path: Path) -> None:

@@ -20,7 +20,7 @@ from support.composite_changes import (
     NO_RULE,
     PART,
     WHOLE,
-    Forge,
+    Change,
     of,
     said,
     with_parts,
@@ -87,7 +87,7 @@ def made_grid() -> Any:
 
 #: The construction with most kinds of claim, and the one without tables.
 FEW = ["rows", "native"]
-PAPER: dict[str, tuple[Forge, str]] = {
+PAPER: dict[str, tuple[Change, str]] = {
     "an integral norm": (
         lambda c: replace(c, claim=made_grid(), formula="x0 + x1"), "the domain is not|no rule covers",
     ),
@@ -129,7 +129,7 @@ def switched(c: Any) -> Any:
 
 
 #: Of truncated linear models: the declared target is another one.
-MODEL: dict[str, tuple[Forge, str]] = {
+MODEL: dict[str, tuple[Change, str]] = {
     "another weight": (
         lambda c: with_target(c, weights=nudged(of(c).target.weights, (0, 0), 1e-6)), "rounding: |the claim covers",
     ),
@@ -172,7 +172,7 @@ def test_false_models_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 
 
 #: Of networks whose target is a ridge.
-RIDGE: dict[str, tuple[Forge, str]] = {
+RIDGE: dict[str, tuple[Change, str]] = {
     "another output": (
         lambda c: with_target(c, outputs=nudged(of(c).target.outputs, (0, 0), 1e-6)), "rounding: |formula",
     ),
@@ -207,7 +207,7 @@ def with_gates(c: Any, **changes: Any) -> Any:
 
 
 N = 4  # inputs of the native network; units come after them
-NATIVE: dict[str, tuple[Forge, str]] = {
+NATIVE: dict[str, tuple[Change, str]] = {
     "gates of other units": (
         lambda c: with_composite(c, gates=tuple(replace(g, unit=(g.unit + 1) % 3) for g in of(c).gates)), "rounding: ",
     ),
@@ -254,7 +254,7 @@ def test_false_gates_are_refused(change: str, tmp_path: Path) -> None:
     refused(made("native").network, forge(made("native").certificate), tmp_path, words)
 
 
-ROWS: dict[str, tuple[Forge, str]] = {
+ROWS: dict[str, tuple[Change, str]] = {
     "no zones": (lambda c: with_parts(c, zones=np.zeros((0, 2))), "no box covers|approximation"),
     "narrower zones": (
         lambda c: said(with_parts(c, zones=of(c).parts[0].zones + np.array([0.015, -0.015]))),

@@ -14,10 +14,10 @@ import torch
 from flint import arb, ctx
 from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 from support.exact import BITS, exact
+from support.forging import save_forged
 
 import weightwright as ww
 from weightwright import constructions
-from weightwright.claims.files import write
 from weightwright.papers.descent.regression import (
     curvature_is_between,
     exact_optimum,
@@ -112,7 +112,7 @@ def test_faithful_and_spectral_agree_within_their_bounds() -> None:
 
 def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
     net, path = made("P"), tmp_path / "net.safetensors"
-    write(path, net.network, net.certificate)
+    net.save(path)
     assert ww.check(path).status == "PROVEN"
     said = net.certificate
     (summand,) = said.claim.summands
@@ -131,7 +131,7 @@ def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
             terms=said.terms if part == "the tables" else whole,
             bound=said.bound,
         )
-        write(path, net.network, forged)
+        save_forged(net.network, forged, path)
         with pytest.raises(ww.CertificateError, match="approximation"):
             ww.check(path)
 
