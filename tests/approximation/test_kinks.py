@@ -10,9 +10,9 @@ import pytest
 import torch
 from support.exact import worst_error
 from support.forging import save_forged, with_claim
+from support.stored import certified_file
 
 import weightwright as ww
-from weightwright.claims.files import read
 from weightwright.expressions import parse, to_text
 from weightwright.heads.kinks import kinks, piecewise_linear
 
@@ -203,7 +203,7 @@ def test_a_wider_dead_zone_must_be_admitted(tmp_path: object) -> None:
     """Boxes that leave out more than the certificate says are refused."""
     path = f"{tmp_path}/net.safetensors"
     ww.approximate("sign(x)", (-1, 1), 1e-6, dead_zone=0.125).save(path)
-    network, certificate = read(path)
+    network, certificate = certified_file(path)
     for zones in ((), ((-0.0625, 0.0625),), ((0.0, 0.125),), ((0.125, -0.125),)):
         forged = with_claim(certificate, dead_zones=zones)
         told = (*certificate.assumptions, *forged.claim.possible_assumptions(certificate.domain))

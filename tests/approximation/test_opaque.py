@@ -12,11 +12,11 @@ import torch
 from flint import arb, ctx
 from scipy import special
 from support.forging import save_forged, with_claim
+from support.stored import certified_file
 
 import weightwright as ww
 from weightwright.approximation.opaque import Opaque
 from weightwright.claims.certificate import MeasuredClaim, sampled_in_words
-from weightwright.claims.files import read
 from weightwright.claims.one_layer_claims import OneLayerClaim
 
 
@@ -230,4 +230,4 @@ def test_forged_samples_are_refused(proven: ww.AttentionNetwork, name: str, tmp_
 
 def read_back(net: ww.AttentionNetwork, folder: object) -> object:
     net.save(f"{folder}/again.safetensors")
-    return read(f"{folder}/again.safetensors")[1]
+    return certified_file(f"{folder}/again.safetensors")[1]

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from support.forging import Change, nudged, save_forged, scaled, with_leaf
+from support.stored import certified_file
 
 import weightwright as ww
-from weightwright.claims.files import read, write
+from weightwright.claims.files import write
 
 
 def forged(path: Path, change: Change) -> Path:
     """The file with another certificate, all digests made to fit: only the claims can give it away."""
-    network, certificate = read(path)
-    assert certificate is not None
+    network, certificate = certified_file(path)
     target = path.with_name("forged.safetensors")
     write(target, network, change(certificate))
     return target
@@ -128,8 +128,7 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_changed_weight_is_refused_even_with_fresh_digests(name: str, saved: Path) -> None:
-    network, certificate = read(saved)
-    assert certificate is not None
+    network, certificate = certified_file(saved)
     other = NETWORKS[name](network)
     write(saved, other, certificate)
     with pytest.raises(ww.CertificateError, match="another network"):
@@ -140,14 +139,14 @@ def test_a_changed_weight_is_refused_even_with_fresh_digests(name: str, saved: P
 
 
 def test_a_certificate_of_another_network_is_refused(saved: Path) -> None:
-    network, _ = read(saved)
+    network, _ = certified_file(saved)
     write(saved, network, ww.approximate("sin(5*x)", (-1, 1), 1e-6).certificate)
     with pytest.raises(ww.CertificateError, match="another network"):
         ww.check(saved)
 
 
 def test_a_network_without_certificate_is_refused(saved: Path) -> None:
-    network, _ = read(saved)
+    network, _ = certified_file(saved)
     ww.AttentionNetwork(network).save(saved)
     with pytest.raises(ww.CertificateError, match="no certificate"):
         ww.check(saved)
@@ -158,8 +157,7 @@ def test_the_faithful_rule_refuses_too(name: str, tmp_path: Path) -> None:
     path = tmp_path / "faithful.safetensors"
     ww.approximate("x", (-1, 1), 1e-1, method="faithful").save(path)
     assert ww.check(path).status == "PROVEN"
-    network, certificate = read(path)
-    assert certificate is not None
+    network, certificate = certified_file(path)
     column = {"a value": 4, "a key": 2}[name]
     other = with_registers(network, nudged(network.registers, (8, column), 0.15))
     save_forged(other, certificate, path)
@@ -176,8 +174,7 @@ def test_a_false_slope_is_refused(tmp_path: Path) -> None:
     """Away from zero the query rounds, so the slope of the formula matters."""
     path = tmp_path / "net.safetensors"
     ww.approximate("sin(5*x)", (5, 7), 1e-8).save(path)
-    network, certificate = read(path)
-    assert certificate is not None
+    network, certificate = certified_file(path)
     save_forged(network, with_leaf(certificate, lipschitz=1.0), path)
     with pytest.raises(ww.CertificateError, match="slope on"):
         ww.check(path)

@@ -15,16 +15,15 @@ from support.bombs import stopped
 from support.command_line import complaint, weightwright
 from support.forging import save_forged, with_leaf
 from support.networks import linear
-from support.stored import forge, saved
+from support.stored import certified_file, forge, saved
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, local_formula
-from weightwright.claims.files import read
+from weightwright.claims.certificate import local_formula
 from weightwright.expressions import parse, to_text
 from weightwright.limits import UNLIMITED, Limits, count_boxes, hold, limited, tick
-from weightwright.network import Loop, Network, Term
+from weightwright.network import Loop, Term
 
-Made = tuple[Network, Certificate]
+Made = tuple[Any, Any]
 
 
 def loops_in_loops() -> Made:
@@ -81,7 +80,7 @@ def test_an_array_that_several_fields_name_is_held_once(tmp_path: Path) -> None:
     (layer,) = network.layers
     heads = layer.heads * 50  # type: ignore[union-attr]
     save_forged(replace(network, layers=(replace(layer, heads=heads),)), said, tmp_path / "net.safetensors")  # type: ignore[arg-type]
-    found = read(tmp_path / "net.safetensors")[0]
+    found, _ = certified_file(tmp_path / "net.safetensors")
     assert len({id(head) for head in found.heads}) == 1
     assert len({id(head.W_K) for head in found.heads}) == 1
     fresh = replace(next(found.heads), role="another")

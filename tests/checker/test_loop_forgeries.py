@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
+from support.graphs import graph_outputs
 from support.networks import attending, linear
 
 import weightwright as ww
@@ -20,7 +21,6 @@ from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import UNREAD
 from weightwright.network import Gather, Mixed, Term
-from weightwright.prover.graph_values import evaluate
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])
 E, S = 2, 2
@@ -216,7 +216,7 @@ def expected(prompt: np.ndarray, passes: int) -> np.ndarray:
     """(3, states): the rule's graph, again and again, with the first token's result."""
     graph = said().claim.composite.target  # type: ignore[union-attr]
     for _ in range(passes):
-        state = evaluate(graph, prompt[None])[0, 0]
+        state = graph_outputs(graph, prompt)[0]
         prompt = np.column_stack([prompt[:, :E], np.tile(state, (3, 1))])
     return prompt[:, E:]
 

@@ -18,9 +18,9 @@ from flint import arb, ctx
 from support.exact import errors
 from support.forging import Forged, save_forged
 from support.one_head import one_head_certificate, one_table
+from support.stored import certified_file
 
 import weightwright as ww
-from weightwright.claims.files import read
 from weightwright.enclosures.balls.series import series
 from weightwright.expressions import Number, parse, to_text
 from weightwright.heads.registers import Table
@@ -226,4 +226,4 @@ def test_two_threads_do_not_change_each_others_precision(tmp_path: Path) -> None
 
 
 def test_loading_runs_the_network_that_was_checked(sine: ww.AttentionNetwork, saved: Path) -> None:
-    assert ww.load(saved).digest() == read(saved)[1].network  # type: ignore[union-attr]
+    assert ww.load(saved).digest() == certified_file(saved)[1].network

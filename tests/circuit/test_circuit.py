@@ -12,6 +12,7 @@ import pytest
 import torch
 from circuit_from_json import run_json
 from support.built import built, copied
+from support.running import reference_outputs
 from support.torch_zoo.moons import trained_moons
 from support.zoo import ZOO
 
@@ -20,7 +21,6 @@ from weightwright.circuit.running_circuit import run_circuit
 from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import parse
 from weightwright.network import selection
-from weightwright.runtime import interpret
 
 #: Networks of `support.built`; and one that was changed.
 MADE = (
@@ -56,7 +56,7 @@ def test_json_alone_computes_the_network(name: str) -> None:
     net = made(name)
     X = inputs(net)
     found = run_json(net.circuit().to_json(), X)
-    assert np.abs(found - interpret(net.network, X)).max() <= 1e-9
+    assert np.abs(found - reference_outputs(net, X)).max() <= 1e-9
     if net.dtype == torch.float64:
         assert np.abs(found - net(torch.tensor(X)).numpy()).max() <= 1e-9
 
@@ -95,7 +95,7 @@ def held(net: ww.AttentionNetwork, layer: int, coordinate: str, X: np.ndarray) -
     """What a coordinate of the stream holds before a layer."""
     network = net.network
     read = selection(network.embed.coordinates, (coordinate,))
-    return interpret(dataclasses.replace(network, layers=network.layers[:layer], read=read), X)[..., 0]
+    return reference_outputs(dataclasses.replace(network, layers=network.layers[:layer], read=read), X)[..., 0]
 
 
 def test_functions_take_off_what_stands_beside_heads() -> None:

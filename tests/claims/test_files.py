@@ -14,10 +14,10 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 from support.forging import save_forged
-from support.stored import KEY, contents, plain, put
+from support.stored import KEY, certified_file, contents, plain, put
 
 import weightwright as ww
-from weightwright.claims.files import FORMAT, read
+from weightwright.claims.files import FORMAT
 
 
 def test_a_loaded_network_is_the_saved_one(sine: ww.AttentionNetwork, saved: Path) -> None:
@@ -49,10 +49,9 @@ print(float(net(torch.tensor([[0.5]], dtype=torch.float64))))
 
 
 def test_a_stored_status_is_not_believed(saved: Path) -> None:
-    network, certificate = read(saved)
-    assert certificate is not None
+    network, certificate = certified_file(saved)
     save_forged(network, dataclasses.replace(certificate, status="PROVEN"), saved)
-    assert read(saved)[1].status == "UNCHECKED"  # type: ignore[union-attr]
+    assert certified_file(saved)[1].status == "UNCHECKED"
 
 
 @pytest.mark.parametrize("size", [0, 4, 100, 2000, -1])

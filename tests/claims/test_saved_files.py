@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.kinds import CLAIMS
-from support.stored import SAVED, checked_and_written_again
-
-from weightwright.claims.files import read
+from support.stored import SAVED, certified_file, checked_and_written_again
 
 PATHS = sorted(SAVED.glob("*.safetensors"))
 #: Kinds of claim that no file here holds: their networks are large.
@@ -21,5 +19,5 @@ def test_a_saved_file_is_checked_and_written_again_as_it_is(path: Path) -> None:
 
 
 def test_every_small_kind_of_claim_is_saved() -> None:
-    kinds = {type(said.claim).__name__ for path in PATHS if (said := read(path)[1]) is not None}
+    kinds = {type(certified_file(path)[1].claim).__name__ for path in PATHS}
     assert kinds == {kind.__name__ for kind in CLAIMS if kind.__module__.startswith("weightwright.claims.")} - LARGE

@@ -19,13 +19,13 @@ import pytest
 import torch
 from flint import arb, ctx
 from support.command_line import weightwright
+from support.graphs import graph_outputs
 from torch import Tensor
 
 import weightwright as ww
 from weightwright import incontext
 from weightwright.adversary.graphs import GraphTarget
 from weightwright.compiler.loop.proven_rules import tokens_read, trace_rule
-from weightwright.prover.graph_values import evaluate
 from weightwright.report import draw_network
 from weightwright.runtime.watch import passes
 
@@ -287,7 +287,7 @@ def test_examples_and_state_may_be_used_in_any_way(name: str) -> None:
     rows, first = rng.uniform(-1, 1, (n, e)), rng.uniform(-1, 1, s)
     graph = trace_rule(function, n, e, s, "rule")
     prompt = np.column_stack([rows, np.tile(first, (n, 1))])
-    found = evaluate(graph, prompt[None])[0]
+    found = graph_outputs(graph, prompt)
     wanted = function(torch.tensor(rows), torch.tensor(first)).numpy()
     assert found[:, : e + s].tolist() == prompt.tolist()
     assert np.abs(found[:, e + s :] - wanted).max() <= 1e-14

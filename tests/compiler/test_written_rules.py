@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from support.graphs import graph_outputs
 from torch import Tensor
 from torch.nn import functional
 
 import weightwright as ww
 from weightwright.claims.graph import Graph
 from weightwright.compiler.loop.proven_rules import advise_on, trace_and_confirm
-from weightwright.prover.graph_values import evaluate
 
 ROWS = np.random.default_rng(0).uniform(-1, 1, (5, 3))
 
@@ -68,7 +68,7 @@ def test_small_systems_are_solved() -> None:
     )
     rng = np.random.default_rng(2)
     rows, w = rng.uniform(-0.5, 0.5, (5, 3)), rng.uniform(-0.5, 0.5, 3)
-    found = evaluate(graph, np.column_stack([rows, np.tile(w, (5, 1))])[None])[0, :, -3:]
+    found = graph_outputs(graph, np.column_stack([rows, np.tile(w, (5, 1))]))[:, -3:]
     assert np.abs(found - solutions(torch.tensor(rows), torch.tensor(w)).numpy()).max() < 1e-14
 
 

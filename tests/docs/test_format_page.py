@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
+from support.stored import certified_file
 
 import weightwright as ww
-from weightwright.claims.files import FORMAT, read
+from weightwright.claims.files import FORMAT
 from weightwright.network.storage import ITEM, LARGEST, MORE, NETWORK_TYPES, POOLS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
@@ -48,14 +49,13 @@ def read_by_the_page(path: Path) -> tuple[dict[str, Any], list[Any]]:
 
 def test_a_file_is_what_the_page_says(saved: Path) -> None:
     text, arrays = read_by_the_page(saved)
-    network, certificate = read(saved)
+    network, certificate = certified_file(saved)
     assert set(text) == set(re.findall(r"^\| `(\w+)` \| ", PAGE.split("## Text")[1].split("**Arrays.**")[0], re.M))
     types, items = text["network"]["types"], text["network"]["items"]
     whole = dict(zip(types[items[-1][0]], ["Network", *items[-1][1:]], strict=True))
     assert whole["inputs"] == list(network.inputs)
     assert np.array_equal(arrays[whole["registers"]["array"]], network.registers)
     said = text["certificate"]
-    assert certificate is not None
     assert certificate.bound in said["items"][-1]
     assert "UNCHECKED" in said["items"][-1]
 

@@ -19,7 +19,7 @@ from weightwright.enclosures.balls.polynomials import expand
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.enclosures.intervals.jets import jet, jet_along
 from weightwright.enclosures.intervals.polynomials import coefficients
-from weightwright.expressions import Apply, Number, Variable, fold, parse, to_text
+from weightwright.expressions import Apply, Number, fold, parse, to_text
 from weightwright.expressions.poles import join_poles
 from weightwright.expressions.quotients import Zero, take_out_quotients
 
@@ -63,7 +63,7 @@ def high_precision(text: str, x: Fraction) -> arb:
     """The formula as it is written, in 2,000 bits: enough digits are left 1e-100 from the point."""
     expression = parse(text)
 
-    def leaf(node: Number | Variable) -> arb:
+    def leaf(node: Any) -> arb:
         value = node.value if isinstance(node, Number) else x
         return arb(fmpq(value.numerator, value.denominator))
 

@@ -17,6 +17,7 @@ import onnxruntime
 import pytest
 import torch
 from support.networks import by_hand, linear
+from support.running import reference_outputs
 from support.stored import plain as plain_data
 from support.zoo import NAMES, NONE, ZOO, compiled, random_head
 
@@ -30,7 +31,6 @@ from weightwright.heads.mix import mix
 from weightwright.network import Attention, Loop, Network, Sees, Total, selection, token_wise
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode
 from weightwright.numbers import rounded
-from weightwright.runtime import interpret
 
 Run = Callable[[np.ndarray], np.ndarray]
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 0.5}
@@ -102,7 +102,7 @@ def test_every_network_as_a_file(name: str, kind: str, dtype: str, tmp_path: Pat
         X = rng.normal(size=(batch, network.tokens or tokens, len(network.inputs))).astype(dtype)
         Y = run(X)
         assert Y.dtype == X.dtype
-        reference = interpret(network, X)
+        reference = reference_outputs(network, X)
         assert Y.shape == reference.shape
         assert np.abs(Y - reference).max() <= 2 * TOLERANCE[dtype]
 
@@ -123,7 +123,7 @@ def test_plain_networks_as_transformer_lens(name: str, dtype: str) -> None:
     rng = np.random.default_rng(12)
     for batch in ((), (3,), (2, 2)):
         X = rng.normal(size=(*batch, network.tokens or 9, len(network.inputs))).astype(dtype)
-        Y, reference = model.run(torch.from_numpy(X)), interpret(network, X)
+        Y, reference = model.run(torch.from_numpy(X)), reference_outputs(network, X)
         assert Y.dtype == getattr(torch, dtype)
         assert Y.shape == reference.shape
         assert np.abs(Y.numpy() - reference).max() <= 2 * TOLERANCE[dtype]
@@ -324,7 +324,7 @@ def test_roles_and_names_are_text_and_never_code(kind: str, tmp_path: Path) -> N
     path = tmp_path / f"net.{kind}"
     assert export(ww.AttentionNetwork(nasty), path) <= 1e-10
     X = np.random.default_rng(16).normal(size=(2, 3, 1))
-    assert np.abs(FILES[kind](path)(X) - interpret(network, X)).max() <= 1e-10
+    assert np.abs(FILES[kind](path)(X) - reference_outputs(network, X)).max() <= 1e-10
 
 
 def test_what_the_onnx_file_says(sine: ww.AttentionNetwork, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import lstsq
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright.heads.registers import Design, Query, assemble
 from weightwright.heads.window_anchors import NODES, WindowDesigner, _Cells, _mix, _solve, fit_values, windows
 from weightwright.numbers import rounded
-from weightwright.runtime import interpret
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -68,7 +68,7 @@ def test_the_dense_head_differs_by_the_tail(M: int) -> None:
     assert fit is not None
     x = np.concatenate([np.linspace(-1, 1, 4001), (np.arange(-16, 16) + 0.5) / 16])[:, None]
     difference = np.abs(
-        interpret(network(fit, "float64"), x) - interpret(network(fit, "float64", window=False), x)
+        reference_outputs(network(fit, "float64"), x) - reference_outputs(network(fit, "float64", window=False), x)
     ).max()
     tail = math.exp(-0.25 * M * (M + 1))
     assert 0.01 * tail <= difference + 1e-15

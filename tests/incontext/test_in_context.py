@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from incontext import single_steps
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright import incontext, report
-from weightwright.runtime import interpret
 
 N, D, STEPS = 50, 8, 100
 OWN = incontext.loss(formula="log(1 + x**2)")
@@ -130,7 +130,7 @@ def test_the_interpreter_agrees() -> None:
     X, y = data(5, n=6, d=3)
     net = incontext.Descent("squared", samples=6, features=3, steps=4, step=0.2)
     prompt = net.prompt(X, y)
-    assert np.abs(interpret(net.net.network, prompt.numpy()) - net.net(prompt).numpy()).max() <= 1e-13
+    assert np.abs(reference_outputs(net.net.network, prompt.numpy()) - net.net(prompt).numpy()).max() <= 1e-13
 
 
 @pytest.mark.few(5)

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import weightwright as ww
-from weightwright.interpreter.library import Algorithm
 
 library = ww.interpreter.library
 
@@ -110,8 +109,8 @@ def seeded_linear(a: int, b: int) -> nn.Linear:
 
 
 @functools.cache
-def made(name: str, dtype: str = "float64") -> Algorithm:
-    algorithm: Algorithm = MADE[name][0](built(dtype))
+def made(name: str, dtype: str = "float64") -> Any:
+    algorithm = MADE[name][0](built(dtype))
     return algorithm
 
 

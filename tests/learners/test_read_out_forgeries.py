@@ -10,44 +10,41 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.forging import altered, array_places, entry, nudged, refused, with_claim, with_prompt, without
+from support.forging import Change, altered, array_places, entry, nudged, refused, with_claim, with_prompt, without
 from support.prompts import made
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate
 from weightwright.claims.prompt import READ_OUT
 from weightwright.network import Gather, Loop, Sees
 
-Forge = Callable[[Certificate], Certificate]
 
-
-def right(kind: str) -> tuple[Any, Certificate]:
+def right(kind: str) -> tuple[Any, Any]:
     net = made(kind, "float64")
     assert net.certificate is not None
     return net.network, net.certificate
 
 
-def with_read_out(c: Certificate, **changes: Any) -> Certificate:
+def with_read_out(c: Any, **changes: Any) -> Any:
     assert c.claim.read_out is not None
     return with_prompt(c, read_out=replace(c.claim.read_out, **changes))
 
 
-def with_leaf_of_read_out(c: Certificate, change: Callable[[Any], dict[str, Any]]) -> Certificate:
+def with_leaf_of_read_out(c: Any, change: Callable[[Any], dict[str, Any]]) -> Any:
     leaf = c.claim.read_out.claim  # type: ignore[union-attr]
     return with_read_out(c, claim=replace(leaf, **change(leaf)))
 
 
-def less(name: str) -> Forge:
+def less(name: str) -> Change:
     return lambda c: with_leaf_of_read_out(c, lambda leaf: {"terms": replace(leaf.terms, **{name: 1e-18})})
 
 
-def with_factors(c: Certificate, *factors: str) -> Certificate:
+def with_factors(c: Any, *factors: str) -> Any:
     pairs = zip(c.claim.summands, factors, strict=True)
     return with_prompt(c, summands=tuple(replace(one, factor=factor) for one, factor in pairs))
 
 
 #: What is changed in the certificate, and what the checker says.
-CLAIMS: dict[str, tuple[Forge, str]] = {
+CLAIMS: dict[str, tuple[Change, str]] = {
     "another function": (lambda c: with_read_out(c, formula="1.001*x"), "the tables must compute"),
     "another argument": (lambda c: with_read_out(c, along=(1.0, -1.0)), "not along"),
     "another scale": (lambda c: with_read_out(c, scale=2 * c.claim.read_out.scale), "must compute|smaller|is claimed"),
@@ -81,7 +78,7 @@ def test_forged_read_outs_are_refused(kind: str, forgery: str, tmp_path: Path) -
 
 
 #: The same of the values of a penalty.
-PENALTIES: dict[str, tuple[Forge, str]] = {
+PENALTIES: dict[str, tuple[Change, str]] = {
     "values of the examples": (lambda c: with_factors(c, "u", "u"), "its inputs are"),
     "the two the other way": (lambda c: with_factors(c, "r", "u"), "is not what it must be"),
     "a penalty alone": (lambda c: with_factors(c, "r", "r"), "f is multiplied with"),

@@ -11,10 +11,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright.network import FeedForward
-from weightwright.network.interpreter import interpret
 
 ABC = [["the", "cat", "sat"], ["the", "dog", "the", "dog"], ["sat"], ["sat", "cat", "the"]]
 TAGS = [["D", "N", "V"], ["D", "N", "D", "V"], ["V"], ["V", "N", "X"]]
@@ -168,8 +168,8 @@ def test_both_paths_and_the_definition_return_the_same() -> None:
     layer = network.layers[1]
     plain = FeedForward(layer.coordinates, layer.W_1, layer.b_1, layer.W_2, layer.b_2)
     x = np.column_stack([claim.vectors[claim.tokens[:1].astype(int)], [0.0]])
-    exact = interpret(network, x)
-    slow = interpret(
+    exact = reference_outputs(network, x)
+    slow = reference_outputs(
         type(network)(network.inputs, network.embed, network.registers, (network.layers[0], plain), network.read), x
     )
     assert np.abs(exact - slow).max() < 1e-3

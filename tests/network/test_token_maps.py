@@ -10,13 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.running import reference_outputs
 from support.stored import stored_and_read
 
 import weightwright as ww
-from weightwright.claims.files import encode_file, network_digest
+from weightwright.claims.files import encode_file
 from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, Term, Total, cost, selection
-from weightwright.network.interpreter import interpret
-from weightwright.network.storage import NETWORK_TYPES
 from weightwright.network.token_maps import copy, pick, place, token_map, total
 
 N = 6
@@ -73,8 +72,8 @@ def written_out(network: Network) -> Network:
 def test_a_map_does_what_its_matrix_does(name: str, where: str, scaled: bool) -> None:
     X = np.random.default_rng(0).normal(size=(3, N, 2))
     network = moving(MAPS[name], where=where, scaled=scaled)
-    expected = interpret(written_out(network), X)
-    assert np.allclose(interpret(network, X), expected, rtol=1e-15, atol=1e-15)
+    expected = reference_outputs(written_out(network), X)
+    assert np.allclose(reference_outputs(network, X), expected, rtol=1e-15, atol=1e-15)
     y = ww.AttentionNetwork(network)(torch.tensor(X)).numpy()
     assert y.shape == expected.shape == (3, MAPS[name].tokens_after(N), 2)
     assert np.allclose(y, expected, rtol=1e-14, atol=1e-14)
@@ -147,11 +146,11 @@ def test_every_matrix_is_kept(after: int, before: int, data: st.DataObject) -> N
 @pytest.mark.parametrize("name", MAPS)
 def test_a_map_is_stored(name: str) -> None:
     network = moving(MAPS[name])
-    again = stored_and_read(network, NETWORK_TYPES)
+    again = stored_and_read(network)
     (layer,) = again.layers
     assert type(layer.terms[0].tokens) is type(MAPS[name])
     assert np.array_equal(layer.terms[0].tokens.matrix(N), MAPS[name].matrix(N))
-    assert network_digest(again) == network_digest(network)
+    assert ww.AttentionNetwork(again).digest() == ww.AttentionNetwork(network).digest()
 
 
 def test_maps_of_many_tokens_take_few_bytes() -> None:

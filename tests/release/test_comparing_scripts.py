@@ -14,7 +14,6 @@ from typical_calls import approximate_sine
 from walks import PACKAGE, count_changes, describe, room_of, trace
 
 import weightwright as ww
-from weightwright.network import Network
 
 COARSE = Case("heads", approximate(SINE, UNIT, 1e-3))
 
@@ -77,7 +76,7 @@ def test_names_may_be_said_and_nothing_may_be_worked_out_from_them(monkeypatch: 
 
 def test_a_number_that_is_not_the_same_is_found(net: ww.AttentionNetwork) -> None:
     network = net.network
-    moved: Network = replace(network, registers=network.registers * (1 + 2.0**-52))
+    moved = replace(network, registers=network.registers * (1 + 2.0**-52))
     assert scramble.first_difference(as_plain(network), as_plain(network)) == ""
     assert scramble.first_difference(as_plain(network), as_plain(moved)).startswith("registers: array ")
     assert scramble.first_difference([(0.0).hex()], [(-0.0).hex()]) == "0: 0x0.0p+0 -> -0x0.0p+0"

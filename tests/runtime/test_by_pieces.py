@@ -11,10 +11,10 @@ import pytest
 import torch
 from support.prompts import KINDS, D, N, errors, made
 from support.prompts import prompts as all_prompts
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright.incontext.networks.multinomial_network import multinomial_network
-from weightwright.runtime import interpret
 from weightwright.runtime.passes.by_pieces import run_by_pieces
 from weightwright.runtime.passes.values import Product, add_up
 
@@ -71,7 +71,7 @@ def test_they_are_the_network(kind: str, dtype: str) -> None:
             found = run_by_pieces(net, x)
             assert found is not None
             assert torch.equal(found, net(x))
-            reference = np.stack([interpret(net.network, one.double().numpy()) for one in x])
+            reference = np.stack([reference_outputs(net, one.double().numpy()) for one in x])
             assert np.abs(found.double().numpy() - reference).max() <= room
             with as_whole_streams(net):
                 assert (net(x) - found).abs().max() <= room

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 from support.networks import linear
+from support.running import reference_outputs
 from support.zoo import NAMES, ZOO, attending, compiled, random_head
 
 import weightwright as ww
-from weightwright.claims.files import read
 from weightwright.network import Attention, Sees, cost
 from weightwright.numbers import rounded
-from weightwright.runtime import interpret
 
 
 def inputs(network: object, rng: np.random.Generator, *batch: int) -> np.ndarray:
@@ -28,7 +27,7 @@ def inputs(network: object, rng: np.random.Generator, *batch: int) -> np.ndarray
 def test_module_and_interpreter_agree(name: str, batch: tuple[int, ...]) -> None:
     network = ZOO[name]()
     X = inputs(network, np.random.default_rng(0), *batch)
-    reference = interpret(network, X)
+    reference = reference_outputs(network, X)
     computed = ww.AttentionNetwork(network)(torch.tensor(X)).numpy()
     assert computed.shape == reference.shape
     np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
@@ -40,7 +39,7 @@ def test_every_network_survives_being_saved(name: str, tmp_path: object) -> None
     path = f"{tmp_path}/net.safetensors"
     ww.AttentionNetwork(network).save(path)
     X = inputs(network, np.random.default_rng(1))
-    assert np.array_equal(interpret(read(path)[0], X), interpret(network, X))
+    assert np.array_equal(reference_outputs(ww.load(path, verify=False), X), reference_outputs(network, X))
 
 
 def test_a_batch_is_its_parts(sine: ww.AttentionNetwork) -> None:
@@ -190,7 +189,7 @@ def test_queries_of_several_numbers_on_tables_of_all_sizes(p: int, dtype: str) -
     X = rounded(rng.normal(size=(2, 5, 2)), dtype)
     x = torch.tensor(X, dtype=net.dtype)
     y = net(x)
-    assert np.abs(y.numpy() - interpret(network, X)).max() <= (1e-12 if dtype == "float64" else 1e-4)
+    assert np.abs(y.numpy() - reference_outputs(network, X)).max() <= (1e-12 if dtype == "float64" else 1e-4)
     assert net(x[:, :0]).shape == (2, 0, 2)
     (gradient,) = torch.autograd.grad(net(x.requires_grad_()).sum(), x)
     assert gradient.isfinite().all()

@@ -16,15 +16,14 @@ import pytest
 import torch
 from support.networks import attending, by_hand
 from support.one_head import one_table
+from support.running import reference_outputs
 from support.stored import stored_and_read
 from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.heads.registers import Table
 from weightwright.network import Sees, Term, selection, token_wise
-from weightwright.network.storage import NETWORK_TYPES
 from weightwright.numbers import rounded
-from weightwright.runtime import interpret
 from weightwright.runtime.kernels.window_kernel import CHUNK, attend, decay
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -75,7 +74,7 @@ def test_module_interpreter_and_ordinary_attention_agree(batch: tuple[int, ...],
         head = table(p, M, c, dtype)
         t = inside(head, math.prod(batch) * n, dtype).reshape(*batch, n, 1)
         network = one_table(head, dtype=dtype)
-        computed, reference = run(network, t), interpret(network, t)
+        computed, reference = run(network, t), reference_outputs(network, t)
         assert computed.shape == reference.shape == (*batch, n, 1)
         slack = 40 * (M + 1) * UNIT[dtype]
         assert (np.abs(computed - reference) <= slack).all()
@@ -96,8 +95,8 @@ def test_ties_and_both_ends(dtype: str) -> None:
     head = table(21, 8, 1.0, dtype)
     t = np.arange(-2.5, 3.0, 0.5)[:, None]  # anchors -10 to 10: those from -2 to 2 have eight on each side
     network = one_table(head, dtype=dtype)
-    assert np.abs(run(network, t) - interpret(network, t)).max() <= 400 * UNIT[dtype]
-    assert np.abs(interpret(network, t) - exact_dense(head, t)).max() <= 1e-13
+    assert np.abs(run(network, t) - reference_outputs(network, t)).max() <= 400 * UNIT[dtype]
+    assert np.abs(reference_outputs(network, t) - exact_dense(head, t)).max() <= 1e-13
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -107,7 +106,7 @@ def test_queries_beyond_the_grid_count_as_the_last_inside(dtype: str) -> None:
     for far in (0.0, 5.0, -1e6, -1e30):
         assert run(network, np.array([[far]])) == low
         assert run(network, np.array([[-far + 30]])) == high
-    assert np.abs(interpret(network, np.array([[-1e30], [1e30]])) - [low, high]).max() <= 200 * UNIT[dtype]
+    assert np.abs(reference_outputs(network, np.array([[-1e30], [1e30]])) - [low, high]).max() <= 200 * UNIT[dtype]
     assert np.isnan(run(network, np.array([[math.nan]])))
 
 
@@ -157,7 +156,7 @@ def test_values_of_two_sizes_in_a_network() -> None:
     embed = token_wise(("t",), names, {("t", "t"): 1.0}, {"one": 1.0})
     network = by_hand(("t",), embed, (layer,), selection(names, names), registers=registers)
     t = rng.uniform(-5, 5, (2, 9, 1))
-    np.testing.assert_allclose(run(network, t), interpret(network, t), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(run(network, t), reference_outputs(network, t), rtol=1e-13, atol=1e-13)
 
 
 def test_gradients_are_those_of_ordinary_attention() -> None:
@@ -255,7 +254,7 @@ def test_two_million_tokens_fit_in_a_gigabyte(kind: str) -> None:
 
 
 def test_the_window_is_part_of_the_network() -> None:
-    again = stored_and_read(windowed(), NETWORK_TYPES)
+    again = stored_and_read(windowed())
     assert next(again.heads).window == next(windowed().heads).window
     (layer,) = again.layers
     without = replace(layer, heads=(replace(layer.heads[0], window=None), *layer.heads[1:]))

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from support.graphs import graph_outputs
 from torch import nn
 
-from weightwright.claims.graph import Graph
-from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 Function = Callable[[Any], Any]
@@ -26,11 +25,11 @@ def seeded(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
         return make().double().eval()
 
 
-def assert_agrees(function: Function, features: int, tokens: int | None, low: float = -2.0, high: float = 2.0) -> Graph:
+def assert_agrees(function: Function, features: int, tokens: int | None, low: float = -2.0, high: float = 2.0) -> Any:
     """The graph of a function, after comparing it with torch itself at random inputs."""
     graph, n = trace_function(function, features, tokens), tokens or 5
     x = np.random.default_rng(1).uniform(low, high, (6, n, features))
-    found = evaluate(graph, x)
+    found = graph_outputs(graph, x)
     for inputs, outputs in zip(x, found, strict=True):
         expected = torch.as_tensor(function(torch.tensor(inputs)), dtype=torch.float64).detach().numpy()
         if expected.shape == (n,) and len(graph.outputs) == 1:

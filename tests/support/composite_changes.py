@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.forging import widened, with_composite, with_heads
+from support.forging import Change, widened, with_composite, with_heads
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.target import UNREAD, Composite, TableClaim
-from weightwright.network import Network
 from weightwright.prover.machine import assumptions
 
 NAN, INF = math.nan, math.inf
@@ -24,27 +23,26 @@ NO_INTERVAL, MUST_COMPUTE = (
     "a part must compute|dead zones are about",
 )
 NO_RULE = "must be constant|no key leads|a head that no claim names"
-Forge = Callable[[Certificate], Certificate]
 #: A part of a layer that no network here has.
 STRAY = TableClaim(
     9, (0,), 0, (0,), 0.0, 0.0, Leaf(9, "s", -1.0, 1.0, "taylor", np.array([[-1.0, 1.0]]), Terms(0.0, 0.0, 0.0), 1.0)
 )
 
 
-def of(c: Certificate) -> Composite:
+def of(c: Any) -> Composite:
     assert isinstance(c.claim, Composite)
     return c.claim
 
 
-def with_parts(c: Certificate, **changes: Any) -> Certificate:
+def with_parts(c: Any, **changes: Any) -> Any:
     return with_composite(c, parts=tuple(replace(part, **changes) for part in of(c).parts))
 
 
-def with_claims(c: Certificate, **changes: Any) -> Certificate:
+def with_claims(c: Any, **changes: Any) -> Any:
     return with_composite(c, parts=tuple(replace(part, claim=replace(part.claim, **changes)) for part in of(c).parts))
 
 
-def with_terms(c: Certificate, **changes: float) -> Certificate:
+def with_terms(c: Any, **changes: float) -> Any:
     return with_composite(
         c,
         parts=tuple(
@@ -53,12 +51,12 @@ def with_terms(c: Certificate, **changes: float) -> Certificate:
     )
 
 
-def with_target(c: Certificate, **changes: Any) -> Certificate:
+def with_target(c: Any, **changes: Any) -> Any:
     return with_composite(c, target=replace(of(c).target, **changes))
 
 
 #: Of every kind: what is changed in the certificate, and what the checker says.
-WHOLE: dict[str, tuple[Forge, str]] = {
+WHOLE: dict[str, tuple[Change, str]] = {
     "a smaller bound": (lambda c: replace(c, bound=0.999 * c.bound), "the terms add up"),
     "no bound": (lambda c: replace(c, bound=0.0), "the terms add up"),
     "a negative bound": (lambda c: replace(c, bound=-1.0), "bound = -1.0 is not a finite number"),
@@ -101,7 +99,7 @@ def gap(boxes: np.ndarray) -> np.ndarray:
 
 
 #: Of networks with parts.
-PART: dict[str, tuple[Forge, str]] = {
+PART: dict[str, tuple[Change, str]] = {
     "perfect heads": (lambda c: with_terms(c, approximation=0.0), "approximation on"),
     "heads a little better": (
         lambda c: with_terms(c, approximation=0.9 * of(c).parts[0].claim.terms.approximation), "approximation on",
@@ -152,13 +150,13 @@ PART: dict[str, tuple[Forge, str]] = {
 }  # fmt: skip
 
 
-def said(c: Certificate) -> Certificate:
+def said(c: Any) -> Any:
     """With every zone among the assumptions."""
     return replace(c, assumptions=(*c.assumptions, *of(c).left_out))
 
 
 #: Of every kind: other networks.
-NETWORKS: dict[str, Callable[[Network], Network]] = {
+NETWORKS: dict[str, Callable[[Any], Any]] = {
     "a head twice": lambda n: with_heads(n, lambda heads: (*heads, heads[0])),
     "a softer head": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=heads[0].beta / 64), *heads[1:])),
     "a beta that is no power of two": lambda n: with_heads(n, lambda heads: (replace(heads[0], beta=3.0), *heads[1:])),

@@ -12,7 +12,7 @@ from flint import arb, ctx, fmpq
 from torch import tensor
 
 import weightwright as ww
-from weightwright.expressions import Expression, Number, Variable, fold, parse
+from weightwright.expressions import Variable, fold, parse
 
 BITS = 200
 
@@ -45,12 +45,12 @@ _MEANING: dict[str, Any] = {
 }
 
 
-def exact(formula: str | Expression, x: float | tuple[float, ...]) -> arb:
+def exact(formula: Any, x: float | tuple[float, ...]) -> arb:
     """The formula at the float x, or at (x, y) or (x, y, z), within about 2^-190."""
     at = dict(zip("xyz", x if isinstance(x, tuple) else (x,), strict=False))
     expression = parse(formula, tuple(at)) if isinstance(formula, str) else formula
 
-    def leaf(node: Number | Variable) -> arb:
+    def leaf(node: Any) -> arb:
         if isinstance(node, Variable):
             return arb(at[node.name] if node.name in at else at["x"])
         return arb(fmpq(node.value.numerator, node.value.denominator))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 
 import weightwright as ww
 from weightwright.certify import certify
-from weightwright.claims.graph import Graph
-from weightwright.compiler.lowering.lower import Lowered, lower
+from weightwright.compiler.lowering.lower import lower
 from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.columns import Columns
 
@@ -20,7 +20,7 @@ def cube(features: int, lo: float, hi: float) -> ww.Box:
     return ww.Box([lo] * features, [hi] * features)
 
 
-def mlp(sizes: list[int], activation: str, seed: int = 0) -> Graph:
+def mlp(sizes: list[int], activation: str, seed: int = 0) -> Any:
     """A network of linear layers with weights of the usual size."""
     rng, columns = np.random.default_rng(seed), Columns(None)
     h = [columns.input(i) for i in range(sizes[0])]
@@ -32,7 +32,7 @@ def mlp(sizes: list[int], activation: str, seed: int = 0) -> Graph:
     return columns.graph("MLP", h)
 
 
-def layer_norm(m: int, eps: float) -> Graph:
+def layer_norm(m: int, eps: float) -> Any:
     columns = Columns(None)
     x = [columns.input(i) for i in range(m)]
     mean = columns.affine(x, [1 / m] * m)
@@ -42,7 +42,7 @@ def layer_norm(m: int, eps: float) -> Graph:
     return columns.graph("layer norm", [columns.product(k, root) for k in apart])
 
 
-def standardised(n: int, eps: float) -> Graph:
+def standardised(n: int, eps: float) -> Any:
     """Over n tokens: the mean, the variance and the standardised tokens."""
     columns, J = Columns(n), np.full((n, n), 1 / n)
     x = columns.input(0)
@@ -53,7 +53,7 @@ def standardised(n: int, eps: float) -> Graph:
     return columns.graph("standardised", [mean, variance, columns.product(apart, root)])
 
 
-def attention_block(n: int = 4, d: int = 2, hidden: int = 4, seed: int = 1) -> Graph:
+def attention_block(n: int = 4, d: int = 2, hidden: int = 4, seed: int = 1) -> Any:
     """softmax(q k^T / sqrt(d)) v with a two-layer MLP, both with a residual connection."""
     rng, columns = np.random.default_rng(seed), Columns(n)
 
@@ -77,7 +77,7 @@ def attention_block(n: int = 4, d: int = 2, hidden: int = 4, seed: int = 1) -> G
     return columns.graph("attention block", [columns.affine([a, b], [1.0, 1.0]) for a, b in zip(h, mlp, strict=True)])
 
 
-def lotka_volterra() -> Graph:
+def lotka_volterra() -> Any:
     """One Runge-Kutta step of two populations."""
     columns, h = Columns(None), 0.1
     x, y = columns.input(0), columns.input(1)
@@ -99,7 +99,7 @@ def lotka_volterra() -> Graph:
     return columns.graph("Lotka-Volterra", ends)
 
 
-def newton_root(steps: int) -> Graph:
+def newton_root(steps: int) -> Any:
     columns = Columns(None)
     a = columns.input(0)
     y = columns.affine([a], [0.5], 0.5)
@@ -108,7 +108,13 @@ def newton_root(steps: int) -> Graph:
     return columns.graph("Newton", [y])
 
 
-def largest_error(lowered: Lowered, graph: Graph, domain: ww.Box, count: int = 300, seed: int = 0) -> float:
+def graph_outputs(graph: Any, x: Any) -> np.ndarray:
+    """The outputs of a graph in floats, at one input (tokens, features) or a batch of them; arrays or tensors."""
+    points = np.asarray(x, dtype=np.float64)
+    return evaluate(graph, points) if points.ndim == 3 else evaluate(graph, points[None])[0]
+
+
+def largest_error(lowered: Any, graph: Any, domain: ww.Box, count: int = 300, seed: int = 0) -> float:
     """Of random inputs and corners, against the graph in floats; run as a module."""
     x = inputs(graph, domain, count, seed)
     if lowered.network.dtype == "float32":
@@ -119,7 +125,7 @@ def largest_error(lowered: Lowered, graph: Graph, domain: ww.Box, count: int = 3
     return float(np.abs(y.double().numpy() - evaluate(graph, x)).max())
 
 
-def inputs(graph: Graph, domain: ww.Box, count: int, seed: int) -> np.ndarray:
+def inputs(graph: Any, domain: ww.Box, count: int, seed: int) -> np.ndarray:
     n, d = graph.tokens or 3, domain.lo.shape[-1]
     lo, hi = np.broadcast_to(domain.lo, (n, d)), np.broadcast_to(domain.hi, (n, d))
     rng = np.random.default_rng(seed)

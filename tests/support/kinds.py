@@ -15,7 +15,7 @@ from support.stored import forge
 import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.claims.certificate import MeasuredClaim
-from weightwright.claims.files import certificate_types, write
+from weightwright.claims.files import certificate_types
 from weightwright.claims.kinds import Claim
 
 CLAIMS = [kind for kind in certificate_types().values() if issubclass(kind, Claim)]
@@ -82,7 +82,7 @@ def refuse_second_claims(net: ww.AttentionNetwork, of_claim: bool, folder: Path)
     for name, value in BESIDE.items():
         if of_claim and hasattr(claim, name):
             continue
-        write(path, net.network, net.certificate)
+        net.save(path)
         add_field(path, name, value, type(claim).__name__ if of_claim else "Certificate")
         with pytest.raises(ww.FileFormatError, match="is not a Certificate"):
             ww.check(path)

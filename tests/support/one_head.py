@@ -13,27 +13,26 @@ from weightwright.claims.certificate import Certificate, Terms, local_formula
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.expressions import parse, to_text
-from weightwright.heads.registers import Design, Query, Table, assemble
-from weightwright.network import Network
+from weightwright.heads.registers import Design, Query, assemble
 from weightwright.prover.machine import assumptions
 
 Three = tuple[float, float, float]
 
 
 def one_table(
-    table: Table,
+    table: Any,
     query: tuple[float, float] = (0.0, 1.0),
     slope: float = 0.0,
     mean: float = 0.0,
     role: str = "forged",
     dtype: str = "float64",
-) -> Network:
+) -> Any:
     """A head that looks its table up at s = scale (x - centre). query: the centre and the scale."""
     return assemble(Design((table,), (role,), mean, slope), Query(*query), "f", dtype)
 
 
 def one_head_certificate(
-    network: Network,
+    network: Any,
     formula: str,
     domain: tuple[float, float],
     reach: tuple[float, float],

@@ -14,12 +14,7 @@ import mpmath
 import numpy as np
 
 from weightwright import incontext
-from weightwright.incontext.optimum.sharp_distance import (
-    HuberDistance,
-    distance,
-    huber_distance,
-    multinomial_distance,
-)
+from weightwright.incontext.optimum.sharp_distance import distance, huber_distance, multinomial_distance
 
 DIGITS = 60
 Fractions = list[Fraction]
@@ -224,7 +219,7 @@ def huber_problem(X: Any, y: Any, s: Any, alpha: float | Fraction, intercept: bo
 
 def huber_at(
     X: Any, y: Any, s: Any, epsilon: Any, alpha: Any, intercept: bool, coef: Any, c: float, scale: float
-) -> HuberDistance:
+) -> Any:
     """Of scikit-learn's HuberRegressor with this alpha."""
     return huber_distance(huber_problem(X, y, s, alpha, intercept), epsilon, coef, c, scale)
 

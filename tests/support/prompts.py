@@ -15,7 +15,7 @@ from support.exact import BITS, exact
 
 import weightwright as ww
 from weightwright.approximation.faithful_tables import propose_faithful
-from weightwright.approximation.table import ProposedTable, propose_table
+from weightwright.approximation.table import propose_table
 from weightwright.certify import certify
 from weightwright.claims.certificate import VectorLeaf, constant, local_formula, vector_formula
 from weightwright.claims.prompt import Pass, PromptClaim, Summand
@@ -31,7 +31,7 @@ N, D = 3, 2
 RESIDUAL, PREDICTION, TARGET = (1.0, -1.0), (1.0, 0.0), (0.0, 1.0)
 
 
-def tables_of(part: ProposedTable, along: tuple[float, float]) -> tuple[Summand, list[PromptTable]]:
+def tables_of(part: Any, along: tuple[float, float]) -> tuple[Summand, list[PromptTable]]:
     tables = [
         PromptTable(
             along=along[0] * part.query.scale * table.keys,
@@ -54,7 +54,7 @@ def tables_of(part: ProposedTable, along: tuple[float, float]) -> tuple[Summand,
 
 
 @cache
-def fitted(profile: str, reach: float, tol: float, dtype: str) -> ProposedTable:
+def fitted(profile: str, reach: float, tol: float, dtype: str) -> Any:
     return propose_table(profile, -reach, reach, tol, dtype)
 
 

@@ -10,16 +10,16 @@ import numpy as np
 from support.forging import altered, refused
 
 import weightwright as ww
-from weightwright.network import Block, Gather, Linear, Loop, Mixed, Network, TokenMap, Total, token_map
+from weightwright.network import Block, Gather, Linear, Loop, Mixed, Total, token_map
 
 Place = tuple[Any, ...]
 
 
-def maps(network: Network) -> list[tuple[Place, TokenMap, int]]:
+def maps(network: Any) -> list[tuple[Place, Any, int]]:
     """Where every map stands that is none on blocks, and how many tokens it is given."""
     n = network.tokens or 1
 
-    def found(parts: Any, path: Place) -> Iterator[tuple[Place, TokenMap, int]]:
+    def found(parts: Any, path: Place) -> Iterator[tuple[Place, Any, int]]:
         nonlocal n
         for index, layer in parts:
             if isinstance(layer, Loop):
@@ -37,7 +37,7 @@ def maps(network: Network) -> list[tuple[Place, TokenMap, int]]:
     ]
 
 
-def forgeries(map: TokenMap, n: int) -> Iterator[TokenMap | None]:
+def forgeries(map: Any, n: int) -> Iterator[Any]:
     """Other sources, another sum, entries of the matrix changed by a quarter, by one, to the other sign; no map."""
     R = map.matrix(n)
     rng = np.random.default_rng(R.size)

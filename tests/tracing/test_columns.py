@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.graphs import graph_outputs
 
 import weightwright as ww
 from weightwright.claims.graph import AFFINE, PRODUCT
-from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.columns import Columns
 
 
@@ -19,7 +19,7 @@ def test_only_needed_columns_and_matrices_are_kept() -> None:
     graph = columns.graph("f", [kept])
     assert [node.op for node in graph.nodes] == ["input", "mix"]
     assert [matrix.tolist() for matrix in graph.matrices] == [[[1.0, 1.0], [1.0, 1.0]]]
-    assert evaluate(graph, np.array([[[1.0], [2.0]]])).tolist() == [[[3.0], [3.0]]]
+    assert graph_outputs(graph, [[1.0], [2.0]]).tolist() == [[3.0], [3.0]]
 
 
 def test_matrices_that_are_numbers_cost_nothing() -> None:

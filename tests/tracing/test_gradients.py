@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.graphs import graph_outputs
 from torch import Tensor
 from torch.func import grad, grad_and_value, hessian, vmap
 from torch.nn import functional
@@ -17,7 +18,6 @@ from torch.nn import functional
 import weightwright as ww
 from weightwright.claims.graph import KINDS
 from weightwright.compiler.loop.proven_rules import trace_and_confirm, trace_rule
-from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 Rule = Callable[[Tensor, Tensor], Tensor]
@@ -146,7 +146,7 @@ def test_the_columns_are_what_torch_computes(name: str) -> None:
     for _ in range(3):
         rows, state = rng.uniform(-1, 1, (SAMPLES, FEATURES)), rng.uniform(-1, 1, states)
         prompt = np.column_stack([rows, np.tile(state, (SAMPLES, 1))])
-        found = evaluate(graph, prompt[None])[0, :, -states:]
+        found = graph_outputs(graph, prompt)[:, -states:]
         wanted = rule(torch.tensor(rows), torch.tensor(state)).detach().numpy()
         assert np.abs(found - wanted).max() < 1e-13
 
@@ -162,7 +162,7 @@ def test_functions_of_tokens_take_gradients_too() -> None:
     graph = trace_function(lambda x: grad(lambda v: (v[:, 0] * v[:, 1] ** 2).sum())(x), features=2, tokens=3)
     x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 2))
     a, b = x[0].T
-    assert np.abs(evaluate(graph, x)[0] - np.stack([b**2, 2 * a * b], axis=1)).max() < 1e-15
+    assert np.abs(graph_outputs(graph, x)[0] - np.stack([b**2, 2 * a * b], axis=1)).max() < 1e-15
 
 
 def decides(rows: Tensor, w: Tensor) -> Tensor:

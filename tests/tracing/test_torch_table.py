@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.graphs import graph_outputs
 from support.torch_zoo.compiled_expressions import all_expressions, compile_and_compare
 from support.torch_zoo.torch_expressions import EXPRESSIONS, module_expressions
 from support.torch_zoo.torch_table import BOXES, FEATURES, TOKENS, in_a_line, table_expressions
 
 import weightwright as ww
-from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 from weightwright.tracing.guard.confirm import confirm_function
 from weightwright.tracing.running import run
@@ -55,7 +55,7 @@ def compare(function: Function, graph: Any, box: tuple[float, float]) -> str:
     """Without the guard's own bounds, at inputs that it has not seen."""
     x = np.random.default_rng(7).uniform(*box, (6, graph.tokens or TOKENS, FEATURES))
     with np.errstate(all="ignore"):
-        found = evaluate(graph, x)
+        found = graph_outputs(graph, x)
     for inputs, outputs in zip(x, found, strict=True):
         expected = torch.as_tensor(run(function, (torch.tensor(inputs),))).double().detach().numpy()
         if expected.shape == (len(outputs),) and outputs.shape[1] == 1:

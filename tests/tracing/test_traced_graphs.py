@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from support.against_torch import assert_agrees, constants, seeded
+from support.graphs import graph_outputs
 from torch import nn
 
 from weightwright.claims.graph import AFFINE, ATTENTION, INPUT, KINDS, MIX, PRODUCT, SOFTMAX
-from weightwright.prover.graph_values import evaluate
 from weightwright.tracing.following.traced_function import trace_function
 
 W44 = constants(4, 4)
@@ -37,7 +37,7 @@ def test_black_scholes() -> None:
     low, high = np.array([80, 80, 0.1, 0.1, 0]), np.array([120, 120, 2, 0.5, 0.1])
     graph = trace_function(black_scholes, features=5, tokens=None)
     x = np.random.default_rng(0).uniform(low, high, (1, 50, 5))
-    np.testing.assert_allclose(evaluate(graph, x)[0, :, 0], black_scholes(torch.tensor(x[0])).numpy(), rtol=1e-10)
+    np.testing.assert_allclose(graph_outputs(graph, x)[0, :, 0], black_scholes(torch.tensor(x[0])).numpy(), rtol=1e-10)
     assert kinds(graph) == {AFFINE: 5, "function": 8, INPUT: 5, PRODUCT: 8}
 
 
@@ -197,4 +197,4 @@ def test_the_weights_of_a_float32_module_are_meant_exactly() -> None:
 def test_evaluating_takes_a_batch() -> None:
     graph = trace_function(lambda x: x.mean(0) * x, 2, 3)
     x = np.random.default_rng(0).normal(size=(5, 3, 2))
-    np.testing.assert_allclose(evaluate(graph, x), x.mean(axis=1, keepdims=True) * x, rtol=1e-14)
+    np.testing.assert_allclose(graph_outputs(graph, x), x.mean(axis=1, keepdims=True) * x, rtol=1e-14)

@@ -20,7 +20,7 @@ from support.composite_changes import (
     NO_RULE,
     PART,
     WHOLE,
-    Forge,
+    Change,
     of,
     said,
     with_parts,
@@ -37,14 +37,15 @@ from support.forging import (
     with_composite,
     with_heads,
 )
+from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.claims.certificate import Certificate, Terms
+from weightwright.claims.certificate import Terms
 from weightwright.claims.files import write
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.target import IDENTITY
 from weightwright.papers.claims.ridge_functions import GateClaim, TokenModels
-from weightwright.papers.kit.measure import outputs, taken
+from weightwright.papers.kit.measure import taken
 
 #: A ReLU network of 4 inputs, 3 units and 2 outputs, as torch has it.
 RELU = (normal(7, 3, 4) / 2, normal(8, 3), normal(9, 2, 3) / math.sqrt(3), normal(10, 2))
@@ -86,7 +87,7 @@ def made_grid() -> Any:
 
 #: The construction with most kinds of claim, and the one without tables.
 FEW = ["rows", "native"]
-PAPER: dict[str, tuple[Forge, str]] = {
+PAPER: dict[str, tuple[Change, str]] = {
     "an integral norm": (
         lambda c: replace(c, claim=made_grid(), formula="x0 + x1"), "the domain is not|no rule covers",
     ),
@@ -120,7 +121,7 @@ def test_false_claims_about_parts_are_refused(kind: str, change: str, tmp_path: 
     refused(made(kind).network, forge(made(kind).certificate), tmp_path, words)
 
 
-def switched(c: Certificate) -> Certificate:
+def switched(c: Any) -> Any:
     """Every token claims the other's units."""
     return with_composite(
         c, parts=tuple(replace(p, units=(*p.units[1:2], *p.units[:1], *p.units[2:])) for p in of(c).parts)
@@ -128,7 +129,7 @@ def switched(c: Certificate) -> Certificate:
 
 
 #: Of truncated linear models: the declared target is another one.
-MODEL: dict[str, tuple[Forge, str]] = {
+MODEL: dict[str, tuple[Change, str]] = {
     "another weight": (
         lambda c: with_target(c, weights=nudged(of(c).target.weights, (0, 0), 1e-6)), "rounding: |the claim covers",
     ),
@@ -171,7 +172,7 @@ def test_false_models_are_refused(kind: str, change: str, tmp_path: Path) -> Non
 
 
 #: Of networks whose target is a ridge.
-RIDGE: dict[str, tuple[Forge, str]] = {
+RIDGE: dict[str, tuple[Change, str]] = {
     "another output": (
         lambda c: with_target(c, outputs=nudged(of(c).target.outputs, (0, 0), 1e-6)), "rounding: |formula",
     ),
@@ -201,12 +202,12 @@ def test_false_ridges_are_refused(kind: str, change: str, tmp_path: Path) -> Non
     refused(made(kind).network, forge(made(kind).certificate), tmp_path, words)
 
 
-def with_gates(c: Certificate, **changes: Any) -> Certificate:
+def with_gates(c: Any, **changes: Any) -> Any:
     return with_composite(c, gates=tuple(replace(gate, **changes) for gate in of(c).gates))
 
 
 N = 4  # inputs of the native network; units come after them
-NATIVE: dict[str, tuple[Forge, str]] = {
+NATIVE: dict[str, tuple[Change, str]] = {
     "gates of other units": (
         lambda c: with_composite(c, gates=tuple(replace(g, unit=(g.unit + 1) % 3) for g in of(c).gates)), "rounding: ",
     ),
@@ -253,7 +254,7 @@ def test_false_gates_are_refused(change: str, tmp_path: Path) -> None:
     refused(made("native").network, forge(made("native").certificate), tmp_path, words)
 
 
-ROWS: dict[str, tuple[Forge, str]] = {
+ROWS: dict[str, tuple[Change, str]] = {
     "no zones": (lambda c: with_parts(c, zones=np.zeros((0, 2))), "no box covers|approximation"),
     "narrower zones": (
         lambda c: said(with_parts(c, zones=of(c).parts[0].zones + np.array([0.015, -0.015]))),
@@ -342,7 +343,7 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
             except ww.CertificateError:
                 refusals += 1
                 continue
-            error = np.abs(outputs(ww.AttentionNetwork(network), X) - wanted)
+            error = np.abs(torch_outputs(ww.AttentionNetwork(network), X) - wanted)
             assert np.nanmax(error) <= net.certificate.bound, path
     assert refusals > 0.6 * tries
 

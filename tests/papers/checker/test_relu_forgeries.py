@@ -17,7 +17,7 @@ from weightwright.expressions import parse
 from weightwright.papers.checker import piecewise_linear as kinked
 from weightwright.papers.checker import relu_formulas as rules
 from weightwright.papers.checker.relu_formulas import agree_formulas
-from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
+from weightwright.papers.claims.ridge_functions import RidgeFunctions
 from weightwright.papers.relu.relu_target import piecewise_linear
 
 
@@ -53,14 +53,14 @@ def test_the_checker_never_agrees_to_less_than_the_truth(seed: int) -> None:
     assert measured(ridge, claim.formulas, points(ridge, lo, hi, seed, 20_000)) <= high
 
 
-Forge = Callable[[RidgeFunctions, FormulasClaim], tuple[Any, Any]]
+Forge = Callable[[RidgeFunctions, Any], tuple[Any, Any]]
 
 
 def on_ridge(**changes: Callable[[RidgeFunctions], Any]) -> Forge:
     return lambda r, c: (dataclasses.replace(r, **{name: change(r) for name, change in changes.items()}), c)
 
 
-def on_claim(**changes: Callable[[FormulasClaim], Any]) -> Forge:
+def on_claim(**changes: Callable[[Any], Any]) -> Forge:
     return lambda r, c: (r, dataclasses.replace(c, **{name: change(c) for name, change in changes.items()}))
 
 
@@ -73,7 +73,7 @@ def _with_unit(r: RidgeFunctions) -> RidgeFunctions:
     return RidgeFunctions((*r.profiles, "relu(x)"), arguments, np.append(r.shifts, 0.0), outputs, r.constants)
 
 
-def _raised(r: RidgeFunctions, c: FormulasClaim, by: float) -> tuple[RidgeFunctions, FormulasClaim]:
+def _raised(r: RidgeFunctions, c: Any, by: float) -> tuple[RidgeFunctions, Any]:
     polynomials = np.array(c.polynomials)
     polynomials[0, 0, 0] += by
     return dataclasses.replace(r, constants=r.constants - by), dataclasses.replace(c, polynomials=polynomials)

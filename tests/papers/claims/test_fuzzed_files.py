@@ -19,11 +19,12 @@ from fuzz_mutations import consistent
 from fuzz_readers import Readers, strange_lines
 from fuzz_truth import value, worst_violation
 from fuzz_zones import most_hits
+from support.stored import certified_file
 
 import weightwright as ww
 from weightwright.checker.check import rules
 from weightwright.claims.certificate import Certificate
-from weightwright.claims.files import encode_file, read
+from weightwright.claims.files import encode_file
 from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import LoopClaim
 from weightwright.limits import Limits
@@ -46,8 +47,7 @@ def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROVEN)
 def test_what_is_false_would_be_seen(name: str) -> None:
     """With a bound below 0 every claim is false, and inputs show it; with its own none of them do."""
-    network, said = read(SAVED[name])
-    assert said is not None
+    network, said = certified_file(SAVED[name])
     if said.measured is not None:
         return
     rng = np.random.default_rng(0)
@@ -72,8 +72,7 @@ def test_a_crash_would_be_seen(tmp_path: Path, monkeypatch: Patch) -> None:
 
 def changed(name: str, folder: Path, change: Callable[[Any, Certificate], Certificate]) -> Path:
     """A saved file with something else in its certificate, and all that must fit it."""
-    network, said = read(SAVED[name])
-    assert said is not None
+    network, said = certified_file(SAVED[name])
     path = folder / "changed.safetensors"
     path.write_bytes(encode_file(network, change(network, said)))
     return path
@@ -144,8 +143,7 @@ def test_a_name_without_quotes_would_be_seen(tmp_path: Path, monkeypatch: Patch)
 
 
 def test_one_digest_of_two_functions_would_be_seen() -> None:
-    network, said = read(SAVED["graph"])
-    assert said is not None
+    network, said = certified_file(SAVED["graph"])
     target = said.claim.target  # type: ignore[union-attr]
     other = replace(said.claim, target=replace(target, outputs=target.outputs[::-1] + target.outputs))  # type: ignore[call-arg]
     readers, rng = Readers(), np.random.default_rng(0)
@@ -169,8 +167,7 @@ def test_a_bound_that_does_not_say_that_it_is_about_a_pass_would_be_seen(monkeyp
 
 @pytest.mark.parametrize("name", PROVEN)
 def test_saved_files_have_no_assumption_that_no_rule_asks_for(name: str) -> None:
-    _, said = read(SAVED[name])
-    assert said is not None
+    _, said = certified_file(SAVED[name])
     assert strange_lines(said) == []
     assert strange_lines(replace(said, assumptions=(*said.assumptions, "x is 0"))) == ["x is 0"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from papers.support.tiny_study import tiny_study
 
 import weightwright as ww
 from weightwright.papers.experiments.machinery.study import Options
-from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.reproducing import read_record, reproduce
 
 
-def without_times(record: Json) -> Json:
+def without_times(record: Any) -> Any:
     return {key: value for key, value in record.items() if key != "run"}
 
 

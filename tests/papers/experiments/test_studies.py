@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,9 @@ from weightwright.papers.experiments.machinery.study import (
     Variation,
     judge_slope,
 )
-from weightwright.papers.experiments.machinery.study_units import Json, write_json
+from weightwright.papers.experiments.machinery.study_units import write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
 from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
-from weightwright.progress import Tell
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
 
@@ -88,7 +88,7 @@ def test_every_study_that_trains_can_be_varied_by_a_row(name: str) -> None:
     assert all(settings["rate"] == 1e-3 for unit, settings in units.items() if unit not in rates)
 
 
-def work_of_none(unit: Json, tell: Tell) -> Json:
+def work_of_none(unit: Any, tell: Any) -> Any:
     raise AssertionError("nothing is run here")
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from weightwright.enclosures.intervals.jets import values_at
-from weightwright.expressions import Number, Variable, fold, parse
-from weightwright.papers.claims.ridge_functions import FormulasClaim, RidgeFunctions
+from weightwright.expressions import Number, fold, parse
 from weightwright.papers.relu.relu_target import plane_waves
 
 EXACT: dict[str, Callable[..., Fraction]] = {
@@ -34,13 +33,13 @@ def names(N: int) -> tuple[str, ...]:
 
 
 def exactly(formula: str, x: list[Fraction]) -> Fraction:
-    def leaf(node: Number | Variable) -> Fraction:
+    def leaf(node: Any) -> Fraction:
         return node.value if isinstance(node, Number) else x[int(node.name[1:])]
 
     return fold(parse(formula, names(len(x))), leaf, lambda op, args: EXACT[op](*args))
 
 
-def outputs(ridge: RidgeFunctions, x: list[Fraction]) -> list[Fraction]:
+def outputs(ridge: Any, x: list[Fraction]) -> list[Fraction]:
     """The ridge at x in exact arithmetic, as its docstring says."""
 
     def dot(row: Any, vector: list[Fraction]) -> Fraction:
@@ -52,7 +51,7 @@ def outputs(ridge: RidgeFunctions, x: list[Fraction]) -> list[Fraction]:
     return [dot(row, known) + Fraction(c) for row, c in zip(ridge.outputs, ridge.constants.tolist(), strict=True)]
 
 
-def quickly(ridge: RidgeFunctions, x: Any) -> Any:
+def quickly(ridge: Any, x: Any) -> Any:
     """(points, outputs) in float64."""
     N = x.shape[1]
     units = np.maximum(x @ ridge.arguments[:, :N].T + ridge.shifts, 0)
@@ -72,7 +71,7 @@ SMOOTH: dict[str, tuple[list[str], list[float], list[float], float, int]] = {
 
 
 @cache
-def built(name: str) -> tuple[RidgeFunctions, FormulasClaim, Any, Any]:
+def built(name: str) -> tuple[Any, Any, Any, Any]:
     formulas, lo, hi, tol, _ = SMOOTH[name]
     return (
         *plane_waves(formulas, np.array(lo, float), np.array(hi, float), tol),
@@ -81,7 +80,7 @@ def built(name: str) -> tuple[RidgeFunctions, FormulasClaim, Any, Any]:
     )
 
 
-def points(ridge: RidgeFunctions, lo: Any, hi: Any, seed: int, count: int) -> Any:
+def points(ridge: Any, lo: Any, hi: Any, seed: int, count: int) -> Any:
     """Random ones, many on the faces and all corners, and some half-way between two kinks of a wave."""
     rng = np.random.default_rng(seed)
     N = len(lo)
@@ -94,6 +93,6 @@ def points(ridge: RidgeFunctions, lo: Any, hi: Any, seed: int, count: int) -> An
     return np.concatenate([near, corners, between[((between >= lo) & (between <= hi)).all(axis=1)]])
 
 
-def measured(ridge: RidgeFunctions, formulas: Any, x: Any) -> float:
+def measured(ridge: Any, formulas: Any, x: Any) -> float:
     expected = np.column_stack([values_at(parse(f, names(x.shape[1])), names(x.shape[1]), x) for f in formulas])
     return float(np.abs(quickly(ridge, x) - expected).max())

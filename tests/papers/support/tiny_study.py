@@ -12,7 +12,6 @@ from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.read import mean_of
 from weightwright.papers.experiments.machinery.study import Condition, Effect, Study, Summary, judge, make_texts
-from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.machinery.trends import fit_trend
 from weightwright.papers.experiments.studies import ua_e1
 from weightwright.papers.kit.paper_texts import split_sections
@@ -55,7 +54,7 @@ SETTINGS = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, 
 SETTINGS |= {"p": [4, 5, 6], "seeds": 2, "width": 2.0}
 
 
-def work(counting: Path | None, stop_at: str | None, unit: Json, tell: Any) -> Json:
+def work(counting: Path | None, stop_at: str | None, unit: Any, tell: Any) -> Any:
     """A training; its name goes into a file, and where the file `stop` names it the user presses Ctrl-C."""
     if counting is not None:
         with (counting / "done").open("a") as lines:
@@ -65,7 +64,7 @@ def work(counting: Path | None, stop_at: str | None, unit: Json, tell: Any) -> J
     return ua_e1.train(unit, tell)
 
 
-def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
+def summarise(chosen: Any, results: dict[str, Any]) -> Summary:
     mse = np.array([results[f"p{p}"]["mse"][0] for p in chosen["p"]]).T
     trend = fit_trend("MSE against p", chosen["p"], mse, "falls")
     cells = [([p], {"mse": mse[:, i]}) for i, p in enumerate(chosen["p"])]

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from papers.support.constructed import CASES, SORT, arrays, made, normal
+from support.running import reference_outputs, torch_outputs
 from torch import nn
 
 import weightwright as ww
 from weightwright import constructions
-from weightwright.papers.kit.measure import measure, outputs
-from weightwright.runtime import interpret
+from weightwright.papers.kit.measure import measure
 
 
 @pytest.mark.few(10)
@@ -32,7 +32,7 @@ def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     assert worst.inputs > 0
     # what is measured against in floats is what the certificate is about, which the search computes exactly
     x = np.reshape(worst.x, (1, net.network.tokens, -1))
-    error = np.abs(outputs(net, x) - net.about.reference(x)).max()
+    error = np.abs(torch_outputs(net, x) - net.about.reference(x)).max()
     assert abs(error - worst.error) <= {"float64": 1e-13, "float32": 1e-6, "bfloat16": 0.1}[net.network.dtype]
 
 
@@ -50,10 +50,10 @@ def test_saved_loaded_checked_and_interpreted(name: str, tmp_path: Path) -> None
         assert getattr(again.certificate, name) == getattr(net.certificate, name)
     X = net.about.probes(np.random.default_rng(6), 60)
     X = np.clip(torch.tensor(X).to(net.dtype).double().numpy(), net.certificate.domain.lo, net.certificate.domain.hi)
-    assert (outputs(again, X) == outputs(net, X)).all()
+    assert (torch_outputs(again, X) == torch_outputs(net, X)).all()
     unit = {"float64": 1e-9, "bfloat16": 1.0}[net.network.dtype]
-    assert np.abs(interpret(net.network, X) - outputs(net, X)).max() <= unit
-    assert outputs(net, X[0]).shape == net.about.reference(X[:1]).shape[1:]  # without a batch
+    assert np.abs(reference_outputs(net, X) - torch_outputs(net, X)).max() <= unit
+    assert torch_outputs(net, X[0]).shape == net.about.reference(X[:1]).shape[1:]  # without a batch
 
 
 @pytest.mark.parametrize("name", ["UA-2, p", "UA-3, H", "UA-8, sort", "UA-9, square", "UA-10, arrays", "UA-13, relu"])
@@ -124,7 +124,7 @@ def test_the_position_code_of_long_sequences_holds_the_keys() -> None:
     assert net.network.native
     assert built(net) == (1, H, 0, 3 * H + 3)
     X = net.about.probes(np.random.default_rng(7), 16)
-    assert np.abs(outputs(net, X) - net.about.reference(X)).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X) - net.about.reference(X)).max() <= net.certificate.bound
 
 
 # arguments

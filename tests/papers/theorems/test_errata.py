@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from papers.support.constructed import normal
+from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.papers.kit.measure import measure, outputs
+from weightwright.papers.kit.measure import measure
 from weightwright.papers.linear.model_anchors import inverse_temperature
 
 ERRATA = Path(__file__).parents[3] / "docs" / "errata.md"
@@ -103,7 +104,7 @@ def test_heads_whose_sentinels_carry_nothing_return_nothing_out_of_range() -> No
         assert np.abs(printed - np.clip(outside, a, b)).min() > 7 * bound
     assert np.abs(printed_heads(within, n, H, a, b, 1e6) - within).max() <= bound
     for s in (outside, within):
-        ours = outputs(net, np.broadcast_to(s[:, None, None], (len(s), n, 1)))[:, 0, 0]
+        ours = torch_outputs(net, np.broadcast_to(s[:, None, None], (len(s), n, 1)))[:, 0, 0]
         assert np.abs(ours - np.clip(s, a, b)).max() <= net.certificate.bound <= 1.01 * bound
 
 
@@ -117,7 +118,7 @@ def test_heads_whose_sentinels_carry_nothing_fail_inside_the_range_too() -> None
         assert np.abs(printed_heads(last, n, H, a, b, beta) - last).min() > 7 * bound
     assert printed_heads(np.array([0.95]), n, H, a, b, 105.0)[0] < 0.95 - 7 * bound  # a gentle beta does not help
     whole = np.linspace(a, b, 400)
-    ours = outputs(net, np.broadcast_to(whole[:, None, None], (len(whole), n, 1)))[:, 0, 0]
+    ours = torch_outputs(net, np.broadcast_to(whole[:, None, None], (len(whole), n, 1)))[:, 0, 0]
     assert np.abs(ours - whole).max() <= net.certificate.bound <= 1.01 * bound
 
 
@@ -164,9 +165,11 @@ def test_a_zero_in_b_is_the_logarithm_of_zero() -> None:
     with np.errstate(invalid="ignore"):
         assert np.isnan(lemma_i1(A, X, np.maximum(signed, 0))).any()
     net = ww.constructions.token_mixing(signed.T, A.T, (-9, 9))
-    assert np.abs(outputs(net, X.T) - (A @ X @ signed).T).max() <= net.certificate.bound < 1e-10
+    assert np.abs(torch_outputs(net, X.T) - (A @ X @ signed).T).max() <= net.certificate.bound < 1e-10
     zeros = ww.constructions.token_mixing(np.maximum(signed, 0).T, A.T, (-9, 9))
-    assert np.abs(outputs(zeros, X.T) - (A @ X @ np.maximum(signed, 0)).T).max() <= zeros.certificate.bound < 1e-10
+    assert (
+        np.abs(torch_outputs(zeros, X.T) - (A @ X @ np.maximum(signed, 0)).T).max() <= zeros.certificate.bound < 1e-10
+    )
 
 
 def test_shared_maps_give_no_position_its_own_weights() -> None:
@@ -174,16 +177,16 @@ def test_shared_maps_give_no_position_its_own_weights() -> None:
     and tokens that change places take their results along. So it is off by half of what the w_j . x differ by."""
     n, x, own = 4, np.array([0.5, -0.25]), normal(85, 4, 2)
     net = ww.constructions.truncated_linear_heads([0.7, -0.4], np.zeros(n), -1.0, 1.0, (-1, 1), H=4)
-    assert np.ptp(outputs(net, np.tile(x, (n, 1)))) == 0
+    assert np.ptp(torch_outputs(net, np.tile(x, (n, 1)))) == 0
     wanted = own @ x
     assert np.ptp(wanted) / 2 > 2 * net.certificate.bound  # no error bound of its own saves it
     X, order = np.random.default_rng(86).uniform(-1, 1, (n, 2)), [2, 0, 3, 1]
-    assert np.abs(outputs(net, X[order]) - outputs(net, X)[order]).max() < 1e-12
+    assert np.abs(torch_outputs(net, X[order]) - torch_outputs(net, X)[order]).max() < 1e-12
     # a copy head for each token gives each its own weights, at every token
     W_1 = np.concatenate(own)[None]
     ours = ww.constructions.native_relu((W_1, [5.0], np.ones((n, 1)), np.full(n, -5.0)), n, (-1, 1))
     Y = np.stack([X, X[order]])
-    assert np.abs(outputs(ours, Y)[:, :, 0] - (Y * own).sum(axis=(1, 2))[:, None]).max() <= ours.certificate.bound
+    assert np.abs(torch_outputs(ours, Y)[:, :, 0] - (Y * own).sum(axis=(1, 2))[:, None]).max() <= ours.certificate.bound
 
 
 @pytest.mark.parametrize("beta", [1e2, 1e4, 1e8])
@@ -201,7 +204,7 @@ def test_the_head_of_the_other_sign_ties_with_the_padding(beta: float) -> None:
     printed, wanted = heads[0] - heads[1], a * np.maximum(S, 0)
     assert np.abs(np.abs(printed - wanted) - np.abs(S) / 2).max() < 1e-12
     net = ww.constructions.native_relu((np.eye(n), np.zeros(n), np.diag(a), np.zeros(n)), n, (-1, 1))
-    assert np.abs(outputs(net, S[:, None])[:, 0] - wanted).max() <= net.certificate.bound <= 1e-6
+    assert np.abs(torch_outputs(net, S[:, None])[:, 0] - wanted).max() <= net.certificate.bound <= 1e-6
 
 
 # the list

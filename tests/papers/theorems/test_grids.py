@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from support.running import reference_outputs
 
 import weightwright as ww
 from weightwright.claims.certificate import bound_in_words
@@ -17,9 +19,8 @@ from weightwright.network import Linear
 from weightwright.network.costs import cost
 from weightwright.papers.grids.estimates import run
 from weightwright.papers.grids.grid_points import Grid, attention_network
-from weightwright.papers.kit.measure import Estimate, estimate
+from weightwright.papers.kit.measure import estimate
 from weightwright.report.facts.network_facts import certificate_facts, value_facts
-from weightwright.runtime import interpret
 
 Make = Callable[..., ww.AttentionNetwork]
 SCALAR: list[Make] = [
@@ -50,7 +51,7 @@ def made(make: Make, setting: dict[str, float]) -> ww.AttentionNetwork:
     return make(formula(make, int(setting["n"] * setting["d"])), **setting)
 
 
-def estimated(net: ww.AttentionNetwork, count: int, seed: int) -> Estimate:
+def estimated(net: ww.AttentionNetwork, count: int, seed: int) -> Any:
     """The error in the norm of the certificate."""
     return estimate(net, net.certificate.norm, count, seed)
 
@@ -194,7 +195,7 @@ def test_bumps_without_the_shift_are_no_bumps() -> None:
     )
     wrong = np.abs(run(ww.AttentionNetwork(printed), centres).ravel() - values)
     assert wrong.max() > net.about.bounds["core"]
-    at_points = interpret(printed, centres[:1])  # every bump is 0 there, or all that are not are other cells'
+    at_points = reference_outputs(printed, centres[:1])  # every bump is 0 there, or all that are not are other cells'
     assert abs(float(at_points.ravel()[0]) - values[0]) > 0.5
 
 
@@ -296,7 +297,7 @@ def test_saved_loaded_and_interpreted(make: Make, tmp_path: Path) -> None:
     assert again.certificate.norm == 1.0
     X = net.about.probes(np.random.default_rng(7), 60)
     assert (run(again, X) == run(net, X)).all()
-    assert np.abs(interpret(net.network, X).reshape(len(X), -1) - run(net, X)).max() < 1e-9
+    assert np.abs(reference_outputs(net, X).reshape(len(X), -1) - run(net, X)).max() < 1e-9
     assert run(net, X).shape[1] == (2 if make in SEQUENCE else 1)
     assert net(torch.zeros(5, 2, 1, dtype=torch.float64)).shape == ((5, 2, 1) if make in SEQUENCE else (5, 1, 1))
     assert "L_1 norm" in repr(net)
@@ -493,7 +494,7 @@ def test_spectral_outputs_stand_where_their_formulas_say(tmp_path: Path) -> None
     assert again.certificate.status == "PROVEN"
     X = net.about.probes(np.random.default_rng(15), 60)
     assert (run(again, X) == run(net, X)).all()
-    assert np.abs(interpret(net.network, X).reshape(len(X), -1) - run(net, X)).max() < 1e-12
+    assert np.abs(reference_outputs(net, X).reshape(len(X), -1) - run(net, X)).max() < 1e-12
 
 
 def test_a_spectral_network_is_far_smaller() -> None:

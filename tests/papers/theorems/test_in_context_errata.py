@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from papers.support.in_context import PROBLEMS, made, pairs
+from support.running import torch_outputs
 
 from weightwright.papers.descent.regression import (
     curvature_is_between,
@@ -12,7 +13,6 @@ from weightwright.papers.descent.regression import (
     least_squares,
 )
 from weightwright.papers.descent.steps import descend, spectral_identity
-from weightwright.papers.kit.measure import outputs
 
 
 def test_the_average_of_the_gradients_forgets_the_state() -> None:
@@ -20,7 +20,7 @@ def test_the_average_of_the_gradients_forgets_the_state() -> None:
     net = made("P")
     rng, w = np.random.default_rng(8), np.array([1.0, 1.0])
     prompt = np.concatenate([rng.uniform(-0.1, 0.1, (3, 3)), np.tile(w, (3, 1))], axis=1)
-    printed = outputs(net, prompt).mean(axis=0)
+    printed = torch_outputs(net, prompt).mean(axis=0)
     assert np.abs(printed - w).max() > 0.9  # all gradients are small: w should hardly move
 
 
@@ -48,7 +48,7 @@ def test_a_coordinate_of_the_gradient_is_no_function_of_the_prediction() -> None
     steps = []
     for x in ([1.0, 0.0], [0.0, 1.0]):
         samples = np.tile(np.concatenate([x, 0.25 * np.array(x), [1.0], w]), (4, 1))
-        steps.append(outputs(net, samples)[0] - w)
+        steps.append(torch_outputs(net, samples)[0] - w)
     assert np.dot([1.0, 0.0], w) == np.dot([0.0, 1.0], w)
     assert abs(steps[0][0] - steps[1][0]) > 0.2
 
@@ -69,7 +69,7 @@ def test_a_sum_of_relus_is_no_slope_of_the_squared_loss() -> None:
     steps = []
     for target in (1.0, -1.0):
         sample = np.concatenate([[1.0, 1.0], [0.25, 0.25], [target], w])
-        steps.append(float(outputs(net, np.tile(sample, (4, 1)))[0, 0] - w[0]))
+        steps.append(float(torch_outputs(net, np.tile(sample, (4, 1)))[0, 0] - w[0]))
     assert steps[0] > 0.1 > -0.1 > steps[1]
 
 

@@ -14,11 +14,10 @@ import torch
 from flint import arb, ctx
 from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
 from support.exact import BITS, exact
+from support.forging import save_forged
 
 import weightwright as ww
 from weightwright import constructions
-from weightwright.claims.files import write
-from weightwright.numbers import Floats
 from weightwright.papers.descent.regression import (
     curvature_is_between,
     exact_optimum,
@@ -52,7 +51,7 @@ def test_every_instance_is_proven_and_counted(id: str) -> None:
 # AE-1, AE-2
 
 
-def arguments(net: ww.AttentionNetwork, X: Floats) -> list[list[Fraction]]:
+def arguments(net: ww.AttentionNetwork, X: np.ndarray) -> list[list[Fraction]]:
     """w . x - y of every token, exactly."""
     d = (len(net.network.inputs) - 1) // 2
     tokens = X.reshape(-1, X.shape[-1])
@@ -62,7 +61,7 @@ def arguments(net: ww.AttentionNetwork, X: Floats) -> list[list[Fraction]]:
     ]
 
 
-def largest_exact_error(net: ww.AttentionNetwork, f: str, X: Floats) -> arb:
+def largest_exact_error(net: ww.AttentionNetwork, f: str, X: np.ndarray) -> arb:
     """|network - f(w . x - y) x| in 200 bits, over all tokens within reach."""
     d, y = (X.shape[-1] - 1) // 2, outputs(net, X).reshape(-1, (X.shape[-1] - 1) // 2)
     reach, worst = Fraction(net.about.chosen["reach"]), arb(0)
@@ -113,7 +112,7 @@ def test_faithful_and_spectral_agree_within_their_bounds() -> None:
 
 def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
     net, path = made("P"), tmp_path / "net.safetensors"
-    write(path, net.network, net.certificate)
+    net.save(path)
     assert ww.check(path).status == "PROVEN"
     said = net.certificate
     (summand,) = said.claim.summands
@@ -132,7 +131,7 @@ def test_a_claim_of_less_than_can_be_shown_is_refused(tmp_path: Path) -> None:
             terms=said.terms if part == "the tables" else whole,
             bound=said.bound,
         )
-        write(path, net.network, forged)
+        save_forged(net.network, forged, path)
         with pytest.raises(ww.CertificateError, match="approximation"):
             ww.check(path)
 

@@ -11,11 +11,12 @@ import onnxruntime
 import pytest
 import torch
 from papers.support.constructed import SORT, arrays, made, module, normal
+from support.running import torch_outputs
 from torch import nn
 
 import weightwright as ww
 from weightwright.network.costs import cost
-from weightwright.papers.kit.measure import measure, outputs
+from weightwright.papers.kit.measure import measure
 from weightwright.papers.relu.relu_target import piecewise_linear
 
 
@@ -43,7 +44,7 @@ def apart(net: ww.AttentionNetwork, module: nn.Module, seed: int, count: int = 4
     X = np.concatenate([rng.uniform(box.lo, box.hi, (count, *box.lo.shape)), net.about.probes(rng, count)])
     with torch.no_grad():
         wanted = module(torch.tensor(X).flatten(1)).reshape(len(X), X.shape[1], -1).numpy()
-    return float(np.abs(outputs(net, X) - wanted).max())
+    return float(np.abs(torch_outputs(net, X) - wanted).max())
 
 
 # UA-8
@@ -54,7 +55,7 @@ def test_two_tokens_are_sorted() -> None:
     assert net.certificate.bound <= 1e-6
     grid = np.array(list(itertools.product(np.linspace(-1, 1, 41), repeat=2)))
     X = np.concatenate([grid, np.repeat(grid[:41, :1], 2, axis=1), grid + [0, 1e-9] * (np.abs(grid) < 1)])[:, :, None]
-    assert np.abs(outputs(net, X) - np.sort(X, axis=1)).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X) - np.sort(X, axis=1)).max() <= net.certificate.bound
     assert net.about.bounds["ReLU network"] == 0.0  # max is piecewise linear: the ReLU network is exact
 
 
@@ -73,7 +74,7 @@ def test_plane_waves_say_what_the_relu_network_is_off_by() -> None:
     X = np.random.default_rng(61).uniform(-1, 1, (300, 2, 1))
     x, y = X[:, 0, 0], X[:, 1, 0]
     wanted = np.stack([x * y, np.sin(x) * np.cos(y)], axis=1)[:, :, None]
-    assert np.abs(outputs(net, X) - wanted).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X) - wanted).max() <= net.certificate.bound
 
 
 def test_a_trained_module_is_emulated() -> None:
@@ -114,7 +115,7 @@ def test_a_soft_maximum_of_four_numbers() -> None:
     X = np.random.default_rng(65).uniform(-1, 1, (2000, 4, 1))
     X[:500] = np.where(X[:500] < 0, -1.0, 1.0)
     wanted = np.log(np.exp(X).sum(axis=1, keepdims=True))
-    assert np.abs(outputs(net, X) - wanted).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X) - wanted).max() <= net.certificate.bound
 
 
 # UA-9
@@ -144,7 +145,7 @@ def test_mixing_is_exact_but_for_rounding(n: int, d: int, r: int, seed: int) -> 
     net = ww.constructions.token_mixing(R, A, (-2, 3))
     assert net.network.native
     X = np.concatenate([rng.uniform(-2, 3, (10, n, d)), rng.choice([-2.0, 0.0, 3.0], (10, n, d))])
-    y = outputs(net, X)
+    y = torch_outputs(net, X)
     for x, found in zip(X, y, strict=True):
         wanted = exactly(R, x, A)
         error = max(
@@ -160,7 +161,7 @@ def test_mixing_is_exact_but_for_rounding(n: int, d: int, r: int, seed: int) -> 
 def test_mixing_with_nothing_is_nothing() -> None:
     net = ww.constructions.token_mixing(np.zeros((3, 3)), normal(66, 2, 2), (-1, 1))
     assert (
-        np.abs(outputs(net, np.random.default_rng(67).uniform(-1, 1, (20, 3, 2)))).max()
+        np.abs(torch_outputs(net, np.random.default_rng(67).uniform(-1, 1, (20, 3, 2)))).max()
         <= net.certificate.bound
         < 1e-12
     )
@@ -229,7 +230,7 @@ def test_the_error_is_that_of_the_gate(beta: float) -> None:
     """s sigmoid(beta s) is off by at most 0.2785 / beta, and by nearly as much at s = 1.2785 / beta."""
     net = ww.constructions.native_relu(([[1.0]], [0.0], [[-3.0]], [0.0]), 1, (-1, 1), beta=beta)
     X = np.array([-1.2785, 1.2785])[:, None, None] / beta
-    found = np.abs(outputs(net, X) + 3 * np.maximum(X, 0)).max()
+    found = np.abs(torch_outputs(net, X) + 3 * np.maximum(X, 0)).max()
     assert 0.2784 * 3 / beta <= found <= net.certificate.bound <= 0.2786 * 3 / beta
 
 

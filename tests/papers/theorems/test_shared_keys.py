@@ -7,18 +7,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from flint import arb
 from support.forging import refused
+from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.network import Attention, Head, Linear, Network, Term
+from weightwright.network import Attention, Linear, Term
 from weightwright.papers.checker import shared_keys
 from weightwright.papers.claims.shared_keys_claim import MULTIPLES
-from weightwright.papers.kit.measure import outputs
 from weightwright.papers.linear.literal import literal_prompt
 
 
@@ -32,7 +33,7 @@ def test_no_prompt_is_worse_than_the_bound_in_exact_arithmetic(dtype: str) -> No
     net = built(dtype)
     assert net.certificate.status == "PROVEN"
     X = net.about.probes(np.random.default_rng(1), 80)
-    found, bound = outputs(net, X), Fraction(net.certificate.bound)
+    found, bound = torch_outputs(net, X), Fraction(net.certificate.bound)
     for prompt, out in zip(X.tolist(), found[..., 0].tolist(), strict=True):
         for token, y in zip(prompt, out, strict=True):
             s = sum((Fraction(x) * Fraction(w) for x, w in zip(token[:2], token[4:], strict=True)), Fraction(0))
@@ -47,7 +48,7 @@ def test_sizes_and_ranges(sizes: tuple[int, int, int, float, float]) -> None:
     assert net.certificate.bound < 1.01 * 3 / ((n - 2) * H) + 1e-3
     X = net.about.probes(np.random.default_rng(2), 200)
     wanted = np.clip((X[..., :d] * X[..., 2 * d :]).sum(axis=-1), -1.0, 2.0)
-    assert np.abs(outputs(net, X)[..., 0] - wanted).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X)[..., 0] - wanted).max() <= net.certificate.bound
 
 
 def test_prompts_without_the_multiples_are_refused(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_prompts_without_the_multiples_are_refused(tmp_path: Path) -> None:
         ww.search(net, 0.1)
 
 
-def changed(net: ww.AttentionNetwork, head: int, part: str, at: tuple[int, int], by: float) -> Network:
+def changed(net: ww.AttentionNetwork, head: int, part: str, at: tuple[int, int], by: float) -> Any:
     """The network with one weight of one head moved."""
     (layer,) = net.network.layers
     assert isinstance(layer, Attention)
@@ -98,14 +99,14 @@ def test_moved_weights_are_refused(name: str, tmp_path: Path) -> None:
     refused(changed(net, *MOVED[name]), net.certificate, tmp_path)
 
 
-def _layer(net: Network) -> Attention:
+def _layer(net: Any) -> Attention:
     (layer,) = net.layers
     assert isinstance(layer, Attention)
     return layer
 
 
-def _heads(change: Callable[[Head], Head]) -> Callable[[Network], Network]:
-    def made(net: Network) -> Network:
+def _heads(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def made(net: Any) -> Any:
         layer = _layer(net)
         return dataclasses.replace(
             net, layers=(dataclasses.replace(layer, heads=(change(layer.heads[0]), *layer.heads[1:])),)
@@ -114,13 +115,13 @@ def _heads(change: Callable[[Head], Head]) -> Callable[[Network], Network]:
     return made
 
 
-def _scaled(net: Network) -> Network:
+def _scaled(net: Any) -> Any:
     term = net.embed.terms[0]
     scaled = Term(term.A, None, np.full((5, 6), 2.0))
     return dataclasses.replace(net, embed=Linear(net.embed.coordinates, (scaled,), net.embed.C))
 
 
-FORGED: dict[str, Callable[[Network], Network]] = {
+FORGED: dict[str, Callable[[Any], Any]] = {
     "softer": _heads(lambda head: dataclasses.replace(head, beta=head.beta / 4)),
     "a beta that is no power of two": _heads(lambda head: dataclasses.replace(head, beta=head.beta * 1.5)),
     "a head less": lambda net: dataclasses.replace(

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import complaint, process, weightwright
+from support.running import reference_outputs
 from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright.claims.certificate import agreed
 from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
-from weightwright.numbers import Floats
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.kit.instance import Check, Count, Instance, Line, counted
 from weightwright.papers.kit.measure import estimate, measure
@@ -41,7 +41,6 @@ from weightwright.papers.pages.theorem_tables import tables
 from weightwright.papers.theorems import registry as theorem_module
 from weightwright.papers.theorems.registry import THEOREMS, Theorem, find
 from weightwright.papers.theorems.show import Shown, check, show
-from weightwright.runtime import interpret
 
 PAGE = Path(__file__).parents[3] / "docs" / "theorems.md"
 
@@ -51,10 +50,10 @@ def net_of(tol: float = 0.1, method: Any = "faithful", shift: float = 0.0) -> ww
     net = ww.approximate("x", (-1, 1), tol, method)
     assert net.certificate is not None
 
-    def reference(X: Floats) -> Floats:
+    def reference(X: np.ndarray) -> np.ndarray:
         return X + shift * (np.abs(X - 0.7) < 0.01)
 
-    def probes(rng: np.random.Generator, count: int) -> Floats:
+    def probes(rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.uniform(-1, 1, (count, 1, 1))
 
     bounds = {"everywhere": net.certificate.bound}
@@ -210,7 +209,7 @@ def test_measuring_finds_a_narrow_fault_and_says_where() -> None:
 def test_refinement_beats_the_probes() -> None:
     net = net_of()
     rough = net.about.probes(np.random.default_rng(0), 16)
-    first = np.abs(interpret(net.network, rough) - rough).max()
+    first = np.abs(reference_outputs(net, rough) - rough).max()
     assert measure(net, 16).error > 1.5 * first
 
 

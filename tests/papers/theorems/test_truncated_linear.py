@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 from papers.support.constructed import made, normal
+from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.papers.kit.measure import measure, outputs
+from weightwright.papers.kit.measure import measure
 
 W, T = normal(40, 3, 2), normal(41, 3)
 
@@ -32,15 +33,15 @@ def arguments_of(X: np.ndarray, w: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def errors_at(net: ww.AttentionNetwork, X: np.ndarray) -> np.ndarray:
-    return np.abs(outputs(net, X) - net.about.reference(X))
+    return np.abs(torch_outputs(net, X) - net.about.reference(X))
 
 
 def test_every_token_has_a_model_of_its_own() -> None:
     net = made("UA-2, p")
     X = np.random.default_rng(42).uniform(-1, 1, (50, 3, 2))
     wanted = np.clip(np.einsum("bnd,nd->bn", X, normal(1, 3, 2)) + normal(2, 3), -1, 1)
-    assert np.abs(outputs(net, X)[:, :, 0] - wanted).max() <= net.certificate.bound
-    assert np.abs(outputs(net, X)[:, ::-1, 0] - wanted).max() > 1  # no other token's
+    assert np.abs(torch_outputs(net, X)[:, :, 0] - wanted).max() <= net.certificate.bound
+    assert np.abs(torch_outputs(net, X)[:, ::-1, 0] - wanted).max() > 1  # no other token's
 
 
 def test_the_faithful_error_falls_like_one_over_p() -> None:
@@ -98,7 +99,7 @@ def test_ends_seams_and_far_away(wide: dict[str, ww.AttentionNetwork], kind: str
     assert net.about.bounds["inside"] <= net.about.bounds["everywhere"] == net.certificate.bound
     within = (s >= 0) & (s <= 1)
     assert found[within].max() <= net.about.bounds["inside"]
-    y = outputs(net, at(np.array([-10.0, -0.5, 11.0]), 6))[:, 0, 0]
+    y = torch_outputs(net, at(np.array([-10.0, -0.5, 11.0]), 6))[:, 0, 0]
     assert np.abs(y - [0, 0, 1]).max() <= net.certificate.bound
     if kind == "faithful":  # there is no anchor at b
         assert found[s == 1.0].max() > 0.99 / 16
@@ -158,7 +159,7 @@ def test_the_row_is_that_of_the_nearest_anchor() -> None:
     s = arguments_of(X, w, t)
     anchors = -1 + np.arange(6) / 3
     row = np.array([0, 1, 0, 1, 1, 0])[np.abs(s[:, :, None] - anchors).argmin(axis=2)]
-    y = outputs(net, X)
+    y = torch_outputs(net, X)
     clear = np.abs(s[:, :, None] - (anchors[:-1] + 1 / 6)[[0, 1, 2, 4]]).min(axis=2) > 0.01
     mine, other = (np.take_along_axis(y, k[:, :, None], axis=2)[:, :, 0] for k in (row, 1 - row))
     assert np.abs(mine - np.clip(s, -1, 1))[clear].max() <= net.certificate.bound
@@ -178,7 +179,7 @@ def test_dead_zones_are_as_asked_for_and_needed() -> None:
     X = np.zeros((len(s), 2, 1))
     X[:, 0, 0] = (s - normal(10, 2)[0]) / normal(9, 2, 1)[0, 0]
     row = np.array([0, 1, 0, 1, 1, 0])[np.abs(s[:, None] - (-1 + np.arange(6) / 3)).argmin(axis=1)]
-    away = np.abs(outputs(net, X)[:, 0] - np.where(row[:, None] == [0, 1], s[:, None], 0.0)).max(axis=1)
+    away = np.abs(torch_outputs(net, X)[:, 0] - np.where(row[:, None] == [0, 1], s[:, None], 0.0)).max(axis=1)
     assert away[:8].max() <= net.certificate.bound
     assert away[8:].max() > net.certificate.bound  # two rows share the weight: a zone is needed
     assert np.isnan(net.about.reference(X[8:])[:, 0]).all()
@@ -225,7 +226,7 @@ def test_heads_agree_with_one_head_on_as_many_anchors(heads: dict[int, ww.Attent
     one = ww.constructions.truncated_linear(np.tile(W[0], (6, 1)), normal(48, 6), -1.0, 1.0, (-1, 1), p=4 * H)
     rng = np.random.default_rng(51)
     X = np.concatenate([rng.uniform(-1, 1, (500, 6, 2)), many.about.probes(rng, 500), one.about.probes(rng, 500)])
-    apart = np.abs(outputs(many, X) - outputs(one, X)).max()
+    apart = np.abs(torch_outputs(many, X) - torch_outputs(one, X)).max()
     assert apart <= many.certificate.bound + one.certificate.bound
     assert apart > 0.25 * 2 / (4 * H)  # they are not the same network
 
@@ -252,7 +253,7 @@ def test_activations_are_what_torch_has(make: Callable[[], ww.AttentionNetwork],
     net = make()
     X = np.random.default_rng(52).uniform(-1, 1, (300, 3, 2))
     assert net.about.id == "UA-13"
-    assert np.abs(outputs(net, X)[:, :, 0] - wanted(arguments_of(X, W, T))).max() <= net.certificate.bound < 0.15
+    assert np.abs(torch_outputs(net, X)[:, :, 0] - wanted(arguments_of(X, W, T))).max() <= net.certificate.bound < 0.15
 
 
 @pytest.mark.slow
