@@ -11,7 +11,7 @@ import pytest
 import torch
 from flint import arb, ctx
 from scipy import special
-from support.forging import save_forged, with_claim
+from support.forging import save_forged, with_claim, with_one_layer
 from support.stored import certified_file
 
 import weightwright as ww
@@ -200,7 +200,7 @@ FORGERIES = {
         lambda c: with_samples(c, x=of(c).x[:-1], y=of(c).y[:-1]),
         "reach from",
     ),
-    "no samples": (lambda c: dataclasses.replace(c, claim=OneLayerClaim(c.claim.leaf)), "formula"),
+    "no samples": (lambda c: with_one_layer(c, c.claim.leaf), "formula"),
     "samples that are none": (lambda c: with_claim(c, samples=None), "malformed"),
     "samples out of order": (
         lambda c: with_samples(c, x=of(c).x[::-1], y=of(c).y[::-1]),

@@ -13,13 +13,12 @@ import pytest
 import torch
 from flint import arb, ctx
 from support.exact import errors
-from support.forging import save_forged, with_leaf
+from support.forging import save_forged, with_leaf, with_one_layer
 from support.formulas import random_formula_of
 
 import weightwright as ww
 from weightwright.approximation import several
-from weightwright.claims.certificate import Terms
-from weightwright.claims.one_layer_claims import OneLayerClaim, VectorLayerClaim
+from weightwright.claims.one_layer_claims import VectorLayerClaim
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.intervals.intervals import Interval
 from weightwright.prover.vector_rounding import VectorAnchors, score_errors
@@ -200,7 +199,7 @@ def with_terms(certificate: Any, **changes: float) -> Any:
     """The head's and the network's terms changed alike, and a bound that fits them."""
     head = dataclasses.replace(claim_of(certificate).terms, **changes)
     slip = certificate.terms.rounding - claim_of(certificate).terms.rounding
-    whole = Terms(head.approximation, head.leakage, head.rounding + slip)
+    whole = dataclasses.replace(head, rounding=head.rounding + slip)
     total = 1.0001 * (whole.approximation + whole.leakage + whole.rounding)
     return dataclasses.replace(with_leaf(certificate, terms=head), terms=whole, bound=total)
 
@@ -224,7 +223,7 @@ FALSE_CLAIMS: dict[str, Callable[[Any], Any]] = {
     "boxes of one axis": lambda said: with_leaf(said, boxes=claim_of(said).boxes[:, :, :1]),
     "a larger domain": lambda said: dataclasses.replace(said, domain=ww.Box(said.domain.lo, said.domain.hi + 0.01)),
     "another layer": lambda said: with_leaf(said, layer=1),
-    "a claim about one number": lambda said: dataclasses.replace(said, claim=OneLayerClaim(claim_of(said))),
+    "a claim about one number": lambda said: with_one_layer(said, claim_of(said)),
     "two claims": lambda said: dataclasses.replace(said, claim=VectorLayerClaim((claim_of(said),) * 2)),
     "hidden assumption": lambda said: dataclasses.replace(said, assumptions=()),
     "NaN": lambda said: with_terms(said, approximation=math.nan),

@@ -9,13 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from support.forging import about_composite, affine, named, one_head, proven, refused
 from support.networks import attending
+from support.units import identity_unit
 
 import weightwright as ww
-from weightwright.approximation.faithful_tables import propose_faithful
-from weightwright.claims.certificate import Terms
 from weightwright.claims.target import IDENTITY
-from weightwright.heads.registers import on_registers
-from weightwright.network import Attention
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 
@@ -40,12 +37,10 @@ def moved(
 def test_dead_zones_of_what_is_no_unit(tmp_path: Path) -> None:
     anchors = np.linspace(-1, 1, 65)
     wrong = np.where(np.abs(anchors) < 0.4, 100.0, anchors)
-    part = propose_faithful("x", anchors, [(0, wrong)], 2.0**16, -1.01, 1.01, zones=np.array([[-0.99, 0.99]]))
     names = ("s", "one", "key", "offset", "value", "out")
-    registers, at = on_registers(part.tables, [2], len(names))
-    heads = part.heads(names, 0, 1, 2, at, 5)
-    net = one_head(names, registers, (Attention(names, tuple(heads)),))
-    terms = Terms(0.02, part.claim.terms.leakage, part.claim.terms.rounding)
+    part, registers, layer = identity_unit(names, wrong, zones=np.array([[-0.99, 0.99]]))
+    net = one_head(names, registers, (layer,))
+    terms = dataclasses.replace(part.claim.terms, approximation=0.02)
     part = dataclasses.replace(part, claim=dataclasses.replace(part.claim, terms=terms))
     composite = dataclasses.replace(affine([[1.0]]), parts=(part.at(0, [0], [IDENTITY]),))
     refused(*about_composite(net, composite, HALF_OPEN, (0.021, 1e-9, 1e-6)), tmp_path, "zones")

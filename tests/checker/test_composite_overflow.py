@@ -11,7 +11,6 @@ from support.forging import about_composite, affine, named, refused, save_forged
 from support.networks import attending, by_hand, linear
 
 import weightwright as ww
-from weightwright.network import selection
 
 HALF_OPEN = ww.Box(np.array([-1.0]), np.array([1.0]))
 DTYPES = ("float64", "float32", "bfloat16")
@@ -81,6 +80,5 @@ def test_queries_that_overflow_before_they_meet_a_key(
     names = ("x", "q", "k", "out")
     C, A = np.array([[0.0, query, key, 0.0]]), np.eye(1, 4)
     layer = attending(names, named(names, q=1), named(names, k=1), named(names, x=1), np.eye(4)[[3]], beta)
-    read = selection(names, ("out",))
-    net = by_hand(("x",), linear(names, A, C), (layer,), read, tokens=1, dtype=dtype)
+    net = by_hand(("x",), linear(names, A, C), (layer,), ("out",), tokens=1, dtype=dtype)
     refused(*about_composite(net, affine([[1.0]]), HALF_OPEN, (0.0, 1e-300, 2.0**-10)), tmp_path, "overflow")

@@ -11,31 +11,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.forging import altered, proven, refused
+from support.forging import about_composite, affine, altered, proven, refused
 from support.graphs import everything, graph_outputs
 from support.networks import attending, by_hand, linear
+from support.one_head import local_text
 
 import weightwright as ww
 from weightwright.checker.composite.graph_columns import _hull
-from weightwright.claims.certificate import Certificate, Terms, local_formula
+from weightwright.claims.certificate import Terms
 from weightwright.claims.graph import Fused, Graph, Node, ProductClaim
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.leaf import Leaf
 from weightwright.claims.target import IDENTITY, UNREAD, Composite, TableClaim
 from weightwright.compiler.lowering.lower import lower
-from weightwright.expressions import parse, to_text
-from weightwright.network import selection, token_wise
-from weightwright.prover.machine import assumptions
 
 
-def claimed(certificate: Certificate, composite: Composite, each: float, domain: ww.Box | None = None) -> Certificate:
+def claimed(certificate: Any, composite: Composite, each: float, domain: ww.Box | None = None) -> Any:
     """The certificate about another target, with these terms."""
     assert isinstance(composite.target, Graph)
     terms, box = Terms(each, each, each), certificate.domain if domain is None else domain
     return replace(certificate, claim=composite, formula=composite.target.name, terms=terms, bound=4 * each, domain=box)
 
 
-def stated(net: ww.AttentionNetwork) -> tuple[Certificate, Composite]:
+def stated(net: ww.AttentionNetwork) -> tuple[Any, Composite]:
     assert net.certificate is not None
     assert isinstance(net.certificate.claim, Composite)
     return net.certificate, net.certificate.claim
@@ -46,18 +44,12 @@ def only_layer(network: Any) -> Any:
     return layer
 
 
-def draft(network: Any) -> Certificate:
+def draft(network: Any) -> Any:
     """A certificate of this network whose claim is still to come."""
-    said, none = assumptions(network.dtype, "dot"), Composite(Graph("", (), ()), ())
-    nothing = Terms(0.0, 0.0, 0.0)
-    return Certificate(
-        none, "", ww.Box([0], [1]), network.dtype, "dot", 0.0, nothing, ww.AttentionNetwork(network).digest(), said
-    )
+    return about_composite(network, affine([[1.0]]), ww.Box([0], [1]))[1]
 
 
-def false_and_refused(
-    network: Any, certificate: Certificate, x: list[float], path: Path, said: str | None = None
-) -> None:
+def false_and_refused(network: Any, certificate: Any, x: list[float], path: Path, said: str | None = None) -> None:
     """At x the network is farther from the graph than the bound says, and the checker does not agree."""
     assert isinstance(certificate.claim, Composite)
     assert isinstance(certificate.claim.target, Graph)
@@ -170,7 +162,7 @@ def test_the_factors_of_a_product_do_not_underflow(tmp_path: Path) -> None:
         W_Q, W_O = head.W_Q.copy(), np.where(head.W_O != 0, 2.0**102 * (-1) ** sign, 0.0)
         A[1, source], W_Q[source, 0] = 2.0**23 * (-1) ** sign, W_Q[source, 0] * 2.0**20
         heads.append(replace(head, W_Q=W_Q, W_O=W_O))
-        formula = to_text(local_formula(parse("x**2"), 0.0, float(W_Q[source, 0]), part.mean * small))
+        formula = local_text("x**2", 0.0, float(W_Q[source, 0]), part.mean * small)
         terms = Terms(*(1.01 * small * term + 1e-300 for term in dataclasses.astuple(part.claim.terms)))
         claim = replace(part.claim, formula=formula, terms=terms, lipschitz=1.01 * small * part.claim.lipschitz)
         parts.append(replace(part, units=(5 + 2 * 4 + sign,), mean=part.mean * small, claim=claim))
@@ -210,7 +202,7 @@ def test_registers_do_not_overflow_in_a_plain_transformer(tmp_path: Path) -> Non
     ways = (("x", "y"), ("y", "z"), ("x", "out"))
     layers = [_table(names, layer, source, target) for layer, (source, target) in enumerate(ways)]
     embed = linear(names, np.eye(1, len(names), names.index("x")), C)
-    network = by_hand(("x",), embed, tuple(layers), selection(names, ("out",)), registers=R, dtype="float32")
+    network = by_hand(("x",), embed, tuple(layers), ("out",), registers=R, dtype="float32")
     assert network.native
     with np.errstate(all="ignore"):
         assert np.isnan(_plain_float32(network, 0.5))
@@ -232,9 +224,9 @@ def test_registers_do_not_overflow_in_a_plain_transformer(tmp_path: Path) -> Non
 def _table(names: tuple[str, ...], layer: int, source: str, target: str) -> Any:
     """A layer whose head reads one coordinate, with its keys and values in columns of their own."""
     k, c, v = (f"{what}{layer}" for what in "kcv")
-    W_Q = token_wise(names, ("s", "1"), {(source, "s"): 1.0, ("one", "1"): 1.0}).terms[0].A
-    W_K = token_wise(names, ("s", "1"), {(k, "s"): 1.0, (c, "1"): 1.0}).terms[0].A
-    W_V, W_O = selection(names, (v,)).terms[0].A, selection(names, (target,)).terms[0].A.T
+    columns = {name: column[:, None] for name, column in zip(names, np.eye(len(names)), strict=True)}
+    W_Q, W_K = np.hstack([columns[source], columns["one"]]), np.hstack([columns[k], columns[c]])
+    W_V, W_O = columns[v], columns[target].T
     return attending(names, W_Q, W_K, W_V, W_O, registers=(0, 3), data="none")
 
 

@@ -15,11 +15,10 @@ from support.bombs import stopped
 from support.command_line import complaint, weightwright
 from support.forging import save_forged, with_leaf
 from support.networks import linear
+from support.one_head import local_text
 from support.stored import certified_file, forge, saved
 
 import weightwright as ww
-from weightwright.claims.certificate import local_formula
-from weightwright.expressions import parse, to_text
 from weightwright.limits import UNLIMITED, Limits, count_boxes, hold, limited, tick
 from weightwright.network import Loop, Term
 
@@ -47,8 +46,8 @@ def one_box() -> Made:
     network, said = saved("formula")
     leaf, nothing = said.claim.leaf, "0.001*(sin(1000000*x)**2 + cos(1000000*x)**2 - 1)"  # type: ignore[union-attr]
     wild = f"{said.formula} + {nothing}"
-    local = to_text(local_formula(parse(wild), 0.0, float(next(network.heads).W_Q[0, 0]), 0.0))
-    assert leaf.formula == to_text(local_formula(parse(said.formula), 0.0, float(next(network.heads).W_Q[0, 0]), 0.0))
+    local = local_text(wild, 0.0, float(next(network.heads).W_Q[0, 0]), 0.0)
+    assert leaf.formula == local_text(said.formula, 0.0, float(next(network.heads).W_Q[0, 0]), 0.0)
     return network, replace(with_leaf(said, formula=local, boxes=np.array([[leaf.lo, leaf.hi]])), formula=wild)
 
 

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
+from support.forging import altered, nudged, proven, refused, scaled, widened, with_claim, with_entry, without
 from support.graphs import graph_outputs
 from support.networks import attending, linear
 
 import weightwright as ww
-from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import STATES, LoopClaim
 from weightwright.claims.target import UNREAD
-from weightwright.network import Gather, Mixed, Term
+from weightwright.network import Mixed
 
 PROMPT = np.column_stack([[0.9, -0.5, 0.7], [0.6, 0.2, -0.8], np.full(3, 0.4), np.full(3, -0.3)])
 E, S = 2, 2
@@ -122,9 +121,14 @@ def mixes_the_states(A: np.ndarray) -> np.ndarray:
     return with_entry(mixed, (place("kept state[1]"), 0), 0.25)
 
 
-def third_term(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+def moves_the_examples(terms: tuple[Any, ...]) -> tuple[Any, ...]:
+    first, second = terms
+    return replace(first, tokens=replace(second.tokens, sources=(0, 0, 2))), second
+
+
+def third_term(terms: tuple[Any, ...]) -> tuple[Any, ...]:
     A = with_entry(np.zeros_like(terms[0].A), (place("kept state[0]"), 2), 1.0)
-    return (*terms, Term(A))
+    return (*terms, replace(terms[0], A=A, tokens=None))
 
 
 #: What is forged, and what the checker says. Each is refused by the one rule that says so.
@@ -160,7 +164,7 @@ FORGED: dict[str, tuple[Callable[[], Any], str]] = {
         "the examples change",
     ),
     "examples on other tokens": (
-        lambda: with_gather("terms", 0, "tokens", change=lambda _: Gather((0, 0, 2))),
+        lambda: with_gather("terms", change=moves_the_examples),
         "the examples change",
     ),
     "examples scaled by position": (
@@ -189,7 +193,7 @@ FORGED: dict[str, tuple[Callable[[], Any], str]] = {
         "no coordinate of the stream",
     ),
     "a state that only some tokens get": (
-        lambda: with_gather("terms", 1, "tokens", change=lambda _: Gather((0, 0, -1))),
+        lambda: with_gather("terms", 1, "tokens", "sources", change=lambda _: (0, 0, -1)),
         "not copied to all tokens",
     ),
     "a state that is a sum of tokens": (
@@ -244,7 +248,7 @@ def test_a_loop_that_is_not_the_rule_is_refused(name: str, tmp_path: Path) -> No
 
 def test_a_state_of_another_token_is_refused(tmp_path: Path) -> None:
     """Nothing is claimed about it, though here it is as good."""
-    network = with_gather("terms", 1, "tokens", change=lambda _: Gather((1, 1, 1)))
+    network = with_gather("terms", 1, "tokens", "sources", change=lambda _: (1, 1, 1))
     refused(network, said(), tmp_path, "not copied to all tokens")
 
 
@@ -273,7 +277,7 @@ CLAIMS: dict[str, tuple[Callable[[], Any], str]] = {
     "a smaller state": (lambda: with_outputs(1), "the target of one pass has 2 outputs"),
     "a larger state": (lambda: with_outputs(3), "the target of one pass has 2 outputs"),
     "a smaller error": (
-        lambda: replace(said(), terms=Terms(said().terms.approximation / 2, *_others(said())), bound=said().bound),
+        lambda: replace(said(), terms=scaled(said().terms, "approximation", 0.5), bound=said().bound),
         "approximation",
     ),
     "the first token unread": (
@@ -285,10 +289,6 @@ CLAIMS: dict[str, tuple[Callable[[], Any], str]] = {
         None,  # type: ignore[dict-item]
     ),
 }
-
-
-def _others(certificate: Any) -> tuple[float, float]:
-    return certificate.terms.leakage, certificate.terms.rounding
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -21,6 +21,7 @@ from support.forging import (
     proven,
     refused,
     with_claim,
+    with_one_layer,
     with_prompt,
     without,
 )
@@ -30,9 +31,8 @@ from support.prompts import KINDS, RESIDUAL, built, errors, fitted, made, plain,
 import weightwright as ww
 from weightwright.certify import certify
 from weightwright.claims.kinds import MASKED
-from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import ARGUMENTS, STATES
-from weightwright.network import Attention, Block, Gather, Linear, Sees
+from weightwright.network import Gather
 from weightwright.prover.machine import assumptions
 
 FORGED = ["descent", "threshold", "clock", "gradients"]
@@ -134,11 +134,11 @@ ALL: dict[str, tuple[Change, str]] = {
     ),
     "another dtype": (lambda c: replace(c, dtype="float32"), "certified for float32, stored as float64"),
     "a dead zone": (
-        lambda c: replace(c, claim=OneLayerClaim(c.claim.summands[0].claim, ((0.0, 1.0),))),
+        lambda c: with_one_layer(c, c.claim.summands[0].claim, ((0.0, 1.0),)),
         "no rule for maps on blocks",
     ),
     "a claim about one layer": (
-        lambda c: replace(c, claim=OneLayerClaim(c.claim.summands[0].claim)), "no rule for maps on blocks",
+        lambda c: with_one_layer(c, c.claim.summands[0].claim), "no rule for maps on blocks",
     ),
     "an affine target": (lambda c: replace(c, claim=affine([[1.0]])), "no rule for maps on blocks"),
     "no claim": (lambda c: replace(c, claim=None), "no rule for a claim of type NoneType"),
@@ -243,13 +243,13 @@ def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
             refused(forged, net.certificate, tmp_path)
 
 
-def in_layers(network: Any, kind: type, change: Callable[[Any], Any], which: int = 0) -> Any:
-    """One of the layers of a kind changed, in the first loop if there is one."""
+def in_layers(network: Any, kind: str, change: Callable[[Any], Any], which: int = 0) -> Any:
+    """One of the layers that have "heads", or "terms", changed, in the first loop if there is one."""
     layers, loop = network.layers, None
     for index, layer in enumerate(network.layers):
         if type(layer).__name__ == "Loop":
             layers, loop = layer.layers, index
-    place = [i for i, layer in enumerate(layers) if isinstance(layer, kind)][which]
+    place = [i for i, layer in enumerate(layers) if hasattr(layer, kind)][which]
     new = (*layers[:place], change(layers[place]), *layers[place + 1 :])
     if loop is not None:
         new = (*network.layers[:loop], replace(network.layers[loop], layers=new), *network.layers[loop + 1 :])
@@ -257,18 +257,26 @@ def in_layers(network: Any, kind: type, change: Callable[[Any], Any], which: int
 
 
 def in_heads(network: Any, which: int = 0, **changes: Any) -> Any:
-    def change(layer: Attention) -> Attention:
-        return replace(layer, heads=(replace(layer.heads[0], **changes), *layer.heads[1:]))
+    """The first head of a layer changed; sees: the fields that change of what it sees."""
 
-    return in_layers(network, Attention, change, which)
+    def change(layer: Any) -> Any:
+        head = layer.heads[0]
+        sees = replace(head.sees, **changes.get("sees", {}))
+        return replace(layer, heads=(replace(head, **changes | {"sees": sees}), *layer.heads[1:]))
+
+    return in_layers(network, "heads", change, which)
 
 
-def first_term(layer: Linear, **changes: Any) -> Linear:
+def first_term(layer: Any, **changes: Any) -> Any:
     return replace(layer, terms=(replace(layer.terms[0], **changes), *layer.terms[1:]))
 
 
-def swapped(layer: Linear) -> Linear:
+def swapped(layer: Any) -> Any:
     return replace(layer, terms=(*layer.terms[:1], *layer.terms[:0:-1]))
+
+
+#: What a head sees that sees all data tokens and no register; every token asks.
+EVERYTHING = {"registers": (0, 0), "data": "all", "block": 0, "asks": "all"}
 
 
 def block(network: Any) -> int:
@@ -277,28 +285,28 @@ def block(network: Any) -> int:
 
 #: What is changed in the network, and what the checker says.
 BUILT: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "everybody asks": (lambda n: in_heads(n, sees=Sees((0, 0), "block", block(n))), "layer 1 of a pass"),
-    "all keys are seen": (lambda n: in_heads(n, sees=Sees((0, 0), "all")), "layer 1 of a pass"),
-    "larger blocks": (lambda n: in_heads(n, sees=Sees((0, 0), "block", 3 * block(n), "first")), "layer 1 of a pass"),
+    "everybody asks": (lambda n: in_heads(n, sees={"registers": (0, 0), "asks": "all"}), "layer 1 of a pass"),
+    "all keys are seen": (lambda n: in_heads(n, sees=EVERYTHING), "layer 1 of a pass"),
+    "larger blocks": (lambda n: in_heads(n, sees={"registers": (0, 0), "block": 3 * block(n)}), "layer 1 of a pass"),
     "twice the beta": (lambda n: in_heads(n, beta=2 * next(n.heads).beta), "layer 1 of a pass|approximation on"),
     "beta no power of two": (lambda n: in_heads(n, beta=1.5), "layer 1 of a pass|must be a power of two"),
     "a head twice": (
-        lambda n: in_layers(n, Attention, lambda layer: replace(layer, heads=layer.heads * 2)),
+        lambda n: in_layers(n, "heads", lambda layer: replace(layer, heads=layer.heads * 2)),
         "five terms, a head|layer 1 of a pass",
     ),
     "no head": (
-        lambda n: in_layers(n, Attention, lambda layer: replace(layer, heads=())), "five terms, a head|layer 1 of",
+        lambda n: in_layers(n, "heads", lambda layer: replace(layer, heads=())), "five terms, a head|layer 1 of",
     ),
     "no residual": (
-        lambda n: in_layers(n, Attention, lambda layer: replace(layer, residual=False)), "layer 1 of a pass",
+        lambda n: in_layers(n, "heads", lambda layer: replace(layer, residual=False)), "layer 1 of a pass",
     ),
     "a term twice": (
-        lambda n: in_layers(n, Linear, lambda layer: replace(layer, terms=layer.terms + layer.terms[-1:])),
+        lambda n: in_layers(n, "terms", lambda layer: replace(layer, terms=layer.terms + layer.terms[-1:])),
         "five terms|layer 0 of a pass",
     ),
-    "terms in another order": (lambda n: in_layers(n, Linear, swapped), "layer 0 of a pass|columns|not along"),
+    "terms in another order": (lambda n: in_layers(n, "terms", swapped), "layer 0 of a pass|columns|not along"),
     "a scale of positions": (
-        lambda n: in_layers(n, Linear, lambda layer: first_term(layer, S=np.ones((3, 1)))), "layer 0 of a pass",
+        lambda n: in_layers(n, "terms", lambda layer: first_term(layer, S=np.ones((3, 1)))), "layer 0 of a pass",
     ),
     "a map of tokens": (lambda n: replace(n, embed=first_term(n.embed, tokens=Gather((0, 1, 2)))), "embed is not"),
     "a layer more": (
@@ -322,7 +330,13 @@ def test_forged_networks_are_refused(kind: str, forgery: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "changes", [{"beta": 2.0**35}, {"beta": 1.5}, {"sees": Sees((0, 1), "all")}, {"sees": Sees((0, 0), "self")}]
+    "changes",
+    [
+        {"beta": 2.0**35},
+        {"beta": 1.5},
+        {"sees": EVERYTHING | {"registers": (0, 1)}},
+        {"sees": EVERYTHING | {"data": "self"}},
+    ],
 )
 def test_forged_gates_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     for kind in ("threshold", "clock"):
@@ -355,13 +369,13 @@ def test_keys_and_values_of_two_variables_are_looked_at(term: int, tmp_path: Pat
     net = made("two variables", "float64")
     assert net.certificate is not None
 
-    def change(layer: Linear) -> Linear:
+    def change(layer: Any) -> Any:
         new = np.array(layer.terms[term].tokens.R)
         new[3] += 0.25
-        moved = replace(layer.terms[term], tokens=Block(new))
+        moved = replace(layer.terms[term], tokens=replace(layer.terms[term].tokens, R=new))
         return replace(layer, terms=(*layer.terms[:term], moved, *layer.terms[term + 1 :]))
 
-    refused(in_layers(net.network, Linear, change), net.certificate, tmp_path, "approximation: .* is claimed")
+    refused(in_layers(net.network, "terms", change), net.certificate, tmp_path, "approximation: .* is claimed")
 
 
 @pytest.mark.parametrize(("beta", "said"), [(2.0, "approximation is smaller"), (0.5, "is no power of two")])
@@ -369,10 +383,10 @@ def test_softer_gates_are_refused(beta: float, said: str, tmp_path: Path) -> Non
     net = made("threshold", "float64")
     assert net.certificate is not None
 
-    def soften(layer: Attention) -> Attention:
+    def soften(layer: Any) -> Any:
         return replace(layer, heads=tuple(replace(head, beta=beta) for head in layer.heads))
 
-    refused(in_layers(net.network, Attention, soften, 1), net.certificate, tmp_path, said)
+    refused(in_layers(net.network, "heads", soften, 1), net.certificate, tmp_path, said)
 
 
 def test_thresholds_are_not_negative(tmp_path: Path) -> None:
@@ -406,7 +420,6 @@ def test_a_whole_number_of_more_bits_than_a_float_is_no_beta() -> None:
     network = made("descent", "float64").network
     (loop,) = network.layers
     spread, attend, *rest = loop.layers
-    assert isinstance(attend, Attention)
     head = replace(attend.heads[0], beta=2**53 + 1)
     layers = (spread, replace(attend, heads=(head,)), *rest)
     with pytest.raises(ww.LawError, match="beta = 9007199254740993 must be a positive finite float64"):

@@ -12,15 +12,14 @@ import pytest
 import torch
 from circuit_from_json import run_json
 from support.built import built, copied
+from support.formulas import formula_values
+from support.networks import linear
 from support.running import reference_outputs
 from support.torch_zoo.moons import trained_moons
 from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright.circuit.running_circuit import run_circuit
-from weightwright.enclosures.intervals.jets import values_at
-from weightwright.expressions import parse
-from weightwright.network import selection
 
 #: Networks of `support.built`; and one that was changed.
 MADE = (
@@ -85,7 +84,7 @@ def test_tables_add_what_their_function_says(name: str) -> None:
         arguments = [held(net, node.layer or 0, read, X) for read in ARGUMENTS.get(name, (node.argument,))]
         names = ("x", "y")[: len(arguments)]
         points = np.stack([argument.ravel() for argument in arguments], axis=-1)
-        wanted = values_at(parse(node.function, names), names, points).reshape(arguments[0].shape)
+        wanted = formula_values(node.function, names, points).reshape(arguments[0].shape)
         found = sum(circuit[head].weight * run.results[head][..., 0] for head in node.together)
         outside = np.abs(arguments[0]) < 0.01 if name == "jump" else np.zeros(1, dtype=bool)
         assert np.where(outside, 0.0, np.abs(found - wanted)).max() <= node.error * (1 + 1e-6) + 1e-12
@@ -94,7 +93,8 @@ def test_tables_add_what_their_function_says(name: str) -> None:
 def held(net: ww.AttentionNetwork, layer: int, coordinate: str, X: np.ndarray) -> np.ndarray:
     """What a coordinate of the stream holds before a layer."""
     network = net.network
-    read = selection(network.embed.coordinates, (coordinate,))
+    names = network.embed.coordinates
+    read = linear((coordinate,), np.eye(len(names))[:, [names.index(coordinate)]])
     return reference_outputs(dataclasses.replace(network, layers=network.layers[:layer], read=read), X)[..., 0]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.formulas import canonical
 
 import weightwright as ww
-from weightwright.expressions import parse, shortened, to_text
+from weightwright.expressions import shortened
 
 PLANE = ww.Box([-1, -1], [1, 1])
 
@@ -89,6 +90,6 @@ def test_shortened_formulas(text: str, short: str) -> None:
 
 
 def test_a_float_written_out() -> None:
-    written = to_text(parse(f"x*{format(0.1, '.55f')}", ("x",)))
+    written = canonical(f"x*{format(0.1, '.55f')}")
     assert len(written) > 50
     assert shortened(written) == "x*0.1..."

@@ -16,10 +16,10 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from support.networks import by_hand, linear
+from support.forging import altered, array_places
+from support.networks import attending, by_hand, linear
 from support.running import reference_outputs
-from support.stored import plain as plain_data
-from support.zoo import NAMES, NONE, ZOO, compiled, random_head
+from support.zoo import NAMES, NONE, ZOO, compiled
 
 import weightwright as ww
 from weightwright.claims.certificate import round_up
@@ -28,9 +28,7 @@ from weightwright.export import compare, lens
 from weightwright.export import onnx as onnx_file
 from weightwright.export import torch_source as torch_file
 from weightwright.heads.mix import mix
-from weightwright.network import Attention, Loop, Network, Sees, Total, selection, token_wise
-from weightwright.network.storage import NETWORK_TYPES, ArrayReader, decode
-from weightwright.numbers import rounded
+from weightwright.network import Attention, Loop, Network, Total
 
 Run = Callable[[np.ndarray], np.ndarray]
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 0.5}
@@ -40,32 +38,38 @@ LEAKING = ("compiled", "sees some registers")
 
 
 def in_dtype(network: Network, dtype: str) -> Network:
-    structure, rows, pools = plain_data(network)
-    structure["items"][-1][-1] = dtype
-    pools["floats"] = rounded(pools["floats"], dtype)
-    return decode(structure, ArrayReader(rows, pools), NETWORK_TYPES, Network)
+    """The network with every weight rounded."""
+
+    def rounded(weights: np.ndarray) -> np.ndarray:
+        return weights if weights.dtype == bool else torch.tensor(weights).to(getattr(torch, dtype)).double().numpy()
+
+    for path in array_places(network):
+        network = altered(network, path, rounded)
+    return replace(network, dtype=dtype)
 
 
 def looping() -> Network:
     """The same causal layer three times: native, and TransformerLens has three layers."""
     rng = np.random.default_rng(7)
     embed = linear(NAMES, rng.normal(size=(2, 3)), rng.normal(size=(1, 3)))
-    head = random_head(rng, Sees(data="earlier"))
-    loop = Loop((Attention(NAMES, (replace(head, W_O=head.W_O / 8),)),), 3)  # the stream stays near 1
-    return by_hand(("a", "b"), embed, (loop,), selection(NAMES, ("y",)), registers=NONE)
+    W_Q, W_K, W_V, W_O = (rng.normal(size=size) for size in ((3, 2), (3, 2), (3, 2), (2, 3)))
+    loop = Loop(
+        (attending(NAMES, W_Q, W_K, W_V, W_O / 8, 1.5, data="earlier", role="random"),), 3
+    )  # the stream stays near 1
+    return by_hand(("a", "b"), embed, (loop,), ("y",), registers=NONE)
 
 
 def odd_ends(*more: Attention) -> Network:
     """An attention layer without heads, and a loop around nothing."""
-    embed = token_wise(("a",), ("u",), {("a", "u"): 1.0})
+    embed = linear(("u",), [[1.0]])
     layers = (Attention(("u",), ()), Loop((), 2), *more)
-    return by_hand(("a",), embed, layers, token_wise(("u",), ("v",), {("u", "v"): 1.0}, {"v": 2.0}))
+    return by_hand(("a",), embed, layers, linear(("v",), [[1.0]], [[2.0]]))
 
 
 def summing() -> Network:
     """Three tokens in, their sum out."""
     read = linear(("s",), np.ones((1, 1)), tokens=Total(1))
-    return by_hand(("a",), token_wise(("a",), ("u",), {("a", "u"): 2.0}), (), read, tokens=3)
+    return by_hand(("a",), linear(("u",), [[2.0]]), (), read, tokens=3)
 
 
 EVERY = ZOO | {"looping": looping, "odd ends": odd_ends, "summing": summing}
@@ -248,11 +252,10 @@ def hiding(network: Network, score: float) -> Network:
     registers = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 2.0, 0.0]])
     W_Q, W_K, W_V, W_O = np.zeros((4, 1)), np.zeros((4, 1)), np.zeros((4, 1)), np.zeros((1, 4))
     W_Q[1, 0], W_K[1, 0], W_V[2, 0], W_O[0, 3] = 1.0, score, 1.0, 1.0
-    head = replace(
-        next(network.heads), W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=W_O, beta=1.0, sees=Sees(registers=(0, 2), data="none")
-    )
-    embed = token_wise(("x",), names, {("x", "x"): 1.0}, {"data": 1.0})
-    return by_hand(("x",), embed, (Attention(names, (head,)),), selection(names, ("y",)), registers=registers)
+    role = next(network.heads).role
+    layer = attending(names, W_Q, W_K, W_V, W_O, registers=(0, 2), data="none", role=role)
+    embed = linear(names, np.eye(1, 4), np.eye(1, 4, 1))
+    return by_hand(("x",), embed, (layer,), ("y",), registers=registers)
 
 
 # --- files ---

@@ -14,7 +14,6 @@ from support.running import reference_outputs
 import weightwright as ww
 from weightwright.heads.registers import Design, Query, assemble
 from weightwright.heads.window_anchors import NODES, WindowDesigner, _Cells, _mix, _solve, fit_values, windows
-from weightwright.numbers import rounded
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -48,8 +47,8 @@ def test_sines(frequency: float, dtype: str, tol: float, anchors: int) -> None:
     """The measured error, on points that no fit has seen and in the dtype, is below the design's and the tolerance."""
     fit = best(frequency, tol, dtype)
     assert len(fit.table.keys) <= anchors
-    x = rounded(np.random.default_rng(0).uniform(-1, 1, (100_000, 1)), dtype)
-    y = ww.AttentionNetwork(network(fit, dtype))(torch.tensor(x, dtype=DTYPES[dtype])).double().numpy()
+    inputs = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (100_000, 1)), dtype=DTYPES[dtype])
+    x, y = inputs.double().numpy(), ww.AttentionNetwork(network(fit, dtype))(inputs).double().numpy()
     assert np.abs(y - np.sin(frequency * x)).max() <= fit.error <= tol
 
 

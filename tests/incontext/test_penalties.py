@@ -25,7 +25,6 @@ from weightwright.claims.prompt import Pass
 from weightwright.enclosures.balls.linear_algebra import balls, float_below, norm
 from weightwright.incontext.errors.distance import duality_gap
 from weightwright.incontext.networks import passes
-from weightwright.numbers import rounded
 
 N, D = 30, 4
 RIDGE = np.array([0.0, 0.05, 0.4, 1.5])
@@ -46,7 +45,7 @@ def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def stepped(kind: str, dtype: str) -> ww.AttentionNetwork:
     """A network whose passes have an alpha for each of two features, one of them no power of two."""
     tol = {"float64": 1e-8, "float32": 1e-3}[dtype]
-    alpha = rounded(np.array([0.5, 0.9]), dtype)
+    alpha = np.array([0.5, 0.9], dtype=dtype).astype(np.float64)
     method, middle, tick = {
         "descent": ([[1.0, 0, 0, 0]], "none", 0.0),
         "threshold": ([[0, 1.5, -0.5, 0], [0, 1.0, 0, 0]], "threshold", 0.0),

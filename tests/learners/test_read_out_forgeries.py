@@ -15,7 +15,7 @@ from support.prompts import made
 
 import weightwright as ww
 from weightwright.claims.prompt import READ_OUT
-from weightwright.network import Gather, Loop, Sees
+from weightwright.network import Loop
 
 
 def right(kind: str) -> tuple[Any, Any]:
@@ -105,9 +105,17 @@ def with_head(layers: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
     return (spread, replace(attend, heads=(replace(attend.heads[0], **changes),)), *rest)
 
 
+def everybody_seen(layers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All data tokens ask and are seen."""
+    sees = replace(layers[1].heads[0].sees, registers=(0, 0), data="all", block=0, asks="all")
+    return with_head(layers, sees=sees)
+
+
 def read_from(network: Any, *sources: int) -> Any:
     (term,) = network.read.terms
-    return replace(network, read=replace(network.read, terms=(replace(term, tokens=Gather(sources)),)))
+    return replace(
+        network, read=replace(network.read, terms=(replace(term, tokens=replace(term.tokens, sources=sources)),))
+    )
 
 
 #: What is changed in the network.
@@ -117,7 +125,7 @@ NETWORKS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "in a loop": (lambda n: with_layers(n, lambda layers: (Loop(layers, 2),)), "a table takes|no layers but|is not"),
     "steeper": (lambda n: with_layers(n, lambda layers: with_head(layers, beta=2 * layers[1].heads[0].beta)), "approx"),
     "everybody is seen": (
-        lambda n: with_layers(n, lambda layers: with_head(layers, sees=Sees((0, 0), "all"))), "layer 1 of the read-out",
+        lambda n: with_layers(n, everybody_seen), "layer 1 of the read-out",
     ),
     "other tokens": (lambda n: read_from(n, 0, 1), "read is not what it must be"),
     "the queries the other way": (lambda n: read_from(n, 2, 1), "read is not what it must be"),

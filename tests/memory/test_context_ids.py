@@ -15,7 +15,6 @@ import weightwright as ww
 from weightwright.checker.memory.context_ids import enclose_ids, read_mapping
 from weightwright.enclosures.balls.counted_exp import LEAST, UNITS, counted_exp
 from weightwright.memory.context_mapping import token_inputs
-from weightwright.network import selection
 
 
 def words(rng: np.random.Generator) -> list[Any]:
@@ -97,8 +96,7 @@ def mapping_of(start: float, own: float, share: float, beta: float, dtype: str =
     embed = linear(("x", "id"), [[1.0, own]], [[0.0, start]])
     one = np.array([[1.0], [0.0]])
     layer = attending(("x", "id"), one, one, one, np.array([[0.0, share]]), beta)
-    read = selection(("x", "id"), ("id",))
-    return by_hand(("x",), embed, (layer,), read, dtype=dtype)
+    return by_hand(("x",), embed, (layer,), ("id",), dtype=dtype)
 
 
 def one_by_one(network: Any, x: np.ndarray) -> np.ndarray:
@@ -143,7 +141,7 @@ def test_large_scores_cost_what_is_said() -> None:
     embed = linear(names, np.eye(2, 3))
     key, value = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [1.0], [0.0]])
     layer = attending(names, key, key, value, np.array([[0.0, 0.0, 1.0]]), 0.7)
-    network = by_hand(("k", "v"), embed, (layer,), selection(names, ("id",)))
+    network = by_hand(("k", "v"), embed, (layer,), ("id",))
     rng, before, worst = np.random.default_rng(0), ctx.prec, 0.0
     ctx.prec = 200
     try:

@@ -75,7 +75,7 @@ def test_the_network_retrieves_the_same(case: str, steps: int) -> None:
     tolerance = 1e-12 if memory.dtype == torch.float64 else 1e-4
     expected = memory.retrieve(queries, steps)
     np.testing.assert_allclose(net(queries).numpy(), expected.numpy(), rtol=0, atol=tolerance)
-    np.testing.assert_allclose(reference_outputs(net, queries[0].double().numpy()), expected[0].numpy(), atol=tolerance)
+    np.testing.assert_allclose(reference_outputs(net, queries[0]), expected[0].numpy(), atol=tolerance)
     loops = [layer for layer in net.network.layers if type(layer).__name__ == "Loop"]
     assert [loop.times for loop in loops] == ([] if steps == 1 else [steps - 1])
     assert net.network.native == (steps == 1)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.networks import by_hand
+from support.networks import attending, by_hand, linear
 from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
 from weightwright.errors import install_line
-from weightwright.network import Attention, Head, Sees, selection, token_wise
 from weightwright.report.drawing.draw import network_figure
 from weightwright.report.drawing.flow import MOST_BOXES, flow
 from weightwright.report.drawing.lanes import MOST_ROWS, lanes
@@ -40,11 +40,12 @@ def stack(layers: int, heads: int, kinds: int = 1, long: bool = False) -> Any:
             W_O[0, after] = 1.0
             role = f"{functions[k % kinds % 4]}{'' if kinds <= 4 else '!' * (k % kinds)} of {names[place]}"
             nothing = np.zeros((len(names), 2)), np.zeros((len(names), 1))
-            row.append(Head(role, W_Q, *nothing, W_O, sees=Sees((0, 2), "none")))
-        built.append(Attention(names, tuple(row)))
-    weights = {("x[0]", name): 1.0 for name in ("x[0]", *cells[:heads])}
-    embed = token_wise(("x[0]",), names, weights, {"one": 1.0})
-    return by_hand(("x[0]",), embed, tuple(built), selection(names, ("out[0]",)), registers=np.zeros((2, len(names))))
+            row.append(attending(names, W_Q, *nothing, W_O, registers=(0, 2), data="none", role=role))
+        built.append(replace(row[0], heads=tuple(head for layer in row for head in layer.heads)))
+    A, C = (np.zeros((1, len(names))) for _ in "AC")
+    A[0, [0, *range(2, 2 + heads)]] = C[0, 1] = 1.0  # the input is x[0] and the cells of the first layer; one is 1
+    embed = linear(names, A, C)
+    return by_hand(("x[0]",), embed, tuple(built), ("out[0]",), registers=np.zeros((2, len(names))))
 
 
 SIZES = {

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from support.forging import with_values
 from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright import report
-from weightwright.claims.certificate import Terms, round_up
+from weightwright.claims.certificate import round_up
 from weightwright.errors import install_line
 from weightwright.report import plot
 
@@ -49,12 +50,12 @@ def test_a_shortened_bound_is_still_a_bound() -> None:
 
 def test_bounds_and_terms_are_rounded_up_in_tables(sine: ww.AttentionNetwork) -> None:
     assert sine.certificate is not None
-    terms = Terms(1.001e-9, 2.001e-30, 3.001e-14)
+    terms = with_values(sine.certificate.terms, 1.001e-9, 2.001e-30, 3.001e-14)
     said = dataclasses.replace(sine.certificate, bound=1.1001e-9, terms=terms)
     text = shown(report.certificate_facts(said))
     for number in ("1.11e-09", "1.01e-09", "2.01e-30", "3.01e-14"):
         assert number in text
-    tiny = dataclasses.replace(said, terms=Terms(1.001e-9, 2.001e-300, 3.001e-14))
+    tiny = dataclasses.replace(said, terms=dataclasses.replace(terms, leakage=2.001e-300))
     assert "< 1e-99" in shown(report.certificate_facts(tiny))  # still a bound
 
 

@@ -71,7 +71,7 @@ def test_they_are_the_network(kind: str, dtype: str) -> None:
             found = run_by_pieces(net, x)
             assert found is not None
             assert torch.equal(found, net(x))
-            reference = np.stack([reference_outputs(net, one.double().numpy()) for one in x])
+            reference = np.stack([reference_outputs(net, one) for one in x])
             assert np.abs(found.double().numpy() - reference).max() <= room
             with as_whole_streams(net):
                 assert (net(x) - found).abs().max() <= room

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 
 import numpy as np
 import pytest
 import torch
-from support.networks import linear
+from support.networks import attending, by_hand, linear
 from support.running import reference_outputs
-from support.zoo import NAMES, ZOO, attending, compiled, random_head
+from support.zoo import NAMES, ZOO, compiled
 
 import weightwright as ww
-from weightwright.network import Attention, Sees, cost
-from weightwright.numbers import rounded
+from weightwright.network import cost
 
 
 def inputs(network: object, rng: np.random.Generator, *batch: int) -> np.ndarray:
@@ -51,13 +49,13 @@ def test_a_batch_is_its_parts(sine: ww.AttentionNetwork) -> None:
 
 def test_keys_that_are_not_seen_are_not_computed() -> None:
     """A register-only head never touches other tokens: a hundred thousand tokens take no n x n scores."""
-    network = attending(Sees(registers=(1, 3), data="none"), registers=4, tokens=None)
+    network = ZOO["sees some registers"]()
     out = ww.AttentionNetwork(network)(torch.zeros(100_000, 2, dtype=torch.float64))
     assert out.shape == (100_000, 2)
 
 
 def test_unseen_data_tokens_have_no_influence() -> None:
-    module = ww.AttentionNetwork(attending(Sees(data="earlier"), tokens=None))
+    module = ww.AttentionNetwork(ZOO["sees earlier"]())
     X = torch.randn(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     later = X.clone()
     later[4:] = 1e300
@@ -141,7 +139,7 @@ def test_weights_are_never_cast(sine: ww.AttentionNetwork) -> None:
 
 def test_a_fixed_number_of_tokens_is_enforced() -> None:
     with pytest.raises(ValueError, match="must have 6 tokens, not 5"):
-        ww.AttentionNetwork(attending(Sees(data="all")))(torch.zeros(5, 2, dtype=torch.float64))
+        ww.AttentionNetwork(ZOO["sees all"]())(torch.zeros(5, 2, dtype=torch.float64))
 
 
 def test_gradients_flow(sine: ww.AttentionNetwork) -> None:
@@ -175,18 +173,15 @@ def test_fewer_bits_than_certified_are_refused(sine: ww.AttentionNetwork) -> Non
 @pytest.mark.parametrize("p", [1, 2, 47, 513])
 def test_queries_of_several_numbers_on_tables_of_all_sizes(p: int, dtype: str) -> None:
     rng = np.random.default_rng(p)
-    registers = rounded(rng.normal(size=(p, 3)), dtype)
-    head = dataclasses.replace(random_head(rng, Sees(registers=(0, p), data="none")), beta=1.0)
-    weights = {name: rounded(getattr(head, name), dtype) for name in ("W_Q", "W_K", "W_V", "W_O")}
-    network = dataclasses.replace(
-        attending(Sees(), tokens=None),
-        embed=linear(NAMES, rounded(rng.normal(size=(2, 3)), dtype)),
-        registers=registers,
-        layers=(Attention(NAMES, (dataclasses.replace(head, **weights),)),),
-        dtype=dtype,
-    )
+
+    def drawn(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(dtype).astype(np.float64)
+
+    registers, weights = drawn(p, 3), [drawn(3, 2), drawn(3, 2), drawn(3, 2), drawn(2, 3)]
+    layer = attending(NAMES, *weights, registers=(0, p), data="none")
+    network = by_hand(("a", "b"), linear(NAMES, drawn(2, 3)), (layer,), ("y", "x"), registers=registers, dtype=dtype)
     net = ww.AttentionNetwork(network)
-    X = rounded(rng.normal(size=(2, 5, 2)), dtype)
+    X = drawn(2, 5, 2)
     x = torch.tensor(X, dtype=net.dtype)
     y = net(x)
     assert np.abs(y.numpy() - reference_outputs(network, X)).max() <= (1e-12 if dtype == "float64" else 1e-4)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.networks import attending, by_hand
+from support.networks import attending, by_hand, linear
 from support.one_head import one_table
 from support.running import reference_outputs
 from support.stored import stored_and_read
@@ -22,8 +22,7 @@ from support.zoo import windowed
 
 import weightwright as ww
 from weightwright.heads.registers import Table
-from weightwright.network import Sees, Term, selection, token_wise
-from weightwright.numbers import rounded
+from weightwright.network import Sees, Term
 from weightwright.runtime.kernels.window_kernel import CHUNK, attend, decay
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -41,7 +40,7 @@ def inside(table: Table, n: int, dtype: str = "float64", seed: int = 1) -> np.nd
     """n queries that have M anchors on both sides, (n, 1)."""
     M, grid = table.window or 1, table.keys / 2
     t = np.random.default_rng(seed).uniform(grid[M] - 0.5, grid[-1 - M] + 0.5, (n, 1))
-    return np.clip(rounded(t, dtype), grid[M] - 0.5, grid[-1 - M] + 0.5)
+    return np.clip(torch.tensor(t, dtype=DTYPES[dtype]).double().numpy(), grid[M] - 0.5, grid[-1 - M] + 0.5)
 
 
 def exact_dense(table: Table, t: np.ndarray) -> np.ndarray:
@@ -153,8 +152,8 @@ def test_values_of_two_sizes_in_a_network() -> None:
     W_Q[0, 0] = W_Q[1, 1] = W_K[2, 0] = W_K[3, 1] = W_V[4, 0] = W_V[5, 1] = 1.0
     W_O = rng.normal(size=(2, 6)) * [1, 0, 1, 1, 1, 1]
     layer = attending(names, W_Q, W_K, W_V, W_O, 0.5, (0, 25), "none", window=7)
-    embed = token_wise(("t",), names, {("t", "t"): 1.0}, {"one": 1.0})
-    network = by_hand(("t",), embed, (layer,), selection(names, names), registers=registers)
+    embed = linear(names, np.eye(1, 6), np.eye(1, 6, 1))
+    network = by_hand(("t",), embed, (layer,), names, registers=registers)
     t = rng.uniform(-5, 5, (2, 9, 1))
     np.testing.assert_allclose(run(network, t), reference_outputs(network, t), rtol=1e-13, atol=1e-13)
 

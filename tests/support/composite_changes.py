@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.forging import Change, widened, with_composite, with_heads
+from support.forging import Change, widened, with_composite, with_heads, with_one_layer
 
 import weightwright as ww
 from weightwright.claims.certificate import Terms
 from weightwright.claims.leaf import Leaf
-from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.target import UNREAD, Composite, TableClaim
 from weightwright.prover.machine import assumptions
 
@@ -82,8 +81,8 @@ WHOLE: dict[str, tuple[Change, str]] = {
         "run in kernel 'dot'",
     ),
     "no assumptions": (lambda c: replace(c, assumptions=()), "hides an assumption"),
-    "a dead zone of x": (lambda c: replace(c, claim=OneLayerClaim(STRAY.claim, ((-1.0, 1.0),))), "no rule covers"),
-    "a claim about one layer": (lambda c: replace(c, claim=OneLayerClaim(STRAY.claim)), "no rule covers"),
+    "a dead zone of x": (lambda c: with_one_layer(c, STRAY.claim, ((-1.0, 1.0),)), "no rule covers"),
+    "a claim about one layer": (lambda c: with_one_layer(c, STRAY.claim), "no rule covers"),
     "no claim at all": (lambda c: replace(c, claim=None), "no rule for a claim of type NoneType"),
     "a part of a layer that is not there": (
         lambda c: with_composite(c, parts=(STRAY,)),

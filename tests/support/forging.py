@@ -11,39 +11,41 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.networks import by_hand, linear
 
 import weightwright as ww
 from weightwright.claims.certificate import Certificate, MeasuredClaim, Terms, measured_certificate
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph, Node
 from weightwright.claims.kinds import MASKED
+from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.claims.prompt import PromptClaim
 from weightwright.claims.target import Composite
-from weightwright.network import Attention, Linear, Network, Term, selection
+from weightwright.network import Attention
 from weightwright.prover.machine import assumptions
 
 Change = Callable[[Certificate], Certificate]
-Forged = tuple[Network, Certificate]
+Forged = tuple[Any, Certificate]
 Path_ = tuple[Any, ...]  # from a value to a part of it: names of fields, places in tuples
 
 
 # files
 
 
-def save_forged(network: Network, certificate: Certificate, path: Path) -> Path:
+def save_forged(network: Any, certificate: Certificate, path: Path) -> Path:
     """A file whose certificate names the network rightly."""
     write(path, network, replace(certificate, network=network_digest(network)))
     return path
 
 
-def refused(network: Network, certificate: Certificate, folder: Path, said: str | None = None) -> None:
+def refused(network: Any, certificate: Certificate, folder: Path, said: str | None = None) -> None:
     """The file is refused though the certificate names the network rightly."""
     path = save_forged(network, certificate, folder / "forged.safetensors")
     with pytest.raises(ww.CertificateError, match=said):
         ww.check(path)
 
 
-def proven(network: Network, certificate: Certificate, folder: Path) -> None:
+def proven(network: Any, certificate: Certificate, folder: Path) -> None:
     """The same file without the lie is PROVEN, or CONDITIONAL if it was."""
     path = save_forged(network, certificate, folder / "right.safetensors")
     assert ww.check(path).status == ("CONDITIONAL" if certificate.status == "CONDITIONAL" else "PROVEN")
@@ -96,7 +98,7 @@ def with_entry(array: Any, place: Any, value: float) -> Any:
     return new
 
 
-def nudged_networks(network: Network, choose: Callable[[np.ndarray], Iterator[int]]) -> Iterator[Network]:
+def nudged_networks(network: Any, choose: Callable[[np.ndarray], Iterator[int]]) -> Iterator[Any]:
     """The network with one entry of one array moved by a quarter: `choose` says which entries of an array to try."""
     for path in array_places(network):
         for index in choose(entry(network, path)):
@@ -116,6 +118,11 @@ def with_leaf(certificate: Certificate, **changes: Any) -> Certificate:
     return with_claim(certificate, leaf=replace(certificate.claim.leaf, **changes))  # type: ignore[union-attr]
 
 
+def with_one_layer(certificate: Certificate, leaf: Any, zones: tuple[tuple[float, float], ...] = ()) -> Certificate:
+    """With a claim about one layer in place of its own."""
+    return replace(certificate, claim=OneLayerClaim(leaf, zones))
+
+
 def with_composite(certificate: Certificate, **changes: Any) -> Certificate:
     """With the words that go with it, so that nothing but the claim is wrong."""
     assert isinstance(certificate.claim, Composite)
@@ -128,6 +135,11 @@ def with_prompt(certificate: Certificate, **changes: Any) -> Certificate:
     assert isinstance(certificate.claim, PromptClaim)
     prompt = replace(certificate.claim, **changes)
     return replace(certificate, claim=prompt, formula=prompt.in_words())
+
+
+def with_values(terms: Terms, approximation: float, leakage: float, rounding: float) -> Terms:
+    """All three terms replaced."""
+    return replace(terms, approximation=approximation, leakage=leakage, rounding=rounding)
 
 
 def scaled(terms: Terms, name: str, factor: float) -> Terms:
@@ -144,7 +156,7 @@ def widened(certificate: Certificate, factor: float = 2.0) -> Certificate:
 
 
 def about_composite(
-    network: Network,
+    network: Any,
     composite: Composite,
     box: ww.Box,
     terms: tuple[float, ...] = (0.0, 0.0, 0.0),
@@ -165,7 +177,7 @@ def affine(weights: Any) -> Composite:
 
 
 def measured(
-    network: Network,
+    network: Any,
     error: float,
     count: int,
     how: str,
@@ -184,15 +196,13 @@ def measured(
 # networks
 
 
-def with_layer(network: Network, index: int, **changes: Any) -> Network:
+def with_layer(network: Any, index: int, **changes: Any) -> Any:
     layers = list(network.layers)
     layers[index] = replace(layers[index], **changes)
     return replace(network, layers=tuple(layers))
 
 
-def with_heads(
-    network: Network, change: Callable[[tuple[Any, ...]], tuple[Any, ...]], layer: int | None = None
-) -> Network:
+def with_heads(network: Any, change: Callable[[tuple[Any, ...]], tuple[Any, ...]], layer: int | None = None) -> Any:
     """Other heads in a layer, by default in the first one of attention."""
     first = next(i for i, one in enumerate(network.layers) if isinstance(one, Attention))
     at = first if layer is None else layer
@@ -203,10 +213,10 @@ def named(names: tuple[str, ...], **values: float) -> np.ndarray:
     return np.array([[float(values.get(name, 0.0))] for name in names])
 
 
-def one_head(names: tuple[str, ...], registers: np.ndarray, layers: tuple[Attention, ...], tokens: int = 1) -> Network:
+def one_head(names: tuple[str, ...], registers: np.ndarray, layers: tuple[Attention, ...], tokens: int = 1) -> Any:
     """x is read, "one" is 1, "k" is -1000 on data tokens where there is such a coordinate."""
     C, A = np.zeros((1, len(names))), np.zeros((1, len(names)))
     A[0, 0], C[0, names.index("one")] = 1.0, 1.0
     if "k" in names:
         C[0, names.index("k")] = -1000.0
-    return Network(("x",), Linear(names, (Term(A),), C), registers, layers, selection(names, ("out",)), tokens=tokens)
+    return by_hand(("x",), linear(names, A, C), layers, ("out",), registers=registers, tokens=tokens)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from weightwright.enclosures.intervals.jets import values_at
+from weightwright.expressions import parse, to_text
+
 UNARY = ["exp", "sin", "cos", "atan", "tanh", "sigmoid", "softplus", "gelu", "silu", "erf"]
 GUARDED = ["log(2.5 + {})", "sqrt(2.5 + {})", "1/(2.5 + {})", "tan({}/2)"]
 
@@ -11,6 +14,16 @@ GUARDED = ["log(2.5 + {})", "sqrt(2.5 + {})", "1/(2.5 + {})", "tan({}/2)"]
 SMOOTH = ("sin", "cos", "exp", "tanh", "atan", "sigmoid", "softplus", "erf", "gelu", "silu")
 #: Where formulas in one variable are asked for.
 DOMAINS = [(-1.0, 1.0), (0.0, 1.0), (-0.3, 0.7), (5.0, 7.0), (1000.0, 1001.0), (-500.0, 500.0), (-1e-3, 2e-3)]
+
+
+def canonical(formula: str, names: tuple[str, ...] = ("x",)) -> str:
+    """The formula as certificates write it."""
+    return to_text(parse(formula, names))
+
+
+def formula_values(formula: str, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
+    """The formula of these names at points (count, names), in floats."""
+    return values_at(parse(formula, names), names, points)
 
 
 def random_formula(rng: np.random.Generator, depth: int) -> str:

@@ -41,11 +41,14 @@ def by_hand(
     inputs: Sequence[str],
     embed: Linear,
     layers: Sequence[Any],
-    read: Linear,
+    read: Linear | Sequence[str],
     registers: Any = None,
     tokens: int | None = None,
     dtype: str = "float64",
 ) -> Network:
-    """A network of these parts. No registers: none."""
+    """A network of these parts. read: a map, or the names of the coordinates of the embedding that are read. No
+    registers: none."""
+    if not isinstance(read, Linear):
+        read = linear(read, np.eye(len(embed.coordinates))[:, [embed.coordinates.index(name) for name in read]])
     rows = np.zeros((0, len(embed.coordinates))) if registers is None else registers
     return Network(tuple(inputs), embed, rows, tuple(layers), read, tokens, dtype)

@@ -31,6 +31,11 @@ def one_table(
     return assemble(Design((table,), (role,), mean, slope), Query(*query), "f", dtype)
 
 
+def local_text(formula: str, centre: float, scale: float, mean: float) -> str:
+    """What a leaf says of a head that computes formula(centre + s / scale) - mean of its query s."""
+    return to_text(local_formula(parse(formula), centre, scale, mean))
+
+
 def one_head_certificate(
     network: Any,
     formula: str,
@@ -47,7 +52,7 @@ def one_head_certificate(
     bound: float | None = None,
 ) -> Certificate:
     """reach, inner: where the leaf is about its query, and its terms. whole: the network's; the bound is their sum."""
-    local = to_text(local_formula(parse(formula), *query, mean))
+    local = local_text(formula, *query, mean)
     leaf = Leaf(0, local, *reach, "taylor", np.array(boxes, dtype=float), Terms(*inner), lipschitz)
     return Certificate(
         claim=OneLayerClaim(leaf, zones),

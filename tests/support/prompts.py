@@ -22,8 +22,6 @@ from weightwright.claims.prompt import Pass, PromptClaim, Summand
 from weightwright.expressions import Apply, Variable, parse, to_text
 from weightwright.incontext.networks.prompted import PromptTable, ReadOut, layout_of, pass_layers, prompted_network
 from weightwright.network import Loop
-from weightwright.numbers import rounded
-from weightwright.runtime.module import DTYPES
 from weightwright.runtime.passes.by_pieces import hear_by_pieces
 from weightwright.runtime.watch import ends_a_pass
 
@@ -87,16 +85,18 @@ def plain(alpha: float = 1.0) -> Pass:
 
 
 def heavy_ball(m: float, dtype: str) -> Pass:
-    return Pass(1.0, rounded(np.array([[1.0, 0.0, -m, m], [0.0, 0.0, 0.0, 1.0]]), dtype))
+    return Pass(1.0, np.array([[1.0, 0.0, -m, m], [0.0, 0.0, 0.0, 1.0]], dtype=dtype).astype(np.float64))
 
 
 def fista(m: float, dtype: str) -> Pass:
-    return Pass(0.75, rounded(np.array([[0.0, 1.0 + m, -m, 0.0], [0.0, 1.0, 0.0, 0.0]]), dtype), "threshold")
+    return Pass(
+        0.75, np.array([[0.0, 1.0 + m, -m, 0.0], [0.0, 1.0, 0.0, 0.0]], dtype=dtype).astype(np.float64), "threshold"
+    )
 
 
 def chebyshev(growth: float, fall: float, dtype: str) -> Pass:
     rows = [[1.0 + growth, -fall, -growth, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    return Pass(1.0, rounded(np.array(rows), dtype), "clock", float(rounded(np.array(0.3), dtype)))
+    return Pass(1.0, np.array(rows, dtype=dtype).astype(np.float64), "clock", float(np.array(0.3, dtype=dtype)))
 
 
 def built(
@@ -190,7 +190,7 @@ def prompts(net: ww.AttentionNetwork, count: int, seed: int) -> torch.Tensor:
     x = np.select([kind == 0, kind == 1, kind == 2], [corners, inside, mixed], small)
     if not _prompt(net.certificate).has("threshold"):
         x = np.where(rng.random((count, 1, 1)) < 0.1, 0.0, x)
-    return torch.tensor(x).to(DTYPES[net.network.dtype])
+    return torch.tensor(x).to(net.dtype)
 
 
 def _prompt(certificate: ww.Certificate) -> PromptClaim:

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.forging import altered, nudged, proven, refused, widened, with_claim, with_entry, without
+from support.forging import altered, nudged, proven, refused, scaled, widened, with_claim, with_entry, without
 from support.networks import linear
 
 import weightwright as ww
-from weightwright.claims.certificate import Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.prompt import ENTERING, STATES
 from weightwright.network import Gather
-from weightwright.network.token_maps import copy
 
 #: Features of a pass: A, b and x; states: w and the prediction.
 E, S, TOKENS = 3, 2, 4
@@ -137,7 +135,7 @@ FORGED: dict[str, tuple[Callable[[], Any], str | None]] = {
         "the examples change",
     ),
     "the first token's state for all": (
-        lambda: with_loop(in_loop() - 2, "terms", 1, "tokens", change=lambda _: copy(TOKENS)),
+        lambda: with_loop(in_loop() - 2, "terms", 1, "tokens", change=lambda _: Gather((0,) * TOKENS)),
         "state of every token is not its own",
     ),
     "a state of the token before": (
@@ -252,9 +250,7 @@ CLAIMS: dict[str, tuple[Callable[[], Any], str | None]] = {
     "a domain of fewer numbers": (lambda: altered(said(), ("claim", "beginning", "domain"), narrower), "is no box"),
     "larger prompts": (lambda: widened(said()), None),
     "a smaller error": (
-        lambda: replace(
-            said(), terms=Terms(said().terms.approximation / 2, said().terms.leakage, said().terms.rounding)
-        ),
+        lambda: replace(said(), terms=scaled(said().terms, "approximation", 0.5)),
         "approximation",
     ),
     "a smaller bound": (lambda: replace(said(), bound=said().bound / 2), "the terms add up"),

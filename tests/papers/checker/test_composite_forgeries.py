@@ -36,11 +36,11 @@ from support.forging import (
     save_forged,
     with_composite,
     with_heads,
+    with_values,
 )
 from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.claims.certificate import Terms
 from weightwright.claims.files import write
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.target import IDENTITY
@@ -350,5 +350,6 @@ def test_what_is_still_accepted_still_holds(kind: str, tmp_path: Path) -> None:
 
 def test_terms_that_are_no_terms(tmp_path: Path) -> None:
     net = made("heads")
-    for terms in (Terms(NAN, 0.0, 0.0), Terms(0.0, INF, 0.0), Terms(-1.0, 0.0, 0.0), Terms(1, 0.0, 0.0)):
+    for values in ((NAN, 0.0, 0.0), (0.0, INF, 0.0), (-1.0, 0.0, 0.0), (1, 0.0, 0.0)):
+        terms = with_values(net.certificate.terms, *values)
         refused(net.network, replace(net.certificate, terms=terms), tmp_path, "is not a finite number")

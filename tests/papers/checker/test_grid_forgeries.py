@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from papers.support.grids import GRIDS, made
-from support.forging import altered, nudged_networks, proven, refused, widened, with_claim, with_layer
+from support.forging import (
+    altered,
+    nudged_networks,
+    proven,
+    refused,
+    widened,
+    with_claim,
+    with_layer,
+    with_one_layer,
+    with_values,
+)
 
 import weightwright as ww
-from weightwright.claims.certificate import Terms
-from weightwright.claims.one_layer_claims import OneLayerClaim
 from weightwright.papers.grids.grid_points import Grid, attention_network, bump_network
 
 HEADS = ["lookup", "softmax", "lookup, sequence", "softmax, sequence"]
@@ -84,7 +92,7 @@ CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an unheard-of kind": (lambda c: with_claim(c, kind="cells"), "no rule covers"),
     "a layer with a dead zone": (
-        lambda c: replace(c, claim=OneLayerClaim(made("lookup").certificate.claim.head, ((-1.0, 1.0),))),
+        lambda c: with_one_layer(c, made("lookup").certificate.claim.head, ((-1.0, 1.0),)),
         "no rule covers",
     ),
     "a hidden assumption": (lambda c: replace(c, assumptions=()), "hides an assumption"),
@@ -117,7 +125,7 @@ HEAD_CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "leakage",
     ),
     "no claim about heads": (lambda c: with_claim(c, head=None), "no claim about the bump heads"),
-    "perfect heads": (lambda c: with_head(c, terms=Terms(0.0, 0.0, 0.0)), "a bump head's approximation"),
+    "perfect heads": (lambda c: with_head(c, terms=with_values(c.terms, 0.0, 0.0, 0.0)), "a bump head's approximation"),
     "heads that do not round": (
         lambda c: with_head(c, terms=replace(c.claim.head.terms, rounding=0.0)),
         "a bump head's rounding",
@@ -125,7 +133,7 @@ HEAD_CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "fewer queries": (lambda c: with_head(c, lo=c.claim.head.lo / 2), "queries reach"),
     "another ramp": (lambda c: with_head(c, formula="clip(s, 0, 2)"), "a bump head must compute"),
     "another rule": (lambda c: with_head(c, rule="taylor"), "no rule 'taylor'"),
-    "poor heads": (lambda c: with_head(c, terms=Terms(0.2, 1e-3, 1e-3)), "no gap"),
+    "poor heads": (lambda c: with_head(c, terms=with_values(c.terms, 0.2, 1e-3, 1e-3)), "no gap"),
 }
 
 
@@ -318,6 +326,6 @@ def test_a_root_is_taken_of_every_norm(tmp_path: Path) -> None:
     certificate = honest.certificate
     assert certificate is not None
     grid = certificate.claim
-    terms = Terms(5e-324, grid.leakage * 1.01, grid.rounding * 1.01 + 1e-300)
+    terms = with_values(certificate.terms, 5e-324, grid.leakage * 1.01, grid.rounding * 1.01 + 1e-300)
     forged = replace(with_claim(certificate, norm=2.0**140), terms=terms, bound=2 * (terms.leakage + terms.rounding))
     refused(honest.network, forged, tmp_path, "no rule for the norm|approximation in the norm")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from papers.support.grids import SIDES, made
-from support.forging import nudged_networks, proven, refused, widened, with_claim
+from support.forging import nudged_networks, proven, refused, widened, with_claim, with_values
 
 import weightwright as ww
 from weightwright.claims.certificate import MeasuredClaim, Terms
@@ -50,7 +50,7 @@ def part_of(certificate: Any) -> Any:
 
 SIDE_CLAIMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a smaller bound": (lambda c: replace(c, bound=0.5 * c.bound), "more than the whole's"),
-    "smaller terms": (lambda c: replace(c, terms=Terms(0.0, 0.0, 0.0)), "a part has a larger"),
+    "smaller terms": (lambda c: replace(c, terms=with_values(c.terms, 0.0, 0.0, 0.0)), "a part has a larger"),
     "a part of a smaller bound": (lambda c: with_part(c, bound=0.5 * c.bound), "the terms add up"),
     "a part without claims": (lambda c: with_part(c, claim=None), "one plain network"),
     "a part about another formula": (lambda c: with_part(c, formula="x"), "the parts are about"),

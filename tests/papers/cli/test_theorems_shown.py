@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 
 import pytest
+from papers.support.measuring import shown_theorem
 from rich.console import Console
 from support.command_line import helps_in_whole_words, weightwright
 
 from weightwright.papers.pages.theorem_tables import tables, theorem_table
 from weightwright.papers.theorems.registry import find
-from weightwright.papers.theorems.show import show
 
 
 def at(columns: int, what: object) -> str:
@@ -21,7 +21,7 @@ def at(columns: int, what: object) -> str:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_tables_of_a_theorem_break_no_word(columns: int) -> None:
-    shown = show(find("UA-1"))
+    shown = shown_theorem("UA-1")
     text = at(columns, theorem_table(shown))
     assert max(map(len, text.splitlines())) <= columns
     for _, headings, rows in tables(shown):

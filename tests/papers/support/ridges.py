@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from support.formulas import formula_values
 
-from weightwright.enclosures.intervals.jets import values_at
 from weightwright.expressions import Number, fold, parse
 from weightwright.papers.relu.relu_target import plane_waves
 
@@ -94,5 +94,5 @@ def points(ridge: Any, lo: Any, hi: Any, seed: int, count: int) -> Any:
 
 
 def measured(ridge: Any, formulas: Any, x: Any) -> float:
-    expected = np.column_stack([values_at(parse(f, names(x.shape[1])), names(x.shape[1]), x) for f in formulas])
+    expected = np.column_stack([formula_values(f, names(x.shape[1]), x) for f in formulas])
     return float(np.abs(quickly(ridge, x) - expected).max())

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from papers.support.constructed import normal
+from papers.support.measuring import error_within_bound
 from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.papers.kit.measure import measure
 from weightwright.papers.linear.model_anchors import inverse_temperature
 
 ERRATA = Path(__file__).parents[3] / "docs" / "errata.md"
@@ -139,7 +139,7 @@ def test_the_factor_of_the_lipschitz_argument_outgrows_the_anchors() -> None:
     steepest = [max(h.beta * np.abs(net.embed.C @ h.W_K[:, 0]).max() for h in net.heads) for net in found]
     assert (np.diff(np.log2(steepest)) > 2).all()  # a score's slope in s, in the networks that are built
     net = ww.constructions.relu_network(["max(x0, x1)"], 1, (-1, 1), tol=0.05, method="faithful")
-    assert measure(net, 256, seed=80).error <= net.certificate.bound <= 0.05
+    assert error_within_bound(net, 256, seed=80) <= net.certificate.bound <= 0.05
 
 
 # UA-9 and UA-10

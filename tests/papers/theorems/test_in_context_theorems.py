@@ -13,6 +13,7 @@ import pytest
 import torch
 from flint import arb, ctx
 from papers.support.in_context import CASES, PAIR, PAIRS, PROBLEMS, data, made, pairs
+from papers.support.measuring import error_within_bound, shown_theorem
 from support.exact import BITS, exact
 from support.forging import save_forged
 
@@ -26,10 +27,9 @@ from weightwright.papers.descent.regression import (
 )
 from weightwright.papers.descent.steps import anchored_identity, descend, spectral_identity
 from weightwright.papers.kit.instance import IN_A_PROMPT, counted
-from weightwright.papers.kit.measure import measure, outputs
+from weightwright.papers.kit.measure import outputs
 from weightwright.papers.linear.literal import literal_prompt
 from weightwright.papers.theorems.registry import find
-from weightwright.papers.theorems.show import show
 
 IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = ww.incontext.Ranges(1.0, 1.0, 1.0)
@@ -38,9 +38,8 @@ UNIT = ww.incontext.Ranges(1.0, 1.0, 1.0)
 @pytest.mark.few(5)
 @pytest.mark.parametrize("id", IDS)
 def test_every_instance_is_proven_and_counted(id: str) -> None:
-    shown = show(find(id), count=512)
-    assert shown.reason is None
-    assert shown.status == find(id).expects == "PROVEN"
+    shown = shown_theorem(id, count=512)
+    assert shown.status == shown.theorem.expects == "PROVEN"
     assert shown.counts
     for check in shown.checks:
         assert check.bound is not None
@@ -87,7 +86,7 @@ def test_no_prompt_is_worse_than_the_bound_in_exact_arithmetic(name: str) -> Non
     X = torch.tensor(X).to(net.dtype).double().numpy()
     X = np.clip(X, net.certificate.domain.lo, net.certificate.domain.hi)
     assert largest_exact_error(net, CASES[name][0], X) <= net.certificate.bound
-    assert measure(net, 256, seed=2).error <= net.certificate.bound
+    error_within_bound(net, 256, seed=2)
 
 
 def test_the_very_ends_of_the_reach_are_answered_and_what_is_beyond_is_refused() -> None:
@@ -255,14 +254,14 @@ def test_a_step_for_a_loss_of_two_numbers_is_automatic_differentiations(method: 
     prompt = torch.cat([x, eta * x / 4, y[:, None], w.detach().expand(4, 2)], dim=1)
     error = float((net(prompt)[0] - (w.detach() - eta * slope)).abs().max())
     assert error <= net.certificate.bound
-    assert measure(net, 256, seed=7).error <= net.certificate.bound
+    error_within_bound(net, 256, seed=7)
 
 
 def test_a_grid_is_found_for_a_tolerance() -> None:
     net = constructions.in_context_step_of_pairs(PAIR, 4, 2, PAIRS, tol=0.13)
     assert net.certificate.status == "PROVEN"
     assert net.certificate.bound <= 0.13 < pairs("faithful").certificate.bound * 2
-    assert measure(net, 256, seed=8).error <= net.certificate.bound
+    error_within_bound(net, 256, seed=8)
 
 
 def test_the_logistic_loss_takes_two_keys_that_are_exact() -> None:
@@ -270,7 +269,7 @@ def test_the_logistic_loss_takes_two_keys_that_are_exact() -> None:
     (head,) = net.network.heads
     assert head.sees.block == 2
     assert net.certificate.bound < 1e-14
-    assert measure(net, 512).error <= net.certificate.bound
+    error_within_bound(net, 512)
 
 
 # UA-11, AE-8

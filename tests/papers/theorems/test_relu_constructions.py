@@ -11,12 +11,11 @@ import onnxruntime
 import pytest
 import torch
 from papers.support.constructed import SORT, arrays, made, module, normal
+from papers.support.measuring import error_within_bound
 from support.running import torch_outputs
 from torch import nn
 
 import weightwright as ww
-from weightwright.network.costs import cost
-from weightwright.papers.kit.measure import measure
 from weightwright.papers.relu.relu_target import piecewise_linear
 
 
@@ -63,7 +62,7 @@ def test_the_faithful_form_needs_anchors_in_proportion_to_the_tolerance() -> Non
     coarse = made("UA-8, faithful")
     fine = ww.constructions.relu_network(SORT, 2, (-1, 1), tol=0.05, method="faithful")
     assert 1.9 < fine.about.chosen["p"] / coarse.about.chosen["p"] < 2.1
-    assert measure(fine, 256, seed=60).error <= fine.certificate.bound <= 0.05
+    assert error_within_bound(fine, 256, seed=60) <= fine.certificate.bound <= 0.05
     assert fine.about.printed["p"] == 2**2.5  # the paper's order in n, which says nothing of the tolerance
 
 
@@ -99,7 +98,7 @@ def test_formulas_become_plain_transformers(formulas: tuple[str, str]) -> None:
     assert net.network.native
     assert net.certificate.status == "PROVEN"
     assert net.about.bounds["ReLU network"] < net.certificate.bound <= tol
-    assert measure(net, 256, seed=87).error <= net.certificate.bound
+    error_within_bound(net, 256, seed=87)
     with pytest.raises(ValueError, match=r"beta = 8\.0 is for a ReLU network; for formulas give tol"):
         ww.constructions.native_relu(formulas, 2, (-1, 1), beta=8.0)
 
@@ -218,11 +217,11 @@ def test_a_unit_that_one_token_reads_takes_one_head() -> None:
     W_1, b_1, W_2, b_2 = arrays(74, n * d, n * each, n)
     W_2 = W_2 * np.kron(np.eye(n), np.ones((1, each)))
     net = ww.constructions.native_relu((W_1, b_1, W_2, b_2), n, (-1, 1))
-    assert cost(net.network).heads == n + n * each == net.about.chosen["H"]
-    assert measure(net, 256, seed=75).error <= net.certificate.bound <= 1e-6
+    assert net.cost.heads == n + n * each == net.about.chosen["H"]
+    assert error_within_bound(net, 256, seed=75) <= net.certificate.bound <= 1e-6
     unread = W_2.copy()
     unread[:, 0] = 0.0
-    assert cost(ww.constructions.native_relu((W_1, b_1, unread, b_2), n, (-1, 1)).network).heads == n + n * each - 1
+    assert ww.constructions.native_relu((W_1, b_1, unread, b_2), n, (-1, 1)).cost.heads == n + n * each - 1
 
 
 @pytest.mark.parametrize("beta", [2.0**6, 2.0**12, 2.0**18])

@@ -19,7 +19,6 @@ from support.zoo import ZOO
 
 import weightwright as ww
 from weightwright.claims.certificate import agreed
-from weightwright.network import cost
 from weightwright.network.interpreter import attention_weights
 from weightwright.papers.kit.constructed import About
 from weightwright.papers.kit.instance import Check, Count, Instance, Line, counted
@@ -530,7 +529,7 @@ def test_the_committed_page_is_that_of_the_registry() -> None:
 def test_costs_of_the_small_instance_are_told() -> None:
     net = net_of()
     heads, registers = counted(net, "ours", shown=("heads", "registers"))
-    assert (heads.built, heads.what, heads.agrees) == (cost(net.network).heads, "heads, ours", True)
+    assert (heads.built, heads.what, heads.agrees) == (net.cost.heads, "heads, ours", True)
     assert (registers.built, registers.what) == (len(net.network.registers), "registers, ours")
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from papers.support.constructed import made, normal
+from papers.support.measuring import error_within_bound
 from support.running import torch_outputs
 
 import weightwright as ww
-from weightwright.papers.kit.measure import measure
 
 W, T = normal(40, 3, 2), normal(41, 3)
 
@@ -47,7 +47,7 @@ def test_every_token_has_a_model_of_its_own() -> None:
 def test_the_faithful_error_falls_like_one_over_p() -> None:
     sizes = [8, 16, 32, 64]
     nets = [ww.constructions.truncated_linear(W, T, -1.0, 1.0, (-1, 1), p=p) for p in sizes]
-    found = [measure(net, 256, seed=43).error for net in nets]
+    found = [error_within_bound(net, 256, seed=43) for net in nets]
     assert abs(slope(sizes, found) + 1) <= 0.1
     assert abs(slope(sizes, [net.certificate.bound for net in nets]) + 1) <= 0.1
     for net, error, p in zip(nets, found, sizes, strict=True):
@@ -64,7 +64,7 @@ def test_the_spectral_error_is_ten_thousand_times_smaller_at_the_same_p() -> Non
     assert inside.sum() > 50
     worst = [errors_at(net, X[inside]).max() for net in (faithful, spectral)]
     assert 1e4 * worst[1] <= worst[0]
-    assert 1e4 * measure(spectral, 512, seed=45).error <= measure(faithful, 512, seed=45).error
+    assert 1e4 * error_within_bound(spectral, 512, seed=45) <= error_within_bound(faithful, 512, seed=45)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def heads() -> dict[int, ww.AttentionNetwork]:
 def test_the_error_falls_like_one_over_the_heads(heads: dict[int, ww.AttentionNetwork]) -> None:
     sizes = list(heads)
     assert abs(slope(sizes, [net.certificate.bound for net in heads.values()]) + 1) <= 0.1
-    found = [measure(net, 512, seed=49).error for net in heads.values()]
+    found = [error_within_bound(net, 512, seed=49) for net in heads.values()]
     assert abs(slope(sizes, found) + 1) <= 0.15
     for (H, net), error in zip(heads.items(), found, strict=True):
         assert error <= net.certificate.bound <= 1.01 * 2 / (4 * H)
@@ -279,4 +279,4 @@ def test_two_anchors_are_enough_for_one_token(G: list[int] | None) -> None:
         [[1.0]], [0.0], -1.0, 1.0, (-2, 2), p=2, G=G, dead_zone=None if G is None else 0.01
     )
     assert net.certificate.status == "PROVEN"
-    assert measure(net, 256, seed=9).error <= net.certificate.bound < 1.06
+    assert error_within_bound(net, 256, seed=9) <= net.certificate.bound < 1.06
