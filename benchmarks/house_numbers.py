@@ -26,6 +26,8 @@ from weightwright.claims.kinds import Claim, HeadClaim, Target, TargetFormulas
 from weightwright.network import Head
 
 #: The most that each measure may be. A change that lowers a number lowers it here, too; raising one needs a reason.
+#: Nodes a line were 8.77 when the texts of theorems and studies stood in Python, about 1,100 lines with hardly a node;
+#: they are Markdown now. Without lines that hold nothing but text they were 8.82, and are 8.87.
 CEILINGS: dict[str, float] = {
     "nodes a line": 8.92,
     "characters a line": 46.4,

@@ -18,7 +18,7 @@ from house import SOURCE, describe_in_cell, write_or_print
 from weightwright.extensions import extensions
 
 #: The checker's tables to which extensions add.
-HOOKS = ("claims", "rules", "units", "formulas", "heads", "heads without claims")
+HOOKS = ("claims", "rules", "units", "formulas", "heads")
 
 HEAD = """# What has to be believed
 
@@ -36,7 +36,8 @@ That the module runs the network of the file, and not another one, is believed o
 **Tables are proven by two programs, their composition by one**: that a head computes its function within an error is
 shown by the prover's enclosures (`enclosures/intervals`, numpy with outward rounding) and rules (`prover/`), and
 again by the checker's (`enclosures/balls`, `checker/`), which share no line; how the errors of several heads add up to
-the bound of a network is worked out by the checker's own functions alone, also when a network is certified.
+the bound of a network is worked out by the checker's own functions alone, also when a network is certified (but for
+the ridges and models of the papers, whose bounds `papers/prover` proposes).
 
 **Shared** is what both must mean the same by: the formula's text and its parser, the network as data and what its
 layers compute, claims as data, and how files are read. A wrong parser would be wrong on both sides; these files are

@@ -11,6 +11,7 @@ import pytest
 from house import FLOORS, SOURCE
 
 TESTS = Path(__file__).parent
+BENCHMARKS = TESTS.parent / "benchmarks"
 
 #: The looks upwards, all of them where something is asked for: `net.to_onnx(path)`, `net.check()` are methods, and
 #: `ww.incontext` is the public name of the estimators, which need scikit-learn.
@@ -162,14 +163,26 @@ def test_what_tests_share_stands_in_support() -> None:
             assert not shared, f"{path} imports from a test"
 
 
+def names_of_imports(path: Path) -> list[str]:
+    """Of all modules that a file imports, wherever it does."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    named = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return named + [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+
+
+def knows_papers(path: Path) -> bool:
+    """Whether a test or a script that it imports needs `weightwright/papers`."""
+    uses = any(
+        isinstance(node, ast.Attribute) and ast.unparse(node) == "ww.constructions"
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+    names = names_of_imports(path)
+    scripts = [script for name in names if (script := BENCHMARKS / f"{name}.py").exists()]
+    own = any(re.match(r"(weightwright\.)?papers\b", name) for name in names)
+    return uses or own or any(map(knows_papers, scripts))
+
+
 def test_tests_of_the_library_know_nothing_of_the_papers() -> None:
-    """They pass where `weightwright/papers` and `tests/papers` are deleted."""
-    for path in TESTS.rglob("*.py"):
-        if path.is_relative_to(TESTS / "papers"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not any(re.match(r"(weightwright\.)?papers\b", name) for name in names), f"{path} imports the papers"
-            added = isinstance(node, ast.Attribute) and ast.unparse(node) == "ww.constructions"
-            assert not added, f"{path} uses ww.constructions"
+    """They pass where `weightwright/papers` and `tests/papers` are deleted, nor do scripts that they import know it."""
+    library = [path for path in TESTS.rglob("*.py") if not path.is_relative_to(TESTS / "papers")]
+    assert [path for path in library if knows_papers(path)] == []

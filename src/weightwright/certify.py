@@ -25,7 +25,7 @@ from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError, ToleranceError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.limits import UNLIMITED
 from weightwright.network import Network
 from weightwright.prover.machine import assumptions
@@ -120,7 +120,7 @@ def _propose(network: Network, claim: ComposedClaim, domain: Box) -> Terms:
 def _proposals() -> dict[type, Callable[..., Terms]]:
     """What extensions register under "proposals": for a kind of target a function of the network, the composite and
     the domain; for a kind of claim one of the network, a draft of the certificate and the claim."""
-    return {kind: propose for added in registered("proposals") for kind, propose in added.items()}
+    return registry("proposals")
 
 
 def _draft(network: Network, claim: ComposedClaim, domain: Box) -> Certificate:

@@ -44,6 +44,18 @@ def registered(hook: str) -> tuple[Any, ...]:
     return tuple(_find(place) for extension in extensions() for place in extension.hooks.get(hook, ()))
 
 
+def registry(hook: str, own: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+    """A table of the library, by key, with what extensions register for it. None of them replaces an entry."""
+    table = dict(own or {})
+    for added in registered(hook):
+        if twice := table.keys() & added.keys():
+            raise RuntimeError(
+                f"an extension registers {hook!r} for {min(map(str, twice))}, which has an entry already"
+            )
+        table |= added
+    return table
+
+
 def added_names(module: str) -> dict[str, str]:
     """Names that extensions add to a public module, with the places of the modules that have them."""
     return {name: place for extension in extensions() for name, place in extension.names.get(module, {}).items()}

@@ -28,36 +28,60 @@ KINDS = (
 #: Networks whose files take longest to check: only `make test-all` forges them here.
 LARGE = {"layer norm", "logistic regression", "samples"}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BUILDERS]
-#: Changes that are accepted, by the end of the field's path, and why nothing false is said.
-HARMLESS: dict[str, set[str]] = {
-    # texts and numbers of the user's own, which the bound is not about
-    "target.name": {"more text"},
-    "nodes.label": {"more text"},
-    "words": {"more text"},
-    "answers": {"one more", "one less"},
-    "vectors": {"moved"},  # of the vocabulary: the contexts of the stored sequences still differ
-    # not used: the index of a node that is not an input, the name of samples, a part's leaf repeats its layer, the
-    # slope of the only layer, the way in which a single program is stacked
-    "nodes.index": {"one more", "one less"},
-    "leaf.formula": {"more text"},
-    "claim.layer": {"one more", "one less"},
-    "leaf.lipschitz": {"zero", "half", "twice", "moved"},
-    "stacked": {"flipped"},
-    "spread": {"flipped"},  # a result that goes to one coordinate with weight 1 is the same either way
-    # says less: a larger slope, a narrower range where arguments are watched, boxes that cover more
-    "claim.lipschitz": {"twice"},
-    "summands.claim.lo": {"zero", "half"},
-    "summands.claim.hi": {"zero", "half"},
-    "boxes": {"moved"},
-    # says more, and the checker's own bound is as small: the prover left room
-    "terms.approximation": {"half"},
-    "terms.leakage": {"half"},
-    "parts.claim.lo": {"half"},
-    "parts.claim.hi": {"half"},
-    # says more, and the checker shows that, too: heads that may be zeroed
-    "ablatable": {"flipped"},
-    # rows of tokens that nobody reads
-    "target.matrices": {"moved", "longer"},
+
+
+def each(kinds: str, *fields: str) -> set[str]:
+    """Kinds of change of some fields."""
+    return {f"{field}: {kind}" for field in fields for kind in kinds.split(", ")}
+
+
+#: The slope of the only layer is not used; of leakage the prover claims more than the checker finds.
+LAYER = each("zero, twice", "leaf.lipschitz") | each("half", "leaf.terms.leakage")
+#: Free text; the index of a node that is not an input is not used.
+GRAPH = each("more text", "target.name", "target.nodes.label") | each("one more, one less", "target.nodes.index")
+#: A part's leaf repeats its layer. Boxes may cover more than is needed; of leakage more is claimed than is found.
+TABLES = (
+    each("one more, one less", "parts.claim.layer")
+    | each("moved", "parts.claim.boxes")
+    | each("half", "parts.claim.terms.leakage")
+)
+#: The same where larger slopes say less, or where heads may be zeroed: the checker shows that, too.
+SLOPES, ZEROED = each("twice", "parts.claim.lipschitz"), each("flipped", "ablatable")
+#: A slope that says less; narrower ranges of arguments, which are watched.
+PASSES = each("twice", "summands.claim.lipschitz") | each("zero, half", "summands.claim.lo", "summands.claim.hi")
+#: Of every network exactly these changes of fields are accepted, and none of them says anything that is false.
+ACCEPTED: dict[str, set[str]] = {
+    "formula": LAYER,
+    "formula in float32": LAYER | each("moved", "leaf.boxes"),
+    "absolute value": LAYER | each("moved", "leaf.boxes"),
+    "two variables": each("moved", "leaf.lipschitz") | each("half", "leaf.terms.leakage"),
+    "samples": LAYER | each("more text", "leaf.formula"),  # there the formula is a name
+    # two keys are tanh itself: the checker's bounds are smaller than the prover's, and the ranges larger than needed
+    "mlp": GRAPH
+    | TABLES
+    | ZEROED
+    | each("half", "parts.claim.lo", "parts.claim.hi", "parts.claim.terms.approximation"),
+    # a result that goes to one coordinate with weight 1 may be called spread, or not
+    "relu layer": GRAPH | TABLES | ZEROED | each("flipped", "parts.spread"),
+    "product": GRAPH | TABLES | SLOPES,
+    "layer norm": GRAPH | TABLES | SLOPES,
+    "attention": GRAPH | ZEROED,
+    "attention in float32": GRAPH | ZEROED,
+    # free text; rows of the matrix on the tokens that nobody reads
+    "loop": each("more text", "composite.target.name", "composite.target.nodes.label")
+    | each("flipped", "composite.ablatable")
+    | each("longer, moved", "composite.target.matrices"),
+    "ridge": PASSES,
+    "logistic regression": PASSES
+    | each("moved", "summands.claim.boxes")
+    | each("half", "summands.claim.terms.approximation"),
+    # what tokens and labels are called, and vectors for which the stored contexts still differ
+    "memory": each("one more, one less", "answers") | each("moved", "vectors") | each("more text", "words"),
+    # of one program; a table's leaf repeats its layer
+    "interpreter": each("flipped", "stacked")
+    | each("one more, one less", "tables.claim.layer")
+    | each("twice", "tables.claim.lipschitz")
+    | each("half", "tables.claim.terms.leakage"),
 }
 
 
@@ -87,13 +111,18 @@ def test_what_is_forged_here_was_right(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_field_that_changes_is_refused(kind: str, name: str, tmp_path: Path) -> None:
+    """But for changes that say nothing, less than before, or what the checker finds to be true."""
     net = built(name)
-    for path, made, new in mutations(net.certificate.claim):
-        field = ".".join(step for step in path if isinstance(step, str))
+    certificate, accepted, tried = net.certificate, set(), 0
+    for path, made, new in mutations(certificate.claim):
         if made == kind:
-            forged = replace(net.certificate, claim=altered(net.certificate.claim, path, lambda _, new=new: new))
-            harmless = any(field.endswith(end) and kind in kinds for end, kinds in HARMLESS.items())
-            assert harmless or not is_accepted(net.network, with_words(forged), tmp_path), (path, new)
+            tried += 1
+            forged = replace(certificate, claim=altered(certificate.claim, path, lambda _, new=new: new))
+            if is_accepted(net.network, with_words(forged), tmp_path):
+                accepted.add(f"{'.'.join(step for step in path if isinstance(step, str))}: {kind}")
+    if not tried:
+        pytest.skip("no field can change in this way")
+    assert accepted == {change for change in ACCEPTED[name] if change.endswith(f": {kind}")}
 
 
 #: What may be changed in any certificate.

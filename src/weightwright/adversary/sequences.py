@@ -21,7 +21,7 @@ from weightwright.claims.graph import Graph
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import WeightwrightError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.network import Attention, Network
 from weightwright.numbers import Bools, Floats
 from weightwright.runtime import AttentionNetwork
@@ -96,8 +96,7 @@ def _target(composite: Composite, n: int, d: int, first: bool) -> SearchTarget:
     """Of a graph ours, of other targets what extensions register under "search targets"."""
     if isinstance(composite.target, Graph):
         return GraphTarget(composite, composite.target, (n, d), first)
-    kinds = {kind: made for added in registered("search targets") for kind, made in added.items()}
-    found: SearchTarget = kinds[type(composite.target)](composite, n * d)
+    found: SearchTarget = registry("search targets")[type(composite.target)](composite, n * d)
     return found
 
 

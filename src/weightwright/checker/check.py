@@ -29,7 +29,7 @@ from weightwright.claims.scope import DeadZone
 from weightwright.claims.target import Composite
 from weightwright.enclosures.balls.series import working_precision
 from weightwright.errors import CertificateError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.limits import LimitOptions, Limits, dead_share, limited
 from weightwright.network import Network
 
@@ -101,6 +101,7 @@ def agree(network: Network, certificate: Certificate) -> tuple[DeadZone, ...]:
     require(rule is not None, f"no rule for a claim of type {type(claim).__name__}")
     assert rule is not None
     zones = rule(network, certificate, claim) or ()
+    require({*claim.watched, *claim.stated} <= set(certificate.assumptions), "the certificate hides an assumption")
     unknown = set(certificate.assumptions) - known_assumptions(certificate)  # what is assumed is printed
     require(not unknown, f"an assumption that no rule knows: {min(unknown, default='')[:60]!r}")
     return zones
@@ -115,4 +116,4 @@ def known_assumptions(certificate: Certificate) -> set[str]:
 @cache
 def rules() -> dict[type, Rule]:
     """The rule for each kind of claim: ours, and those that extensions register under "rules"."""
-    return {kind: rule for rules in (RULES, *registered("rules")) for kind, rule in rules.items()}
+    return registry("rules", RULES)

@@ -59,6 +59,10 @@ class MeasuredClaim(Claim):
     def subject(self) -> Subject:
         return "nothing"
 
+    @property
+    def error_norm(self) -> float:
+        return self.norm
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -130,7 +134,7 @@ class Certificate:
     @property
     def norm(self) -> float:
         """p of the L_p norm that the bound, or the error that was measured, is in."""
-        return getattr(self.claim, "norm", math.inf)
+        return math.inf if self.claim is None else self.claim.error_norm
 
     @property
     def dead_zones(self) -> tuple[tuple[float, float], ...]:

@@ -24,7 +24,7 @@ from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.claims.prompt import Beginning, LoopClaim, Pass, PromptClaim, Summand
 from weightwright.claims.target import Composite, TableClaim
 from weightwright.errors import AlteredFileError, FileFormatError, MalformedCertificateError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.input_files import parse_json, read_whole, unpack_tensors
 from weightwright.network import Network
 from weightwright.network.storage import NETWORK_TYPES, ArrayReader, ArrayWriter, Pools, decode, digest, encode, in_json
@@ -45,8 +45,7 @@ _TYPES = (*_WHOLE, *_ONE_LAYER, *_COMPOSITES, *_GRAPHS, *_PROMPTS)
 @cache
 def certificate_types() -> dict[str, type]:
     """The types that a certificate may hold, by name: ours, and those that extensions register under "claims"."""
-    added = (kind for kinds in registered("claims") for kind in kinds)
-    return {kind.__name__: kind for kind in (*_TYPES, *added)}
+    return registry("claims", {kind.__name__: kind for kind in _TYPES})
 
 
 def network_digest(network: Network) -> str:

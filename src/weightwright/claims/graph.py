@@ -66,6 +66,10 @@ class Graph(Target):
     matrices: tuple[Floats, ...] = ()  # (tokens, tokens) each
     tokens: int | None = None  # None: any number, each token by itself
 
+    @property
+    def title(self) -> str:
+        return self.name
+
     def in_words(self) -> str:
         return graph_in_words(self)
 

@@ -5,6 +5,7 @@ Extensions register kinds of their own under "claims"; a file may hold those and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -36,6 +37,11 @@ class Claim:
     def bounded(self) -> str:
         """The quantity that the bound is about, in words."""
         return OUTPUT_ERROR
+
+    @property
+    def error_norm(self) -> float:
+        """p of the L_p norm that the bound is in; infinity where it holds at every input."""
+        return math.inf
 
     @property
     def leaves(self) -> Sequence[Leaf | VectorLeaf]:
@@ -83,6 +89,11 @@ class Target(Frozen):
     """What a network of several layers, tokens or outputs computes, as data: units, and outputs made of them."""
 
     any_kind: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What whoever built it calls the function; "" where a target has no name."""
+        return ""
 
     def in_words(self) -> str:
         """What the target is, in one line."""

@@ -75,7 +75,7 @@ class Composite(ComposedClaim):
     @property
     def name(self) -> str:
         """What whoever built it calls the function: free text, which nobody checks."""
-        return getattr(self.target, "name", "")
+        return self.target.title
 
     @property
     def zones(self) -> tuple[tuple[float, float], ...]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.numbers import Floats, rounded
 from weightwright.runtime import AttentionNetwork
 from weightwright.runtime.module import DTYPES
@@ -74,10 +74,9 @@ def _admitted(net: AttentionNetwork, x: Tensor) -> Tensor:
     claim = None if said is None else said.claim
     if isinstance(claim, InterpreterClaim):
         return _programs(x, claim)
-    for kinds in registered("inputs"):
-        if type(claim) in kinds:
-            found: Tensor = kinds[type(claim)](x, claim)
-            return found
+    if type(claim) in (kinds := registry("inputs")):
+        found: Tensor = kinds[type(claim)](x, claim)
+        return found
     if said is None or not isinstance(claim, PromptClaim):
         return x
     middle = torch.tensor(said.domain.lo / 2 + said.domain.hi / 2).to(x.dtype)

@@ -28,7 +28,6 @@ EXTENSION = Extension(
         "commands": ("weightwright.papers.commands:COMMANDS",),
         "formulas": (f"{_RULES}:FORMULAS",),
         "heads": (f"{_RULES}:HEADS",),
-        "heads without claims": ("weightwright.papers.checker.picking:picking",),
         "inputs": ("weightwright.papers.linear.multiples:INPUTS",),
         "proposals": ("weightwright.papers.prover.ridge_walk:PROPOSALS", f"{_RULES}:PROPOSALS"),
         "rules": (f"{_RULES}:RULES",),

@@ -16,7 +16,7 @@ from weightwright.claims.certificate import Claim
 from weightwright.claims.program_claim import InterpreterClaim
 from weightwright.claims.prompt import LoopClaim, PromptClaim
 from weightwright.errors import DomainError
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.runtime.layer_modules import LoopLayer
 from weightwright.runtime.watch import Running, is_ours, watch, watch_passes
 
@@ -41,6 +41,8 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
             place.register_forward_pre_hook(ProgramLook(net, claim))
         case _ if type(claim) in _added_watches():
             net.embed.register_forward_pre_hook(_added_watches()[type(claim)](net, claim))
+        case Claim() if claim.watched:
+            raise RuntimeError(f"nothing watches what a {type(claim).__name__} leans on: {claim.watched[0]}")
 
 
 def is_watch(hook: object) -> bool:
@@ -51,7 +53,7 @@ def is_watch(hook: object) -> bool:
 @cache
 def _added_watches() -> dict[type, Any]:
     """By kind of claim, what extensions register under "watches": a class of hooks that look at the input."""
-    return {kind: look for added in registered("watches") for kind, look in added.items()}
+    return registry("watches")
 
 
 def _embeddings(net: Running, claim: LoopClaim) -> list[nn.Module]:

@@ -173,3 +173,11 @@ def test_scores_are_off_by_no_more_than_the_rule_says() -> None:
                     assert away <= Fraction(float(off))
                     worst = max(worst, float(away))
     assert worst > 0
+
+
+def test_what_a_claim_leans_on_is_watched_or_the_network_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of claim whose watch is not registered: its certificate would speak of inputs that nobody looks at."""
+    net = ww.constructions.literal_truncated_linear(-1.0, 1.0, 4, 1, H=2)
+    monkeypatch.setattr("weightwright.runtime.program_watch._added_watches", dict)
+    with pytest.raises(RuntimeError, match="nothing watches what a SharedKeysClaim leans on: every token holds"):
+        ww.AttentionNetwork(net.network, net.certificate)

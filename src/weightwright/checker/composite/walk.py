@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ from weightwright.claims.target import (
     TableClaim,
 )
 from weightwright.enclosures.balls.midrad import ROOM, SPARE, Balls, above
-from weightwright.extensions import registered
+from weightwright.extensions import registry
 from weightwright.limits import hold, tick
 from weightwright.network import Attention, Head, Linear, Network
 from weightwright.network.laws import spares_registers
@@ -113,7 +114,9 @@ def _walk(
     errors = walk.distance(outputs, 1 if first else len(outputs.rows))  # (3,)
     if composite.formulas is not None:
         _rule_for(composite.formulas, "formulas")(composite.target, composite.formulas, lo, hi)
-        errors[APPROXIMATION] += composite.formulas.error
+        more = composite.formulas.error
+        require(type(more) is float and 0 <= more < math.inf, f"formulas with an error of {more!r}")
+        errors[APPROXIMATION] += more
     words = composite.in_words()
     require(certificate.formula == words, f"the network computes {words!r}, and the certificate says otherwise")
     return above(errors, 2), walk.lost.zones()
@@ -201,9 +204,8 @@ class _CompositeWalk:
                 whole = head.sees.registers == (0, len(registers)) and head.sees.data == "all" and head.mask is None
                 self.masks = self.masks or not whole
             constant = bool(np.isfinite(exact_numbers(stream.constants, head.W_Q, self.machine.dtype)).all())
-            others = () if constant else registered("heads without claims")
-            mixed = others[0](head, keys) if others else constant_mixing(head, keys)
-            sum_of.add_all(mixed, np.count_nonzero(head.W_O, axis=0) > 0)
+            rule = constant_mixing if constant else registry("heads").get(NoneType, constant_mixing)
+            sum_of.add_all(rule(head, keys), np.count_nonzero(head.W_O, axis=0) > 0)
         new_written, new_moved = set[int](), set[int]()
         for head, most in zip(layer.heads, added, strict=True):
             targets = set(np.flatnonzero(head.W_O.any(axis=0)).tolist())
@@ -375,7 +377,7 @@ def _well_formed(composite: Composite, units: Units) -> None:
 
 def _rule_for(claimed: object, table: str) -> Callable[..., Any]:
     """The rule that an extension registers for a kind of target, formulas or head; a refusal where there is none."""
-    rules = {kind: rule for added in registered(table) for kind, rule in added.items()}
+    rules = registry(table)
     require(type(claimed) in rules, f"no rule for {table} of type {type(claimed).__name__}")
     found: Callable[..., Any] = rules[type(claimed)]
     return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 from weightwright.papers.checker.declared_targets import DeclaredUnits
 from weightwright.papers.checker.grid import agree_grid
+from weightwright.papers.checker.picking import picking
 from weightwright.papers.checker.relu_formulas import agree_formulas
 from weightwright.papers.checker.shared_gate import agree_gate
 from weightwright.papers.checker.shared_keys import agree_shared_keys, shared_keys_errors
@@ -16,5 +19,5 @@ from weightwright.papers.claims.side_by_side_claim import SideBySideClaim
 RULES = {GridClaim: agree_grid, SharedKeysClaim: agree_shared_keys, SideBySideClaim: agree_side_by_side}
 UNITS = {RidgeFunctions: DeclaredUnits, TokenModels: DeclaredUnits}
 FORMULAS = {FormulasClaim: agree_formulas}
-HEADS = {GateClaim: agree_gate}
+HEADS = {GateClaim: agree_gate, NoneType: picking}  # NoneType: heads that no claim names
 PROPOSALS = {SharedKeysClaim: shared_keys_errors}

@@ -59,6 +59,10 @@ class GridClaim(Claim, Frozen):
         return "norm"
 
     @property
+    def error_norm(self) -> float:
+        return self.norm
+
+    @property
     def bounded(self) -> str:
         return OUTPUT_ERROR if self.norm == math.inf else f"the L_{self.norm:g} norm of the error"
 

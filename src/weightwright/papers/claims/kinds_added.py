@@ -7,6 +7,14 @@ from weightwright.papers.claims.ridge_functions import FormulasClaim, GateClaim,
 from weightwright.papers.claims.shared_keys_claim import SharedKeysClaim
 from weightwright.papers.claims.side_by_side_claim import SideBySideClaim, SideNetwork
 
-CLAIMS = (
-    FormulasClaim, GateClaim, GridClaim, RidgeFunctions, SharedKeysClaim, SideBySideClaim, SideNetwork, TokenModels,
-)  # fmt: skip
+_KINDS = (
+    FormulasClaim,
+    GateClaim,
+    GridClaim,
+    RidgeFunctions,
+    SharedKeysClaim,
+    SideBySideClaim,
+    SideNetwork,
+    TokenModels,
+)
+CLAIMS = {kind.__name__: kind for kind in _KINDS}
