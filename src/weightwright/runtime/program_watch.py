@@ -41,7 +41,7 @@ def watch_claim(net: Running, claim: Claim | None) -> None:
             place.register_forward_pre_hook(ProgramLook(net, claim))
         case _ if type(claim) in _added_watches():
             net.embed.register_forward_pre_hook(_added_watches()[type(claim)](net, claim))
-        case Claim() if claim.watched:
+        case _ if claim is not None and claim.watched:
             raise RuntimeError(f"nothing watches what a {type(claim).__name__} leans on: {claim.watched[0]}")
 
 
