@@ -26,7 +26,7 @@ KINDS = (
     *("moved", "shorter", "longer"),
 )
 #: Networks whose files take longest to check: only `make test-all` forges them here.
-LARGE = {"layer norm", "logistic regression", "samples"}
+LARGE = {"layer norm", "logistic regression", "mlp", "product", "relu layer", "ridge", "samples"}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BUILDERS]
 
 
