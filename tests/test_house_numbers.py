@@ -24,7 +24,7 @@ HIDDEN = {
     ),
     "weights": ("def f(x):\n    return x.W_Q", 1),
     "kinds": (
-        "isinstance(x, Composite)\ntype(x) is GridClaim\ntype(x).__name__ == 'LoopClaim'\nx.kind == 'loop'\n"
+        "isinstance(x, Composite)\ntype(x) is MemoryClaim\ntype(x).__name__ == 'LoopClaim'\nx.kind == 'loop'\n"
         "issubclass(x, (int, Claim))\nmatch x:\n    case PromptClaim():\n        pass",
         6,
     ),
