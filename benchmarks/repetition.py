@@ -152,7 +152,7 @@ WATCHED: dict[str, tuple[Watched, ...]] = {
         Watched("checker.one_layer.stored", "read_one_layer", returned_tables),
         Watched("checker.one_layer.stored_vector", "read_vector_head", returned_tables),
         Watched("checker.prompt.prompt_tables", "tables_of", returned_tables),
-        Watched("checker.prompt.interpreting", "_head", returned_tables),
+        Watched("checker.prompt.interpreting", "head_of", returned_tables),
         Watched("papers.checker.grid_network", "read_grid", returned_tables),
         Watched("papers.checker.shared_keys", "read_shared_keys", returned_tables),
     ),
@@ -160,7 +160,7 @@ WATCHED: dict[str, tuple[Watched, ...]] = {
         Watched("checker.one_layer.layer", "layer_holds", given_tables),
         Watched("checker.one_layer.vector", "head_holds", given_tables),
         Watched("checker.prompt.prompt_tables", "tables_cost", given_tables),
-        Watched("checker.prompt.prompt_tables", "worst_rounding", given_tables),
+        Watched("certify", "_worst_rounding", given_tables),
     ),
     "proven": (
         Watched("prover.taylor", "prove"),

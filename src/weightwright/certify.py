@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from flint import arb
 
 from weightwright.box import Box
 from weightwright.checker.check import check
 from weightwright.checker.composite.loop import about_beginning, about_one_pass, network_before, one_pass
 from weightwright.checker.composite.walk import compose_errors
-from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
-from weightwright.checker.prompt.prompt_passes import prompt_errors, with_costs
+from weightwright.checker.core.rounding import StoredHead
+from weightwright.checker.one_layer.head import rounding_alone
+from weightwright.checker.prompt.interpreting import head_of, interpreter_errors
+from weightwright.checker.prompt.prompt_passes import PassErrors, prompt_errors
+from weightwright.checker.prompt.prompt_tables import Tables, float_above, tables_cost
 from weightwright.claims.certificate import Certificate, Terms, agreed_with
 from weightwright.claims.files import network_digest, write
 from weightwright.claims.graph import Graph
 from weightwright.claims.kinds import ComposedClaim
-from weightwright.claims.program_claim import InterpreterClaim
-from weightwright.claims.prompt import LoopClaim, PromptClaim
+from weightwright.claims.leaf import Leaf
+from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
+from weightwright.claims.prompt import LoopClaim, PromptClaim, Summand
 from weightwright.claims.target import Composite
-from weightwright.enclosures.balls.series import working_precision
+from weightwright.enclosures.balls.series import largest, working_precision
 from weightwright.errors import CertificateError, ToleranceError
 from weightwright.extensions import registry
 from weightwright.limits import UNLIMITED
@@ -36,6 +41,12 @@ from weightwright.stopwatch import stage
 ROOM = (1.0, 16.0)
 #: Room for adding up numbers that were rounded up.
 _SUMMED = 1 + 2.0**-40
+#: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
+#: whole box by the factor WORTHWHILE.
+HALVINGS, WORTHWHILE = 200, 1.25
+#: How many results are kept: learners and interpreters try the same tables again and again.
+_KEPT = 256
+_kept: dict[Hashable, arb] = {}
 
 
 def certify(
@@ -51,7 +62,7 @@ def certify(
     try:
         with working_precision():
             if isinstance(claim, PromptClaim):
-                claim = with_costs(network, _draft(network, claim, domain), claim)
+                claim = _with_costs(network, _draft(network, claim, domain), claim)
             if isinstance(claim, InterpreterClaim):
                 claim = with_table_costs(claim, network.dtype)
             with stage("propose the bound's terms"):
@@ -133,3 +144,64 @@ def _about(network: Network, claim: ComposedClaim, domain: Box, terms: Terms) ->
     bound = (terms.approximation + terms.leakage + terms.rounding) * _SUMMED
     words, digest = claim.in_words(), network_digest(network)
     return Certificate(claim, words, domain, network.dtype, "dot", bound, terms, digest, said)
+
+
+def _with_costs(network: Network, certificate: Certificate, prompt: PromptClaim) -> PromptClaim:
+    """The same with claims that say what leakage and rounding of the tables come to in this network."""
+    found = PassErrors(network, certificate, prompt)
+
+    def costed(tables: Tables) -> Summand:
+        claim = dataclasses.replace(tables.summand.claim, terms=tables_cost(tables, worst_rounding))
+        return dataclasses.replace(tables.summand, claim=claim)
+
+    read_out = costed(found.read_out[0]) if found.read_out else None
+    return dataclasses.replace(prompt, summands=tuple(map(costed, found.summands)), read_out=read_out)
+
+
+def with_table_costs(claim: InterpreterClaim, dtype: str) -> InterpreterClaim:
+    """The same with claims that say what rounding of the tables comes to in this network."""
+
+    def costed(table: AnchorTable) -> AnchorTable:
+        rounding = float_above(worst_rounding([head_of(claim, table, dtype)], table.claim))
+        terms = dataclasses.replace(table.claim.terms, rounding=rounding)
+        return dataclasses.replace(table, claim=dataclasses.replace(table.claim, terms=terms))
+
+    keys, queries, values = map(costed, claim.tables)
+    return dataclasses.replace(claim, tables=(keys, queries, values))
+
+
+def worst_rounding(heads: list[StoredHead], claim: Leaf) -> arb:
+    """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
+    key = (tuple(map(_exactly, heads)), claim.boxes.tobytes())
+    if key not in _kept:
+        if len(_kept) >= _KEPT:
+            _kept.clear()
+        _kept[key] = _worst_rounding(heads, claim)
+    return _kept[key]
+
+
+def _worst_rounding(heads: list[StoredHead], claim: Leaf) -> arb:
+    def found(a: float, b: float) -> arb:
+        shown = rounding_alone(heads, arb(a), arb(b))
+        return shown if shown.is_finite() else arb.pos_inf()
+
+    boxes = [(found(a, b), a, b) for a, b in claim.boxes.tolist()]
+    for _ in range(HALVINGS):
+        boxes.sort(key=lambda box: float(box[0]))
+        worst, a, b = boxes[-1]
+        middle = a / 2 + b / 2
+        if not a < middle < b or worst <= WORTHWHILE * largest(found(x, x) for x in (a, middle, b)):
+            break
+        boxes[-1:] = [(found(a, middle), a, middle), (found(middle, b), middle, b)]
+    return largest(shown for shown, _, _ in boxes)
+
+
+def _exactly(head: StoredHead) -> Hashable:
+    """All numbers of a head, to the last bit."""
+
+    def numbers(values: Iterable[arb]) -> Hashable:
+        return tuple((x.mid().man_exp(), x.rad().man_exp()) for x in values)
+
+    others = [head.weight, *head.own, *(() if head.hidden is None else (head.hidden,))]
+    parts = (head.slopes, head.offsets, head.values, head.tilts, others, head.off or ())
+    return (*map(numbers, parts), head.copied, head.hidden is None, head.dtype, head.window)

@@ -23,6 +23,7 @@ FORMULAS = ("sin(3*x)", "exp(x)", "x**2", "tanh(x)")
 
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHTWRIGHT_CACHE", "off")  # what other tests found is found again
     for module in (all_cores, table, shared_tables):
         monkeypatch.setattr(module, "processes", lambda: 2)
     table.forget_tables()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from weightwright.checker.prompt.interpreting import interpreter_errors, with_table_costs
+from weightwright.certify import with_table_costs
+from weightwright.checker.prompt.interpreting import interpreter_errors
 from weightwright.claims.leaf import Terms
 from weightwright.claims.program_claim import AnchorTable, InterpreterClaim
 from weightwright.enclosures.balls.series import working_precision

@@ -25,8 +25,7 @@ class Found:
 
 def examine(heads: list[StoredHead], slope: arb, formula: Expression, lo: arb, hi: arb) -> Found:
     """Everything that can be shown about slope * s + sum of the heads on [lo, hi]."""
-    m = ((lo + hi) / 2).mid()
-    r = (hi - m).max(m - lo).upper()
+    m, r = middle_and_radius(lo, hi)
     box = m + arb(0, r)
     at_point, on_box = series(formula, m, ORDER), series(formula, box, ORDER)
     here = [-f for f in at_point]
@@ -38,11 +37,27 @@ def examine(heads: list[StoredHead], slope: arb, formula: Expression, lo: arb, h
         at, over = _quotient(head, m, arb(0)), _quotient(head, m, arb(0, r))
         here = [x + head.weight * y for x, y in zip(here, at, strict=True)]
         there = [x + head.weight * y for x, y in zip(there, over, strict=True)]
-        centre = at[0].mid() if at[0].is_finite() else arb(0)
-        away = _enclosure([at[0] - centre, *at[1:]], [over[0] - centre, *over[1:]], r)
         leaked += abs(head.weight) * _leakage(head, box)
-        rounded += abs(head.weight) * rounding(head, m, r, centre, away)
+        rounded += abs(head.weight) * _rounding(head, m, r, at, over)
     return Found(_enclosure(here, there, r), leaked.upper(), rounded.upper(), on_box[1].abs_upper())
+
+
+def rounding_alone(heads: list[StoredHead], lo: arb, hi: arb) -> arb:
+    """What `examine` shows about rounding."""
+    m, r = middle_and_radius(lo, hi)
+    both = ((head, _quotient(head, m, arb(0)), _quotient(head, m, arb(0, r))) for head in heads)
+    return sum((abs(head.weight) * _rounding(head, m, r, at, over) for head, at, over in both), arb(0)).upper()
+
+
+def middle_and_radius(lo: arb, hi: arb) -> tuple[arb, arb]:
+    m = ((lo + hi) / 2).mid()
+    return m, (hi - m).max(m - lo).upper()
+
+
+def _rounding(head: StoredHead, m: arb, r: arb, at: list[arb], over: list[arb]) -> arb:
+    """at, over: coefficients of the head's output at m, and around every point of the box."""
+    centre = at[0].mid() if at[0].is_finite() else arb(0)
+    return rounding(head, m, r, centre, _enclosure([at[0] - centre, *at[1:]], [over[0] - centre, *over[1:]], r))
 
 
 def _enclosure(here: list[arb], there: list[arb], r: arb) -> arb:

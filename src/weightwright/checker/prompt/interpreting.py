@@ -19,7 +19,6 @@ from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
 from weightwright.checker.one_layer.layer import Target, covers, layer_holds
 from weightwright.checker.one_layer.stored import OneLayer
 from weightwright.checker.prompt.interpreter_layers import ExpectedLayers
-from weightwright.checker.prompt.prompt_tables import float_above, worst_rounding
 from weightwright.claims.certificate import Certificate, Leaf, Terms
 from weightwright.claims.kinds import MASKED
 from weightwright.claims.program_claim import (
@@ -73,20 +72,6 @@ def interpreter_errors(claim: InterpreterClaim, dtype: str) -> Terms:
     return Terms(approximation, leakage, float(above(np.array(rounding + adding), 2)))
 
 
-def with_table_costs(claim: InterpreterClaim, dtype: str) -> InterpreterClaim:
-    """The same with claims that say what rounding of the tables comes to in this network: for finding out what to
-    claim."""
-    keys, queries, values = (_with_cost(claim, table, dtype) for table in claim.tables)
-    return dataclasses.replace(claim, tables=(keys, queries, values))
-
-
-def _with_cost(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> AnchorTable:
-    identity = parse_or_refuse("s", ("s",), "the identity")
-    rounding = float_above(worst_rounding([_head(claim, table, dtype)], identity, table.claim))
-    terms = dataclasses.replace(table.claim.terms, rounding=rounding)
-    return dataclasses.replace(table, claim=dataclasses.replace(table.claim, terms=terms))
-
-
 def _sees_one(first: int, last: int) -> Bools:
     """Whatever a token sees, it is alike: one key stands for all."""
     return np.ones((last - first, 1), dtype=bool)
@@ -101,10 +86,10 @@ def _operand(table: AnchorTable, entries: int) -> Operand:
 
 
 def _layer(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> OneLayer:
-    return OneLayer([_head(claim, table, dtype)], [table.beta], 0.0, 1.0, 0.0, 0.0)
+    return OneLayer([head_of(claim, table, dtype)], [table.beta], 0.0, 1.0, 0.0, 0.0)
 
 
-def _head(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> StoredHead:
+def head_of(claim: InterpreterClaim, table: AnchorTable, dtype: str) -> StoredHead:
     beta, zeros = arb(table.beta), [arb(0)] * len(table.kappa)
     return StoredHead(
         [beta * k for k in table.kappa.tolist()],

@@ -25,12 +25,11 @@ from weightwright.checker.prompt.prompt_tables import (
     float_above,
     largest_size,
     summand_holds,
-    tables_cost,
     tables_of,
 )
 from weightwright.claims.certificate import Certificate, Terms
 from weightwright.claims.kinds import MASKED
-from weightwright.claims.prompt import ARGUMENTS, READ_OUT, STATES, Pass, PromptClaim, Summand
+from weightwright.claims.prompt import ARGUMENTS, READ_OUT, STATES, Pass, PromptClaim
 from weightwright.enclosures.balls.series import largest
 from weightwright.network import Network
 from weightwright.numbers import Floats
@@ -41,7 +40,7 @@ GATE = 0.2785
 
 def agree_prompt(network: Network, certificate: Certificate, prompt: PromptClaim) -> None:
     """Refuse (CertificateError) unless every pass is within the certificate's bound of the exact one."""
-    found = _Errors(network, certificate, prompt)
+    found = PassErrors(network, certificate, prompt)
     for tables in (*found.summands, *found.read_out):
         summand_holds(tables)
     terms = found.terms()
@@ -51,19 +50,7 @@ def agree_prompt(network: Network, certificate: Certificate, prompt: PromptClaim
 def prompt_errors(network: Network, certificate: Certificate, prompt: PromptClaim) -> Terms:
     """What the terms come to if every claim about the tables holds. For finding out what to claim: a check examines
     the claims too."""
-    return _Errors(network, certificate, prompt).terms()
-
-
-def with_costs(network: Network, certificate: Certificate, prompt: PromptClaim) -> PromptClaim:
-    """The same with claims that say what leakage and rounding of the tables come to in this network."""
-    found = _Errors(network, certificate, prompt)
-
-    def costed(tables: Tables) -> Summand:
-        claim = dataclasses.replace(tables.summand.claim, terms=tables_cost(tables))
-        return dataclasses.replace(tables.summand, claim=claim)
-
-    read_out = costed(found.read_out[0]) if found.read_out else None
-    return dataclasses.replace(prompt, summands=tuple(map(costed, found.summands)), read_out=read_out)
+    return PassErrors(network, certificate, prompt).terms()
 
 
 @dataclass(frozen=True)
@@ -84,7 +71,7 @@ class _Off:
         return dataclasses.replace(self, rounding=(self.rounding + by).upper())
 
 
-class _Errors:
+class PassErrors:
     """Reads the network and composes the errors of one pass, and of the read-out."""
 
     def __init__(self, network: Network, certificate: Certificate, prompt: PromptClaim) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +16,6 @@ from flint import arb
 
 from weightwright.checker.core.complaints import must, parse_or_refuse, require
 from weightwright.checker.core.rounding import SMALLEST, UNIT, StoredHead
-from weightwright.checker.one_layer.head import examine
 from weightwright.checker.one_layer.layer import Target, covers, layer_holds
 from weightwright.checker.one_layer.nearest import examine_nearest
 from weightwright.checker.one_layer.stored import OneLayer
@@ -28,14 +27,10 @@ from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
 from weightwright.claims.prompt import PromptClaim, Summand
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.midrad import LOST, above
-from weightwright.enclosures.balls.series import largest, series_along
+from weightwright.enclosures.balls.series import series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.limits import count_boxes, hold, tick
 from weightwright.numbers import Floats
-
-#: Most halvings of boxes to find out what rounding comes to; a box is halved where a point in it is better than the
-#: whole box by the factor WORTHWHILE.
-HALVINGS, WORTHWHILE = 200, 1.25
 
 #: Of the size of a domain: two, their larger, and two for products and sums.
 _ARRAYS = 5
@@ -184,9 +179,10 @@ def covers_itself(of: Tables) -> None:
     covers(claim, _layer(of), claim.lo, claim.hi, (), dtype)
 
 
-def tables_cost(of: Tables) -> Terms:
+def tables_cost(of: Tables, worst_rounding: Callable[[list[StoredHead], Leaf], arb]) -> Terms:
     """What a claim about the tables may say: its approximation, and what leakage and rounding come to on its boxes. The
-    rule "nearest" has no boxes to halve, so its approximation is what can be shown too."""
+    rule "nearest" has no boxes to halve, so its approximation is what can be shown too. worst_rounding: the largest
+    rounding of heads on the boxes of a claim."""
     claim, formula = of.summand.claim, of.formula
     covers_itself(of)
     leakage = rounding = arb(0)
@@ -202,28 +198,10 @@ def tables_cost(of: Tables) -> Terms:
         )
         approximation = float_above(found.approximation)
     else:
-        rounding = worst_rounding(of.heads, of.formula, claim)
+        rounding = worst_rounding(of.heads, claim)
     finite = leakage.is_finite() and rounding.is_finite()
     require(finite, f"nothing can be shown about the rounding of the tables for {of.summand.formula!r}")
     return Terms(approximation, float_above(leakage), float_above(rounding))
-
-
-def worst_rounding(heads: list[StoredHead], formula: Expression, claim: Leaf) -> arb:
-    """The largest rounding on any box; the worst box is halved as long as its points are much better than it is."""
-
-    def found(a: float, b: float) -> arb:
-        shown = examine(heads, arb(0), formula, arb(a), arb(b)).rounding
-        return shown if shown.is_finite() else arb.pos_inf()
-
-    boxes = [(found(a, b), a, b) for a, b in claim.boxes.tolist()]
-    for _ in range(HALVINGS):
-        boxes.sort(key=lambda box: float(box[0]))
-        worst, a, b = boxes[-1]
-        middle = a / 2 + b / 2
-        if not a < middle < b or worst <= WORTHWHILE * largest(found(x, x) for x in (a, middle, b)):
-            break
-        boxes[-1:] = [(found(a, middle), a, middle), (found(middle, b), middle, b)]
-    return largest(shown for shown, _, _ in boxes)
 
 
 def largest_size(of: Tables) -> arb:
