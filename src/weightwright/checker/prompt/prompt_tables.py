@@ -27,7 +27,7 @@ from weightwright.claims.leaf import Leaf, Terms, VectorLeaf
 from weightwright.claims.prompt import PromptClaim, Summand
 from weightwright.enclosures.balls.cover import is_covered
 from weightwright.enclosures.balls.midrad import LOST, above
-from weightwright.enclosures.balls.series import series_along
+from weightwright.enclosures.balls.series import largest, series_along
 from weightwright.expressions import Expression, to_text
 from weightwright.limits import count_boxes, hold, tick
 from weightwright.numbers import Floats
