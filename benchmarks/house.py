@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "weightwright"
@@ -104,9 +106,23 @@ next to the folders. [architecture.md](architecture.md) walks through them.
 """
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Parsed once. Trees stay to the end: the garbage collector need not go through them again and again."""
+    tree = ast.parse(path.read_text())
+    gc.freeze()
+    return tree
+
+
+@cache
+def walk(path: Path) -> list[ast.AST]:
+    """All nodes of a file."""
+    return list(ast.walk(parsed(path)))
+
+
 def describe(path: Path) -> str:
     """The first paragraph of a file's docstring, on one line."""
-    said = ast.get_docstring(ast.parse(path.read_text())) or ""
+    said = ast.get_docstring(parsed(path)) or ""
     return " ".join(said.split("\n\n")[0].split())
 
 

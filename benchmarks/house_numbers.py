@@ -16,10 +16,9 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 
-from house import SOURCE
+from house import SOURCE, parsed, walk
 
 from weightwright.claims.files import certificate_types
 from weightwright.claims.kinds import Claim, HeadClaim, Target, TargetFormulas
@@ -53,15 +52,6 @@ REGISTRIES = ("checker/", "claims/", "papers/checker/", "papers/claims/")
 COUNTED = {"gamma": 0, "above": -1}
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def walk(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(parsed(path))
-
-
 def is_text(node: ast.AST) -> bool:
     """A docstring, or another text that stands alone."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
@@ -89,12 +79,21 @@ def code_lines(path: Path) -> list[str]:
         if is_text(node) or isinstance(node, ast.Import | ast.ImportFrom)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)  # type: ignore[attr-defined]
     }
+    lines = path.read_text().splitlines()
+    left = [number for number in range(1, len(lines) + 1) if number not in left_out]
+    if any('"""' in lines[n - 1] or "'''" in lines[n - 1] or lines[n - 1].endswith("\\") for n in left):
+        held = token_lines(path)  # only there may a text stand on several lines
+        return [lines[number - 1].strip() for number in left if number in held]
+    stripped = [lines[number - 1].strip() for number in left]
+    return [line for line in stripped if line and not line.startswith("#")]
+
+
+def token_lines(path: Path) -> set[int]:
+    """Lines that hold more than a comment."""
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    text = path.read_text()
-    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in silent]
-    held = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
-    lines = text.splitlines()
-    return [lines[number - 1].strip() for number in sorted(held - left_out)]
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    held = [token for token in tokens if token.type not in silent]
+    return {line for token in held for line in range(token.start[0], token.end[0] + 1)}
 
 
 def handles_weights(path: Path) -> Iterator[int]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from house import FLOORS, SOURCE
+from house import FLOORS, SOURCE, walk
 
 TESTS = Path(__file__).parent
 BENCHMARKS = TESTS.parent / "benchmarks"
@@ -57,7 +57,7 @@ def module(dotted: str) -> Path | None:
 def imports(path: Path) -> list[Path]:
     """Every module of ours that a file imports, wherever it does."""
     found: list[Path] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in walk(path):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             for alias in node.names:
@@ -82,7 +82,7 @@ def test_the_library_knows_nothing_of_the_papers() -> None:
     for path in MODULES:
         if not named(path).startswith("papers/"):
             known = [target for target in imports(path) if named(target).startswith("papers/")]
-            texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+            texts = [node.value for node in walk(path) if isinstance(node, ast.Constant)]
             assert not known, f"{named(path)} imports {known}"
             assert not any(isinstance(text, str) and "weightwright.papers" in text for text in texts), named(path)
 
@@ -147,7 +147,7 @@ def test_no_package_hides_a_module_behind_a_function() -> None:
         if path.name == "__init__.py":
             given = {
                 alias.asname or alias.name
-                for node in ast.walk(ast.parse(path.read_text()))
+                for node in walk(path)
                 if isinstance(node, ast.ImportFrom)
                 for alias in node.names
             }
@@ -158,24 +158,21 @@ def test_no_package_hides_a_module_behind_a_function() -> None:
 def test_what_tests_share_stands_in_support() -> None:
     """No test file imports from another one."""
     for path in TESTS.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in walk(path):
             shared = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
             assert not shared, f"{path} imports from a test"
 
 
 def names_of_imports(path: Path) -> list[str]:
     """Of all modules that a file imports, wherever it does."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = walk(path)
     named = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     return named + [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
 
 
 def knows_papers(path: Path) -> bool:
     """Whether a test or a script that it imports needs `weightwright/papers`."""
-    uses = any(
-        isinstance(node, ast.Attribute) and ast.unparse(node) == "ww.constructions"
-        for node in ast.walk(ast.parse(path.read_text()))
-    )
+    uses = any(isinstance(node, ast.Attribute) and ast.unparse(node) == "ww.constructions" for node in walk(path))
     names = names_of_imports(path)
     scripts = [script for name in names if (script := BENCHMARKS / f"{name}.py").exists()]
     own = any(re.match(r"(weightwright\.)?papers\b", name) for name in names)
