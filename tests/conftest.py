@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def _built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if hasattr(request.config, "workerinput") else own
     use_folder(shared / "built")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_searches() -> Iterator[None]:
+    """Networks of which nothing is proven are searched for a second; here for a tenth of it, after the same start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("approximation.measured", "compiler.measured_network"):
+            patch.setattr(f"weightwright.{place}.SECONDS", 0.1)
+        yield
 
 
 @pytest.fixture(scope="session")

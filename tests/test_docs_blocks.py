@@ -89,9 +89,24 @@ def needs(name: str) -> list[pytest.MarkDecorator]:
     return [needs_papers] if name in OF_PAPERS else []
 
 
+#: Pages that take most of a second or more: `make test-all` runs their blocks.
+DEAR = {
+    f"docs/{name}.md"
+    for name in (
+        "approximate", "causal_learner", "circuits", "compiler", "in_context_learning", "interpreter", "memory",
+        "one_pass", "using",
+    )
+}  # fmt: skip
+
+
 PAGES = {path.relative_to(ROOT).as_posix(): blocks_of(path.read_text()) for path in FILES}
 CASES = [
-    pytest.param(name, slow, id=f"{name}{', slow' * slow}", marks=[*[pytest.mark.slow] * slow, *needs(name)])
+    pytest.param(
+        name,
+        slow,
+        id=f"{name}{', slow' * slow}",
+        marks=[*[pytest.mark.slow] * (slow or name in DEAR), *needs(name)],
+    )
     for name, blocks in PAGES.items()
     for slow in sorted({block.slow for block in blocks if block.kind in ("python", "sh", "console")})
 ]

@@ -19,11 +19,13 @@ TOLERANCES = {torch.float64: (2, 10), torch.float32: (2, 5), torch.bfloat16: (0,
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_random_formulas_never_exceed_their_bound(seed: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 4), *(pytest.param(seed, 8, marks=pytest.mark.slow) for seed in range(3))]
+)
+def test_random_formulas_never_exceed_their_bound(seed: int, count: int, dtype: torch.dtype) -> None:
     rng = np.random.default_rng(4000 + seed)
     proven = 0
-    for number in range(8):
+    for number in range(count):
         lo, hi = DOMAINS[rng.integers(len(DOMAINS))]
         text = shifted(random_formula(rng, int(rng.integers(0, 3))), lo, hi)
         tol = float(10.0 ** -rng.uniform(*TOLERANCES[dtype]))
@@ -35,7 +37,7 @@ def test_random_formulas_never_exceed_their_bound(seed: int, dtype: torch.dtype)
         assert (net.certificate.status, net.certificate.kernel) == ("PROVEN", "anchor")
         at, error = worst_error(net, seed=number)
         assert error <= net.certificate.bound <= tol, (text, lo, hi, at)
-    assert proven >= (2 if dtype == torch.bfloat16 else 5)
+    assert proven >= (count // 4 if dtype == torch.bfloat16 else 0.6 * count)
 
 
 @pytest.mark.slow

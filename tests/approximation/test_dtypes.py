@@ -103,6 +103,7 @@ def test_random_formulas_in_float32(block: int) -> None:
     assert proven >= 6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("formula", ["x", "tanh(x)", "x**2", "sin(2*x)"])
 def test_bfloat16_is_proven_whatever_its_size(formula: str) -> None:
     with pytest.raises(ww.ToleranceError) as caught:

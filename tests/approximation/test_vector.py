@@ -95,6 +95,7 @@ def test_a_kink_is_proven_by_small_boxes() -> None:
     proven_and_kept(ww.approximate("max(x, y) + 0.5*x", SQUARE, 0.15), 0.15)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_formulas_keep_their_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import weightwright as ww
@@ -40,12 +41,14 @@ def run_between(action: Callable[[], Any], first: int, last: int, write: Callabl
     return calls
 
 
-def attack(net: ww.AttentionNetwork, x: torch.Tensor, wanted: torch.Tensor, weight: torch.Tensor) -> list[str]:
+def attack(
+    net: ww.AttentionNetwork, x: torch.Tensor, wanted: torch.Tensor, weight: torch.Tensor, places: int
+) -> list[str]:
     """Everything that was seen: calls after which the status is PROVEN and the output is not."""
     kept, wrong = weight.clone(), []
     weight.mul_(1.5)
     count = calls_of(lambda: net(x))
-    for first in range(1, count, max(1, count // 40)):
+    for first in range(1, count, max(1, count // places)):
         for length in (count // 40, count // 10, count // 2):
             weight.copy_(kept).mul_(0.5)
             net(x)  # a plan of other weights, so that the next call makes a new one
@@ -58,14 +61,20 @@ def attack(net: ww.AttentionNetwork, x: torch.Tensor, wanted: torch.Tensor, weig
     return wrong
 
 
-def test_one_head(sine: ww.AttentionNetwork) -> None:
+#: How many places of a call are attacked.
+PLACES = pytest.mark.parametrize("places", [8, pytest.param(40, marks=pytest.mark.slow)])
+
+
+@PLACES
+def test_one_head(places: int, sine: ww.AttentionNetwork) -> None:
     net = copy.deepcopy(sine)
-    assert attack(net, X, torch.sin(5 * X), net.layers[0].heads[0].W_O) == []
+    assert attack(net, X, torch.sin(5 * X), net.layers[0].heads[0].W_O, places) == []
 
 
-def test_several_layers() -> None:
+@PLACES
+def test_several_layers(places: int) -> None:
     net = ww.compile(lambda x: torch.tanh(torch.sin(x) + x), (-1, 1), 1e-6, features=1, ablatable=True, progress=False)
     x = X[:, None]
     wanted = torch.tanh(torch.sin(x) + x)
     for weight in (net.layers[0].heads[0].W_Q, net.registers, net.read.C):
-        assert attack(net, x, wanted, weight) == []
+        assert attack(net, x, wanted, weight, places) == []

@@ -225,17 +225,19 @@ def test_forged_passes_are_refused(kind: str, forgery: str, tmp_path: Path) -> N
     refused(net.network, forge(net.certificate), tmp_path, said)
 
 
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", FORGED)
-def test_no_entry_of_any_array_may_change(kind: str, tmp_path: Path) -> None:
+def test_no_entry_of_any_array_may_change(kind: str, part: int, tmp_path: Path) -> None:
     """Every array of the network, where it is 0 and where it is not."""
     net, rng = made(kind, "float64"), np.random.default_rng(11)
     assert net.certificate is not None
     places = array_places(net.network)
     assert len(places) > 20
-    for path in places:
+    for number, path in enumerate(places):
         array = entry(net.network, path)
         choices = [np.flatnonzero(array), np.flatnonzero(array.ravel() == 0)]
-        for index in [int(rng.choice(choice)) for choice in choices if len(choice)]:
+        indices = [int(rng.choice(choice)) for choice in choices if len(choice)]
+        for index in indices[(number + part) % 2 :: 2] or indices[:part]:  # each array in make test, half of the places
             try:
                 forged = altered(net.network, path, lambda old, index=index: nudged(old, index))
             except ww.LawError:

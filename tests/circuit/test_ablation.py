@@ -46,27 +46,37 @@ def zeroed(module: nn.Module, kept: float = 0.0) -> Iterator[None]:
         handle.remove()
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("ablatable", [False, True])
-def test_hooks_do_what_is_predicted(ablatable: bool) -> None:
+#: Whether the network is made for it, and the heads: a few in `make test`.
+ABLATED = pytest.mark.parametrize(
+    ("ablatable", "heads"),
+    [
+        (False, HEADS[::5]),
+        pytest.param(False, HEADS, marks=pytest.mark.slow),
+        pytest.param(True, HEADS, marks=pytest.mark.slow),
+    ],
+    ids=["few heads", "all heads", "ablatable"],
+)
+
+
+@ABLATED
+def test_hooks_do_what_is_predicted(ablatable: bool, heads: list[tuple[int, int]]) -> None:
     _, net = moons(ablatable)
     x = points()
     before = net(x)
-    for layer, head in HEADS:
+    for layer, head in heads:
         with zeroed(net.layers[layer].heads[head]):
             found = (net(x) - before).numpy()
         assert np.abs(found - net.predicted_effect((layer, head), x).change).max() <= 1e-9
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("ablatable", [False, True])
-def test_transformer_lens_does_what_is_predicted(ablatable: bool) -> None:
+@ABLATED
+def test_transformer_lens_does_what_is_predicted(ablatable: bool, heads: list[tuple[int, int]]) -> None:
     pytest.importorskip("transformer_lens")
     _, net = moons(ablatable)
     export, x = exported(ablatable), points()
     stream, registers = export.residual(x), len(net.network.registers)
     before = export.model(stream, start_at_layer=0)[0, registers:]
-    for layer, head in HEADS:
+    for layer, head in heads:
 
         def drop(z: Tensor, hook: object, head: int = head) -> Tensor:
             return z.index_fill(2, torch.tensor([head]), 0.0)

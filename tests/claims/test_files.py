@@ -36,16 +36,19 @@ def test_loading_without_checking_says_so(saved: Path) -> None:
     assert ww.load(saved, verify=False).certificate.status == "UNCHECKED"
 
 
-def test_loading_and_running_need_only_torch_numpy_and_safetensors(saved: Path) -> None:
+def test_loading_and_running_need_only_torch_numpy_and_safetensors_and_load_no_exporter(saved: Path) -> None:
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys(("scipy", "flint", "typer", "rich", "matplotlib")))
 import torch, weightwright as ww
 net = ww.load({str(saved)!r}, verify=False)
 print(float(net(torch.tensor([[0.5]], dtype=torch.float64))))
+print([name for name in sys.modules if "weightwright" in name and "export" in name])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert abs(float(done.stdout) - np.sin(2.5)) <= 1e-8
+    output, exporters = done.stdout.splitlines()
+    assert abs(float(output) - np.sin(2.5)) <= 1e-8
+    assert exporters == "[]"
 
 
 def test_a_stored_status_is_not_believed(saved: Path) -> None:

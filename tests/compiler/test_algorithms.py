@@ -45,7 +45,6 @@ def _examples() -> ModuleType:
 
 
 examples = _examples()
-QUICK = ("momentum",)
 
 
 @incontext.algorithm(steps=4)
@@ -74,9 +73,8 @@ def exact_errors(run: incontext.AlgorithmRun, rows: np.ndarray, every: int = 1) 
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in examples.PROBLEMS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", examples.PROBLEMS)
 def test_the_five_match_pytorch_and_are_proven(name: str, tmp_path: Path) -> None:
     rule, rows, first, tol = examples.PROBLEMS[name](RNG(7))
     run = rule.run(rows, first, tol=tol)
@@ -159,6 +157,8 @@ def test_passes_begin_with_the_same_examples_and_equal_copies_of_the_state() -> 
 
 def test_states_are_those_of_the_network_and_errors_of_one_pass() -> None:
     run, rows = small(), RNG(3).uniform(-1, 1, (5, 2))
+    assert run.net.certificate is not None
+    assert run.net.certificate.status == "PROVEN"
     prompt = torch.tensor(np.column_stack([rows, np.full(5, 0.25)]))
     assert torch.equal(run.net(prompt), torch.tensor(run.state).expand(5, 1))
     stepped = [descent(torch.tensor(rows), torch.tensor(state)).numpy() for state in run.states[:-1]]

@@ -84,7 +84,14 @@ def random_inputs(dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.tensor(np.concatenate([inside, corners])).to(dtype)
 
 
-@pytest.mark.parametrize("name", SOURCES)
+#: Of masks and scales, given in other ways: `make test-all` compiles all of them.
+ALIKE = {
+    "fused, scale", "fused, truth values", "fused, minus infinity", "written out", "written out, causal", "x itself",
+    "module, padding",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in SOURCES])
 def test_one_head_for_one_head(name: str) -> None:
     source, heads = SOURCES[name]
     net, x = compiled(name), random_inputs()

@@ -19,7 +19,7 @@ import weightwright as ww
 from weightwright.certify import certify
 
 examples = load_examples()
-QUICK = {"softmax of 5", "Lotka-Volterra, RK4 step", "standardised, 6 tokens"}
+QUICK = {"softmax of 5", "Lotka-Volterra, RK4 step"}
 
 
 def compiled(name: str, **options: Any) -> ww.AttentionNetwork:
@@ -37,7 +37,7 @@ def test_examples_are_proven_and_no_search_finds_a_violation(name: str, tmp_path
     assert certificate is not None
     assert net.network.native
     assert certificate.status == example.proof.upper()
-    worst = ww.search(net, 0.5)
+    worst = ww.search(net, 0.2)
     assert worst.error <= (certificate.bound if example.proof == "proven" else example.tol)
     shape = (5, example.tokens or 3, example.domain.lo.shape[-1])
     x = torch.tensor(np.random.default_rng(0).uniform(example.domain.lo, example.domain.hi, shape))
@@ -59,6 +59,7 @@ def test_exports_agree(name: str, tmp_path: Path) -> None:
     assert net.to_onnx(tmp_path / "net.onnx") <= 1e-12
 
 
+@pytest.mark.slow
 def test_the_module_and_the_network_agree_on_digits() -> None:
     """float32: the bound is small enough to prove every prediction."""
     X, _ = examples.digits()
@@ -73,7 +74,7 @@ def test_the_module_and_the_network_agree_on_digits() -> None:
         assert torch.equal(net(X).argmax(-1), logits.argmax(-1))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8])
 def test_random_functions_stay_within_their_bounds(seed: int) -> None:
     _within_bound(seed)

@@ -70,7 +70,7 @@ def numbers_of(box: ww.Box, count: int = 2000) -> Tensor:
     return torch.tensor(x)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_it_is_proven_and_right(name: str) -> None:
     function, domain, same = SMOOTH[name]
@@ -103,6 +103,7 @@ def jumping(name: str) -> tuple[ww.AttentionNetwork, Tensor, Tensor, Tensor]:
     return net, x, function(x).reshape(len(x), -1), (gap(x).reshape(len(x), -1).abs() >= ZONE).all(-1)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", JUMPS)
 def test_jumps_have_a_dead_zone(name: str) -> None:
     net, x, expected, outside = jumping(name)
@@ -161,6 +162,7 @@ def test_a_dead_zone_must_leave_something() -> None:
         ww.approximate("sign(x)", (-1, 1), 1e-3, dead_zone=5.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", ["(1 - cos(x))/x**2", "1/x - 1/sin(x)"])
 def test_formulas_are_proven_through_their_limit_and_forgeries_are_not(text: str, tmp_path: Path) -> None:
     net = ww.approximate(text, (-0.75, 0.5), 1e-6)

@@ -102,7 +102,7 @@ def test_natural_rules_run_beside_pytorch_and_are_measured(name: str) -> None:
     assert run.bound == np.inf
 
 
-@pytest.mark.parametrize("name", NATURAL)
+@pytest.mark.parametrize("name", ["power", *(pytest.param(n, marks=pytest.mark.slow) for n in ("newton", "kmeans"))])
 def test_the_error_that_is_told_is_the_largest_of_any_pass_from_the_plain_states(name: str) -> None:
     run, (rule, rows, _) = measured(name), NATURAL[name]
     said = run.net.certificate
@@ -270,6 +270,7 @@ def test_refusals_say_what_to_do() -> None:
         rule.compile(([-1.0], [1.0]), ([-1.0], [1.0]), samples=2, tol=1e-17)
 
 
+@pytest.mark.slow
 def test_a_rule_of_many_inputs_is_refused_after_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """240 inputs: a box that is cut in half along some of them is hardly smaller."""
     looks = 0

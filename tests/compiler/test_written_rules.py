@@ -40,7 +40,10 @@ def angles(rows: Tensor, w: Tensor) -> Tensor:
     return w + 0.25 * torch.atan2(rows[:, :1] - w, rows[:, 1:2] + 2).mean(dim=0)
 
 
-@pytest.mark.parametrize(("rule", "states", "tol"), [(logistic, 2, 1e-7), (newton, 2, 1e-6), (angles, 1, 1e-7)])
+@pytest.mark.parametrize(("rule", "states", "tol"), [
+    pytest.param(logistic, 2, 1e-7, marks=pytest.mark.slow), (newton, 2, 1e-6),
+    pytest.param(angles, 1, 1e-7, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_they_run_as_proven_networks(rule: Callable[..., Tensor], states: int, tol: float) -> None:
     made = ww.incontext.algorithm(steps=3)(rule)
     run = made.run(ROWS, [0.125] * states, tol=tol)

@@ -29,6 +29,7 @@ def test_every_cell_prints_what_is_stored() -> None:
         assert text_of(fresh)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_said_to_be_so_is_not() -> None:
     printed = "".join(text_of(cell) for cell in code_cells(executed()[1]))
     assert "False" not in printed
@@ -36,6 +37,7 @@ def test_nothing_that_is_said_to_be_so_is_not() -> None:
     assert printed.count("PROVEN") == 3
 
 
+@pytest.mark.slow
 def test_the_network_finds_the_coefficients_of_scikit_learn() -> None:
     names = executed()[0]
     for model, other in zip(names["models"], names["known"], strict=True):

@@ -95,7 +95,7 @@ def test_the_value_at_the_point_is_the_limit(text: str, at: str, limit: arb) -> 
     assert prover.hi - prover.lo < 1e-13
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("text", "at", "limit"), LIMITS)
 def test_beside_the_point_nothing_is_lost(text: str, at: str, limit: arb) -> None:
     """From 1/16 to 2^-300: as narrow as anywhere, and around the truth."""

@@ -52,7 +52,7 @@ def test_order_of_samples_changes_no_more_than_the_bounds(model: object) -> None
     assert np.linalg.norm(all_of(one) - all_of(other)) <= one.bound_ + other.bound_
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("model", ALL, ids=repr)
 def test_a_row_alone_and_in_a_batch(model: object) -> None:
     X, y = example(3)
@@ -67,7 +67,7 @@ def test_a_row_alone_and_in_a_batch(model: object) -> None:
         np.testing.assert_array_equal(batch[0], batch[1])  # rows differ
 
 
-@pytest.mark.parametrize("model", ALL, ids=repr)
+@pytest.mark.parametrize("model", [*ALL[:-1], pytest.param(ALL[-1], marks=pytest.mark.slow)], ids=repr)
 def test_predictions_are_within_their_bound_of_exact_arithmetic(model: object) -> None:
     X, y = example(4)
     model = type(model)(**model.get_params()).fit(X, targets(model, y))

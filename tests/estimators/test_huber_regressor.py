@@ -57,6 +57,7 @@ def contexts(alpha: float = ALPHA, intercept: bool = True) -> Any:
     return huber_contexts(problems, EPSILON)[0]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, ALPHA, 3.0])
 def test_it_is_scikit_learns_objective(alpha: float, intercept: bool) -> None:
@@ -106,6 +107,7 @@ def test_scaling_targets_by_a_power_of_two_changes_nothing_else() -> None:
     assert other.n_iter_ == one.n_iter_
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("alpha", [0.0, ALPHA])
 def test_many_at_once(alpha: float) -> None:
     sets = [data(1, 30), data(2, 25), (np.arange(6.0).reshape(3, 2) ** 2, np.full(3, 7.0))]
@@ -141,6 +143,7 @@ def test_too_few_steps_are_said_before_and_after() -> None:
     assert (full.n_iter_, full.steps_needed_) == (needed, needed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("X", "y", "coef", "intercept"),
     [
@@ -166,6 +169,7 @@ def test_without_an_intercept_one_sample_gives_the_shortest_coefficients() -> No
     assert model.intercept_ == 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("outliers", [0, 2])
 def test_targets_without_noise_have_a_scale_of_rounding_errors(outliers: int) -> None:
     X = np.random.default_rng(0).normal(size=(20, 2))

@@ -28,6 +28,7 @@ def numbers(model: incontext.LogisticRegression) -> np.ndarray:
     return np.hstack([model.coef_, model.intercept_[:, None]]).ravel() if model.fit_intercept else model.coef_.ravel()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("C", "scales"), [(1.0, (1.0, 1.0)), (2.0**-7, (1.0, 1.0)), (2.0**7, (1.0, 1.0)), (1.0, (300.0, 0.01))]
 )

@@ -76,7 +76,7 @@ def test_the_optimum_is_within_the_bound(kind: str, apart: float, strength: floa
     assert model.n_iter_ <= 2 * model.steps_needed_ < 500
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["logistic", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_the_default_is_gradients_where_they_arrive(kind: str) -> None:
     X, y = data(kind, 3)
     near = make(kind, 1.0).fit(X, y)

@@ -21,6 +21,7 @@ Y = X @ [1.0, -2.0] + 0.5 + 0.25 * RNG.normal(size=15)
 COUNTS, LABELS = np.round(np.exp(Y - Y.min()) / 4), (Y > 0).astype(int)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("typed", "plain", "targets"),
     [
@@ -59,6 +60,7 @@ def test_a_grid_search_over_numpys_numbers() -> None:
     assert search.best_params_ == known.best_params_
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("shape", [(15,), (15, 1), (15, 2)], ids=str)
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ def test_patterns_are_of_the_heads_of_one_pass(model: Any) -> None:
     }[type(model).__name__]
 
 
+@pytest.mark.few(3)
 def test_the_figure_has_the_bound_and_every_group_of_the_prompt(model: Any) -> None:
     axes = axes_of(model.plot_heads())
     titles = [one.get_title() for one in axes]

@@ -60,6 +60,7 @@ def test_about_a_thousand_anchors_for_two_hundred_radians() -> None:
     assert ww.AttentionNetwork(network(fit, "float64")).cost.multiply_adds < 150
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("M", [8, 9, 11, 12])
 def test_the_dense_head_differs_by_the_tail(M: int) -> None:
     """The same table without its window: what is left out weighs e^(-c M (M + 1)) of the nearest anchor and less."""

@@ -72,6 +72,8 @@ def optimum(name: str) -> Any:
 
         for _ in range(12):
             here = slopes(w)
+            if norm(here) < 1e-60:
+                break
             moved = [slopes([w_r + (tiny if r == k else 0) for r, w_r in enumerate(w)]) for k in used]
             hessian = arb_mat([[(column[i] - here[i]) / tiny for column in moved] for i in range(len(used))])
             change = hessian.solve(arb_mat([[g] for g in here])).entries()
@@ -164,6 +166,7 @@ def test_other_solvers_end_where_the_bound_says(problem: incontext.Problem, mode
     assert incontext.to_optimum(problem, model.coef_).bound < 1e-5  # type: ignore[attr-defined]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", ["huber", "pseudo_huber", "own", "logistic", "hinge", "poisson"])
 @pytest.mark.parametrize("radius", [1e-6, 0.1, 2.0])
 def test_no_curvature_within_the_radius_leaves_the_bounds(name: str, radius: float) -> None:

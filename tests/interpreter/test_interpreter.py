@@ -65,6 +65,7 @@ def test_programs_stay_within_the_bound(number: int, seed: int, n: int, heads: i
     assert vm.fingerprint == before
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
 def test_a_module_is_proven_for_all_programs_from_its_file(number: int, tmp_path: Any) -> None:
     vm = built(**OPTIONS[number])

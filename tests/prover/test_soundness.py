@@ -25,12 +25,13 @@ ISSUE_FORMULAS = [
 KINKED = ["abs({})", "relu({})", "max({}, 0.3)", "min({}, x/2)", "clip({}, -0.5, 0.5)"]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))])
-def test_random_formulas_never_exceed_their_bound(block: int) -> None:
+@pytest.mark.parametrize(
+    ("block", "count"), [(0, 8), *(pytest.param(i, 25, marks=pytest.mark.slow) for i in range(10))]
+)
+def test_random_formulas_never_exceed_their_bound(block: int, count: int) -> None:
     rng = np.random.default_rng(1000 + block)
     proven = 0
-    for number in range(25):
+    for number in range(count):
         lo, hi = DOMAINS[rng.integers(len(DOMAINS))]
         text = shifted(random_formula(rng, int(rng.integers(0, 4))), lo, hi)
         tol = float(10.0 ** -rng.integers(2, 11))
@@ -43,15 +44,14 @@ def test_random_formulas_never_exceed_their_bound(block: int) -> None:
         assert net.certificate.bound <= tol
         at, error = worst_error(net, seed=number)
         assert error <= net.certificate.bound, (text, lo, hi, tol, at, error, net.certificate.bound)
-    assert proven >= 15, f"only {proven} of 25 formulas were proven: too few to say anything"
+    assert proven >= 0.6 * count, f"only {proven} of {count} formulas were proven: too few to say anything"
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("block", range(2))
-def test_kinked_formulas_never_exceed_their_bound(block: int) -> None:
+@pytest.mark.parametrize(("block", "count"), [(0, 4), *(pytest.param(i, 10, marks=pytest.mark.slow) for i in range(2))])
+def test_kinked_formulas_never_exceed_their_bound(block: int, count: int) -> None:
     rng = np.random.default_rng(2000 + block)
     proven = 0
-    for number in range(10):
+    for number in range(count):
         text = KINKED[rng.integers(len(KINKED))].format(random_formula(rng, 1))
         try:
             net = ww.approximate(text, (-1, 1), 0.05)
@@ -60,7 +60,7 @@ def test_kinked_formulas_never_exceed_their_bound(block: int) -> None:
         proven += 1
         at, error = worst_error(net, seed=number)
         assert error <= net.certificate.bound, (text, at, error, net.certificate.bound)
-    assert proven >= 6
+    assert proven >= 0.6 * count
 
 
 @pytest.mark.few(4)
@@ -85,6 +85,7 @@ def test_runge_needs_at_most_96_anchors() -> None:
         assert worst_error(net, seed=7)[1] <= net.certificate.bound <= tol
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("formula", ["x", "x**2", "sin(5*x)", "log(x)", "sqrt(x)", "1/x", "sigmoid(x - 6)"])
 @pytest.mark.parametrize("domain", [(1000, 1001), (5, 7)])
 def test_domains_away_from_zero(formula: str, domain: tuple[int, int]) -> None:
@@ -98,6 +99,7 @@ def test_a_wide_domain() -> None:
     assert worst_error(net, seed=3)[1] <= net.certificate.bound <= 1e-8
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("formula", "domain", "tol"), [("x", (-1, 1), 1e-3), ("cos(3*x)", (2, 4), 1e-2), ("x", (0, 5), 1e-2)]
 )

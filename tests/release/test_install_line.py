@@ -29,6 +29,7 @@ def texts() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): text for path, text in pages.items()}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("extra", INSTALLED)
 def test_pip_takes_the_line_and_finds_all_of_it_here(extra: str) -> None:
     words = shlex.split(install_line(extra))

@@ -195,6 +195,7 @@ def test_drawings_of_unknown_kind_and_without_matplotlib_are_refused(
 # text
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("text", ["short", "several words that need a second line", "unbreakable" * 20, "a+b*" * 60])
 @pytest.mark.parametrize("bold", [False, True])
 def test_text_fits(text: str, bold: bool) -> None:

@@ -133,6 +133,7 @@ def labels(axes: Any) -> list[str]:
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG\r\n\x1a\n"), (".svg", b"<?xml"), (".PDF", b"%PDF")])
 def test_equal_networks_give_equal_pictures(
     sine: ww.AttentionNetwork, suffix: str, start: bytes, tmp_path: Path

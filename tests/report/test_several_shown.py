@@ -102,6 +102,7 @@ def test_three_variables_are_not_drawn(tmp_path: Path) -> None:
         report.plot_network(net, tmp_path / "net.png")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_transformer_lens_model_agrees(dtype: torch.dtype) -> None:
     pytest.importorskip("transformer_lens")

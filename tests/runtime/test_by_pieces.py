@@ -19,6 +19,7 @@ from weightwright.runtime.passes.by_pieces import run_by_pieces
 from weightwright.runtime.passes.values import Product, add_up
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(("kind", "dtype"), KINDS)
 def test_every_pass_keeps_the_bound(kind: str, dtype: str) -> None:
     """Prompts with corners, tiny numbers, and states that differ from token to token; and the same with one state."""

@@ -53,7 +53,11 @@ def inputs(net: ww.AttentionNetwork) -> torch.Tensor:
     return torch.tensor(x, dtype=net.dtype)
 
 
-@pytest.mark.parametrize("name", NETS)
+#: Of two kinds of prompt and of states one runs in `make test`.
+DEAR = {"prompt with a read-out", "states of their own", "in blocks"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in NETS])
 def test_editing_any_weight_changes_what_runs_and_what_is_saved_together(name: str, tmp_path: Path) -> None:
     """A head kept keys and values of registers, sparse maps their own cut, the module a second copy for `save`."""
     net = NETS[name]()

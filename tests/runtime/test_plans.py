@@ -43,6 +43,7 @@ def allowed(net: ww.AttentionNetwork) -> float:
     return 2 * net.said.terms.rounding
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NETS)
 def test_plans_compute_what_numpy_does(name: str) -> None:
     net = built(name)

@@ -88,6 +88,7 @@ def test_functions_of_torchs_table_far_out() -> None:
     assert not wrong_ones(judged)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["cast", "in place", "norm", "trick"])
 def test_expressions_by_hand(kind: str) -> None:
     chosen = {name: function for name, function in EXPRESSIONS.items() if name.startswith(kind)}

@@ -34,14 +34,15 @@ PROVEN = sorted(SAVED.keys() - {"no_certificate"})
 Patch = pytest.MonkeyPatch
 
 
-def test_mutated_files_break_no_promise(tmp_path: Path) -> None:
-    found = fuzz(seed=7, start=0, count=80, everything=False, folder=tmp_path)
+@pytest.mark.parametrize("count", [50, pytest.param(160, marks=pytest.mark.slow)])
+def test_mutated_files_break_no_promise(count: int, tmp_path: Path) -> None:
+    found = fuzz(seed=7, start=0, count=count, everything=False, folder=tmp_path)
     assert found.broken == []
-    assert found.accepted > 10
-    assert found.count("CertificateError") > 20
-    assert found.count("FileFormatError") > 3
+    assert found.accepted > count / 10
+    assert found.count("CertificateError") > count / 4
+    assert found.count("FileFormatError") > count / 30
     assert {kind for kind, _ in found.outcomes} == set(MUTATIONS)
-    assert found.readers.read["formulas"] > 2
+    assert found.readers.read["formulas"] > count / 60
 
 
 @pytest.mark.parametrize("name", PROVEN)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +67,27 @@ def test_parts_that_ran_elsewhere_are_named(tmp_path: Path) -> None:
     assert without_times(again) == without_times(record)
 
 
+@pytest.mark.slow
 def test_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     alone = reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1)
     beside = reproduce(tiny_study(), tmp_path / "two", Options(), engine="joblib", jobs=2)
     assert without_times(alone) == without_times(beside)
+
+
+def test_parts_that_are_sent_away_and_come_in_any_order_give_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1)
+
+    def elsewhere(work: Any, units: Any, engine: str, jobs: int | None) -> Iterator[Any]:
+        assert (engine, jobs) == ("joblib", 2)
+        for unit in reversed(units):
+            sent = pickle.loads(pickle.dumps((work, unit)))
+            yield pickle.loads(pickle.dumps(sent[0](sent[1])))
+
+    monkeypatch.setattr("weightwright.papers.experiments.reproducing.run_everywhere", elsewhere)
+    sent = reproduce(tiny_study(), tmp_path / "two", Options(), jobs=2)
+    assert without_times(alone) == without_times(sent)
 
 
 def test_ray_gives_the_numbers_of_joblib(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_epochs_are_refused_where_nothing_is_trained() -> None:
         STUDIES["AE-E5"].choose_settings(Options(epochs=7))
 
 
-@pytest.mark.parametrize("ridge", [0.0, 2.0])
+@pytest.mark.parametrize("ridge", [pytest.param(0.0, marks=pytest.mark.slow), 2.0])
 def test_one_pass_learns_what_the_algorithm_does(ridge: float) -> None:
     rng = np.random.default_rng(4)
     X, Xq, w = rng.normal(size=(12, 3)), rng.normal(size=(5, 3)), rng.normal(size=3)

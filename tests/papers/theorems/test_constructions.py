@@ -18,7 +18,7 @@ import weightwright as ww
 from weightwright import constructions
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", CASES)
 def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     net = made(name)
@@ -36,7 +36,7 @@ def test_no_input_that_is_found_is_worse_than_the_bound(name: str) -> None:
     assert abs(error - worst.error) <= {"float64": 1e-13, "float32": 1e-6, "bfloat16": 0.1}[net.network.dtype]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", [
     "UA-2, three rows", "UA-2, spectral", "UA-2, bfloat16", "UA-3, H", "UA-3, w per token", "UA-8, sort",
     "UA-8, plane waves", "UA-9, square", "UA-10, arrays", "UA-13, relu",
@@ -80,7 +80,7 @@ def built(net: ww.AttentionNetwork) -> tuple[int, int, int, int]:
     return net.cost.layers, net.cost.heads, len(net.network.registers), len(net.network.embed.coordinates)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_are_those_of_the_networks(seed: int) -> None:
     """Sizes at random; every construction."""

@@ -81,6 +81,7 @@ def test_no_input_is_worse_than_the_pointwise_bounds(make: Make, setting: dict[s
     assert errors.max() <= about.bounds["everywhere"]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("make", ALL)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_estimate_is_below_the_bound_and_says_how_sure_it_is(make: Make, setting: dict[str, float]) -> None:
@@ -277,6 +278,7 @@ def test_counts_of_feed_forward_bumps(n: int, d: int, g: int) -> None:
     assert found == [2, 0, 0, N, n * (n + d * N) + N + ramps + bumped + 2]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("make", ALL)
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 def test_a_tolerance_is_met(make: Make, norm: float) -> None:
@@ -465,6 +467,7 @@ def test_parameters_of_the_heads_that_are_refused(make: Make) -> None:
 SMOOTH = {1: ["sin(x0)"], 2: ["sin(x0)*x1", "exp(x0/2)"], 3: ["x0 + sin(x1)*x2", "x1", "x0*x2"]}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("make", ATTENTION)
 @pytest.mark.parametrize("setting", [
     {"n": 2, "d": 1, "tol": 1e-2},

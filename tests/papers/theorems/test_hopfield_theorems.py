@@ -172,7 +172,7 @@ def test_tolerances_that_are_too_much() -> None:
         ("x", (2.0, 1.0, 0.5), {"tol": 0.25}),
         ("tanh(x)", 1.0, {"tol": 0.2, "dtype": "float32"}),
         ("x", (2.0, 1.0, 0.5), {"tol": 1e-8, "method": "spectral"}),
-        ("clip(x, -1, 1)", 1.0, {"tol": 1e-4, "method": "spectral"}),
+        pytest.param("clip(x, -1, 1)", 1.0, {"tol": 1e-4, "method": "spectral"}, marks=pytest.mark.slow),
         ("sin(x)", 1.0, {"tol": 1e-4, "method": "spectral", "dtype": "float32"}),
     ],
 )
@@ -283,6 +283,7 @@ def test_no_construction_is_hidden_by_its_module() -> None:
     assert all(callable(getattr(ww.constructions, name)) for name in ww.constructions.__all__)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("id", ["AE-13", "AE-14"])
 def test_the_theorems_are_shown(id: str) -> None:
     shown = shown_theorem(id, count=256)

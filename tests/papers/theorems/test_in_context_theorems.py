@@ -35,8 +35,11 @@ IDS = ("UA-11", "UA-12", *(f"AE-{i}" for i in range(1, 9)))
 UNIT = ww.incontext.Ranges(1.0, 1.0, 1.0)
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("id", IDS)
+#: Those whose theorem is shown in `make test`, too.
+QUICK = ("UA-11", "AE-1", "AE-7")
+
+
+@pytest.mark.parametrize("id", [pytest.param(id, marks=[pytest.mark.slow] * (id not in QUICK)) for id in IDS])
 def test_every_instance_is_proven_and_counted(id: str) -> None:
     shown = shown_theorem(id, count=512)
     assert shown.status == shown.theorem.expects == "PROVEN"

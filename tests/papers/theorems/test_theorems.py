@@ -129,11 +129,11 @@ def test_listing_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_what_is_built_comes_out_as_declared() -> None:
-    for id in ("UA-1", "SU-1"):
-        shown = show(find(id))
-        assert shown.reason is None
-        assert shown.status == find(id).expects
+@pytest.mark.parametrize("id", ["UA-1", pytest.param("SU-1", marks=pytest.mark.slow)])
+def test_what_is_built_comes_out_as_declared(id: str) -> None:
+    shown = show(find(id))
+    assert shown.reason is None
+    assert shown.status == find(id).expects
 
 
 # showing
@@ -478,6 +478,7 @@ def test_what_cannot_be_asked_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_command_runs_as_a_process() -> None:
     result = process("theorems", "UA-1", "--json")
     assert result.returncode == 0
