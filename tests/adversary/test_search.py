@@ -12,7 +12,7 @@ import weightwright as ww
 
 
 def test_the_search_comes_near_a_tight_bound(sine: ww.AttentionNetwork) -> None:
-    found = ww.search(sine, seconds=0.5)
+    found = ww.search(sine, seconds=0.2)
     assert not found.violated
     assert 0.8 * found.bound <= found.error <= found.bound == sine.certificate.bound
     assert found.inputs > 5_000
@@ -25,13 +25,13 @@ def test_a_broken_network_is_found_out(sine: ww.AttentionNetwork, where: int, by
     registers[len(registers) // 2, where] += by
     broken = dataclasses.replace(sine.network, registers=registers)
     said = dataclasses.replace(sine.certificate, network=ww.AttentionNetwork(broken).digest())
-    assert ww.search(ww.AttentionNetwork(broken, said), seconds=0.2).violated
+    assert ww.search(ww.AttentionNetwork(broken, said), seconds=0.05).violated
 
 
 def test_a_single_bad_end_is_found(sine: ww.AttentionNetwork) -> None:
     """A certificate that claims too much domain is wrong just beyond the old end, and nowhere else."""
     wider = dataclasses.replace(sine.certificate, domain=ww.Box(-1, 1.01))
-    found = ww.search(ww.AttentionNetwork(sine.network, wider), seconds=0.2)
+    found = ww.search(ww.AttentionNetwork(sine.network, wider), seconds=0.05)
     assert found.violated
     assert found.x > 1
 
@@ -39,7 +39,7 @@ def test_a_single_bad_end_is_found(sine: ww.AttentionNetwork) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_other_dtypes(dtype: torch.dtype) -> None:
     net = ww.approximate("x", (-1, 1), 0.5, dtype=dtype)
-    found = ww.search(net, seconds=0.2)
+    found = ww.search(net, seconds=0.05)
     assert not found.violated
     assert torch.tensor(found.x, dtype=dtype).item() == found.x
 

@@ -36,14 +36,13 @@ def worst_error(net: ww.AttentionNetwork, seed: int) -> arb:
         ctx.prec = before
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("domain", "tol", "order", "dtype"),
     [
         ((-1, 1), 1e-8, 6, torch.float64),
-        ((0, 10), 1e-6, 4, torch.float64),
-        ((0, 10), 1e-3, 2, torch.float64),
-        ((-1, 1), 1e-2, 1, torch.float64),
+        pytest.param((0, 10), 1e-6, 4, torch.float64, marks=pytest.mark.slow),
+        pytest.param((0, 10), 1e-3, 2, torch.float64, marks=pytest.mark.slow),
+        pytest.param((-1, 1), 1e-2, 1, torch.float64, marks=pytest.mark.slow),
         ((1000, 1001), 1e-4, 3, torch.float32),
     ],
 )

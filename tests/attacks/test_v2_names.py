@@ -27,7 +27,7 @@ def compiled() -> ww.AttentionNetwork:
 
 def sampled() -> ww.AttentionNetwork:
     return ww.approximate(
-        lambda x: np.array([float(v) ** 3 / 4 for v in np.ravel(x)]).reshape(np.shape(x)), (-1, 1), 1e-3,
+        lambda x: np.array([float(v) ** 3 / 4 for v in np.ravel(x)]).reshape(np.shape(x)), (-1, 1), 0.1,
         derivative_bound=(2, 2.0), progress=False,
     )  # fmt: skip
 

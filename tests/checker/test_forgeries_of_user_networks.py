@@ -187,16 +187,17 @@ def sample_inputs(net: ww.AttentionNetwork) -> np.ndarray:
     return np.random.default_rng(0).uniform(domain.lo, domain.hi, size)
 
 
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_weight_that_changes_is_refused_or_changes_no_output(name: str, tmp_path: Path) -> None:
+def test_a_weight_that_changes_is_refused_or_changes_no_output(name: str, part: int, tmp_path: Path) -> None:
     """Where it is accepted, both networks are within the bound of the same target; labels are told apart by 1."""
     net, refused = built(name), 0
     X = sample_inputs(net)
     right = reference_outputs(net, X)
     allowed = 0.5 if net.certificate.subject == "label" else 2 * net.certificate.bound
-    for network in moved_networks(net.network):
+    for network in list(moved_networks(net.network))[part::2]:
         if is_accepted(network, net.certificate, tmp_path):
             assert np.abs(reference_outputs(network, X) - right).max() <= allowed
         else:
             refused += 1
-    assert refused > 15
+    assert refused > 7

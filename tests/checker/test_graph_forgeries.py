@@ -332,7 +332,7 @@ def test_what_is_changed_here_was_right(tmp_path: Path) -> None:
     proven(net.network, stated(net)[0], tmp_path)
 
 
-@pytest.mark.few(35)
+@pytest.mark.few(28)
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda part: str(part).replace("\n", "")[:40])
 def test_no_field_of_a_compiled_certificate_may_change(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
     net = everything()

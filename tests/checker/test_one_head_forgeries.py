@@ -215,7 +215,7 @@ def test_two_threads_do_not_change_each_others_precision(tmp_path: Path) -> None
     try:
         for thread in threads:
             thread.start()
-        for _ in range(40):
+        for _ in range(20):
             with pytest.raises(ww.CertificateError):
                 ww.check(false_claim)
     finally:

@@ -39,6 +39,7 @@ FORGED = ["descent", "threshold", "clock", "gradients"]
 NAN, INF = math.nan, math.inf
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("kind", "dtype"), KINDS)
 def test_no_pass_is_further_off_than_the_bound(kind: str, dtype: str) -> None:
     net = made(kind, dtype)
@@ -49,6 +50,7 @@ def test_no_pass_is_further_off_than_the_bound(kind: str, dtype: str) -> None:
     assert 0 < max(found) <= net.certificate.bound
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(("kind", "dtype"), [pair for pair in KINDS if pair[0] != "threshold"])
 def test_rounding_alone_covers_what_the_dtype_makes_of_the_tables(kind: str, dtype: str) -> None:
     """Against the same layers in exact arithmetic. (The exact threshold is no gate, so it has no such pass.)"""
@@ -58,6 +60,7 @@ def test_rounding_alone_covers_what_the_dtype_makes_of_the_tables(kind: str, dty
     assert 0 < max(found) <= net.certificate.terms.rounding
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("profile", ["x", "relu(x)"])
 def test_products_that_cancel_are_counted(profile: str) -> None:
     """w.x - y is small though w, x and y are not: keys and scores round by more than those of the residual would. The
@@ -80,6 +83,7 @@ def cancelling(count: int, seed: int) -> Iterator[torch.Tensor]:
         yield torch.tensor(np.concatenate([x, gap - x, rng.uniform(-1, 1, (3, 2)), y, w, w], axis=1)).float()
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("kind", "dtype"), KINDS)
 def test_what_is_forged_here_was_right(kind: str, dtype: str, tmp_path: Path) -> None:
     net = made(kind, dtype)

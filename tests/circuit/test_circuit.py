@@ -50,6 +50,7 @@ def inputs(net: ww.AttentionNetwork, seed: int = 0) -> np.ndarray:
     return x.to(net.dtype).double().numpy()
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*MADE, *ZOO])
 def test_json_alone_computes_the_network(name: str) -> None:
     net = made(name)

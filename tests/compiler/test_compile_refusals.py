@@ -44,8 +44,8 @@ CAUSES = {
         "take a domain away from points where the function is undefined or its slope unbounded",
     ),
 }
-#: The same causes as others, and seconds.
-DEAR = {"a formula of two variables", "a wave times a number"}
+#: Causes like those of others, which take longer.
+DEAR = {"a formula of two variables", "a wave times a number", "a range that reaches 0 by rounding"}
 
 
 @pytest.mark.parametrize(

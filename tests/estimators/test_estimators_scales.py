@@ -119,5 +119,5 @@ def test_rows_of_any_size_are_predicted_side_by_side(coef: list[float]) -> None:
 
 
 def test_bounds_of_two_classes_have_the_shape_of_what_they_are_about() -> None:
-    model = incontext.LogisticRegression(C=0.01, tol=1e-3, max_steps=20).fit(MAIN[:, None], LABELS)
+    model = incontext.LogisticRegression().fit(MAIN[:, None], LABELS)
     assert model.prediction_bound(MAIN[:, None]).shape == model.decision_function(MAIN[:, None]).shape == (N,)

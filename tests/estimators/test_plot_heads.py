@@ -55,6 +55,7 @@ def axes_of(figure: Any) -> list[Any]:
     return [axes for part in figure.subfigs for axes in axes_of(part)] or list(figure.axes)
 
 
+@pytest.mark.few(4)
 def test_the_path_goes_from_the_prompt_to_coef(model: Any) -> None:
     seen = seen_of(model)
     assert seen.passes == model.n_iter_
@@ -65,6 +66,7 @@ def test_the_path_goes_from_the_prompt_to_coef(model: Any) -> None:
     assert np.linalg.norm(model._read_off(seen.path[0]) - end) > 0.1 * np.linalg.norm(end[:-1])
 
 
+@pytest.mark.few(4)
 def test_tables_return_what_they_should_within_what_is_proven(model: Any) -> None:
     tables = seen_of(model).tables
     assert [table.formula for table in tables] == {

@@ -133,7 +133,7 @@ def test_the_interpreter_agrees() -> None:
     assert np.abs(reference_outputs(net.net, prompt) - net.net(prompt).numpy()).max() <= 1e-13
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("algorithm", "penalties"),
     [

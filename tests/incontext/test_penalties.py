@@ -219,6 +219,7 @@ def test_the_plain_step_takes_them_without_an_algorithm() -> None:
     assert np.abs(w - [float(x) for x in exact]).max() < 1e-12
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("l1", [0.0, 0.125])
 def test_one_number_is_that_number_for_every_feature(l1: float) -> None:
     X, y = data(4)

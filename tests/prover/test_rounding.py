@@ -41,6 +41,7 @@ def exact_output(table: Table, s: float) -> arb:
         ctx.prec = before
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", range(40))
 def test_computed_output_is_within_the_rounding_term(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -76,6 +77,7 @@ def test_prover_and_checker_reach_about_the_same_rounding_term(seed: int) -> Non
         assert max(float(x) for x in found) >= 0.9 * claimed.terms.rounding
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(20))
 def test_sums_in_any_order_stay_within_the_bound(seed: int) -> None:
     """float32 sums in random tree orders, so that the errors are large enough to see exactly in float64."""

@@ -153,13 +153,13 @@ def test_metrics() -> None:
 @cache
 def ours() -> ww.incontext.NetworkLearner:
     return ww.incontext.NetworkLearner(
-        ww.incontext.causal_learner(features=1, examples=3, steps=8, step=1.0, domain=(4.0, 8.0, 8.0))
+        ww.incontext.causal_learner(features=1, examples=3, steps=4, step=1.0, domain=(4.0, 8.0, 8.0), tol=1e-7)
     )
 
 
 def test_ours_has_the_usual_interface_and_a_proven_band() -> None:
     xs, ys = SMALL.sample(5, seed=0)
-    exact = ww.incontext.DescentLearner(8, step=1.0, examples=3)
+    exact = ww.incontext.DescentLearner(4, step=1.0, examples=3)
     bounds = ours().bounds(xs, ys)
     assert (np.abs(np.asarray(ours()(xs, ys) - exact(xs, ys))) <= bounds + 1e-14).all()  # floats beside the exact ones
     assert 0 < bounds.max() < 1e-6
@@ -193,7 +193,7 @@ def test_curves_are_data_and_a_picture(tmp_path: Path) -> None:
 
 def test_curves_take_learners_of_ours() -> None:
     found = ww.incontext.curve(
-        SMALL, [0, 1, 2], [ours().learner, ww.incontext.DescentLearner(8)], prompts=3, progress=False
+        SMALL, [0, 1, 2], [ours().learner, ww.incontext.DescentLearner(4)], prompts=3, progress=False
     )
-    assert [one.learner for one in found.curves][3:] == ["ours, 8 steps", "8 steps of descent"]
+    assert [one.learner for one in found.curves][3:] == ["ours, 4 steps", "4 steps of descent"]
     assert found.curves[3].band is not None
