@@ -99,7 +99,7 @@ JUMPS = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("formula", "domain", "zone", "dtype", "tol"), JUMPS)
 def test_jumps_outside_their_dead_zones(
     formula: str, domain: tuple[int, int], zone: float, dtype: torch.dtype, tol: float

@@ -42,6 +42,7 @@ def fit_ridge() -> Any:
     return ww.incontext.Ridge().fit(X, X @ np.array([1.0, -2.0, 0.5]))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("build", [build_one_layer, build_product, build_three_tables, fit_ridge])
 def test_a_formula_is_parsed_once(build: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: Counter[tuple[str, tuple[str, ...]]] = Counter()

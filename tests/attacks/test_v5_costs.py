@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,14 @@ def cost_of(check: Callable[[], object]) -> tuple[float, float]:
     return took, most
 
 
+@cache
+def attention() -> Any:
+    return ww.compile(lambda x: torch.softmax(x @ x.mT, -1) @ x, (-1, 1), 1e-3, tokens=3, features=1, progress=False)
+
+
 def attention_of(tokens: int) -> bytes:
     """Attention between so many tokens, all of which see each other: nothing in the file grows with them."""
-    net = ww.compile(lambda x: torch.softmax(x @ x.mT, -1) @ x, (-1, 1), 1e-3, tokens=3, features=1, progress=False)
+    net = attention()
     said, network = net.certificate, net.network
     claim = dataclasses.replace(said.claim, target=dataclasses.replace(said.claim.target, tokens=tokens))
     embed = dataclasses.replace(network.embed, C=network.embed.C[:1].copy())

@@ -71,7 +71,9 @@ def numbers_of(box: ww.Box, count: int = 2000) -> Tensor:
 
 
 @pytest.mark.few(7)
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "a reciprocal")) for name in SMOOTH]
+)
 def test_it_is_proven_and_right(name: str) -> None:
     function, domain, same = SMOOTH[name]
     net = ww.compile(function, domain, 1e-4)

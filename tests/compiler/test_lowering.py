@@ -57,7 +57,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Any, Any, ww.Box, float, list[
     return lower(graph, domain, tol), graph, domain, tol, count, registers
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 def test_networks_are_native_and_as_large_as_the_graph(
     case: tuple[Any, Any, ww.Box, float, list[int], int],
 ) -> None:
@@ -70,7 +70,7 @@ def test_networks_are_native_and_as_large_as_the_graph(
     assert network.outputs == tuple(f"out[{m}]" for m in range(len(graph.outputs)))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 def test_networks_compute_their_graphs_and_the_checker_agrees(
     case: tuple[Any, Any, ww.Box, float, list[int], int],
 ) -> None:

@@ -126,6 +126,7 @@ def test_fewer_samples_than_features_give_the_minimum_norm_in_the_original_coord
     assert model.bound_ <= 1e-7 * np.linalg.norm(expected)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("model", SQUARED, ids=repr)
 def test_several_outputs_are_their_own_fits(model: object) -> None:
     X, y = example(7)
@@ -157,6 +158,7 @@ def test_sample_weights_are_scikit_learns(model: object) -> None:
     assert np.linalg.norm(all_of(ours) - all_of(plain)) > 1e-3 * np.linalg.norm(all_of(plain))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("model", QUICK, ids=repr)
 def test_many_contexts_in_one_call(model: object) -> None:
     sizes = (30, 17, 24)

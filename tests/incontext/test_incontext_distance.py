@@ -114,9 +114,23 @@ def test_the_bound_is_near_the_distance(name: str) -> None:
         assert found.radius > found.bound * 0.9 or name in PENALISED
 
 
-@settings(max_examples=25)
-@given(st.sampled_from([*PROBLEMS, *PENALISED]), st.floats(1e-9, 3.0), st.integers(0, 1000))
+PLACES = given(st.sampled_from([*PROBLEMS, *PENALISED]), st.floats(1e-9, 3.0), st.integers(0, 1000))
+
+
+@settings(max_examples=8)
+@PLACES
 def test_no_point_beats_the_bound(name: str, size: float, seed: int) -> None:
+    point_is_within(name, size, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=50)
+@PLACES
+def test_no_point_of_many_beats_the_bound(name: str, size: float, seed: int) -> None:
+    point_is_within(name, size, seed)
+
+
+def point_is_within(name: str, size: float, seed: int) -> None:
     w = nearby(name, size, seed)
     assert true_distance(w, name) <= incontext.to_optimum({**PROBLEMS, **PENALISED}[name], w).bound
 

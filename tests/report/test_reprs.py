@@ -30,6 +30,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", SHOWN)
 def test_one_line_of_less_than_120_characters(name: str) -> None:
     shown = SHOWN[name]()

@@ -64,6 +64,7 @@ def test_editing_any_weight_changes_what_runs_and_what_is_saved_together(name: s
     edit_every_weight(net, inputs(net), tmp_path)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["formula", "a kink", "compiled", "looped", "in blocks", "masked"])
 def test_exports_hold_what_runs(name: str, tmp_path: Path) -> None:
     net = NETS[name]()

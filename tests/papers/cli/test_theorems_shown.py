@@ -39,5 +39,5 @@ def test_help_shows_flags_as_flags_and_whole_choices() -> None:
 
 def test_intervals_in_texts_are_shown() -> None:
     """Brackets are not styles for the terminal."""
-    shown = " ".join(weightwright("theorems", "UA-2").stdout.split())
-    assert "one head and p anchors on [a, b] computes" in shown
+    shown = " ".join(weightwright("theorems", "UA-11").stdout.split())
+    assert "one head with p anchors on [a, b] computes" in shown

@@ -111,11 +111,11 @@ def test_counts_are_those_of_the_networks(seed: int) -> None:
     assert built(emulated)[:3] == (2, units * (identity + relus), keys)
 
 
-def test_counts_of_what_stands_on_registers() -> None:
-    for name in ("UA-2, spectral", "UA-3, spectral"):
-        net = made(name)
-        heads = len(list(net.network.heads))
-        assert built(net) == (1, heads, int(net.about.chosen["p"]), 3 + 3 * heads)
+@pytest.mark.parametrize("name", ["UA-2, spectral", pytest.param("UA-3, spectral", marks=pytest.mark.slow)])
+def test_counts_of_what_stands_on_registers(name: str) -> None:
+    net = made(name)
+    heads = len(list(net.network.heads))
+    assert built(net) == (1, heads, int(net.about.chosen["p"]), 3 + 3 * heads)
 
 
 def test_the_position_code_of_long_sequences_holds_the_keys() -> None:

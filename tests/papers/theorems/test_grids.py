@@ -111,7 +111,7 @@ def rates(make: Make, n: int, d: int, g: list[int], count: int) -> tuple[float, 
     return slope(g, [net.certificate.bound for net in nets]), slope(g, [estimated(net, count, 4).error for net in nets])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", ALL)
 def test_the_error_in_two_numbers_falls_like_one_over_g(make: Make) -> None:
     proven, measured = rates(make, 2, 1, [4, 8, 16], 300)
@@ -119,7 +119,7 @@ def test_the_error_in_two_numbers_falls_like_one_over_g(make: Make) -> None:
     assert measured <= -0.9
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", ALL)
 def test_the_error_in_three_numbers_falls_like_one_over_g(make: Make) -> None:
     proven, measured = rates(make, 3, 1, [3, 4, 6], 300)
