@@ -55,11 +55,12 @@ def _built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _short_searches() -> Iterator[None]:
-    """Networks of which nothing is proven are searched for a second; here for a tenth of it, after the same start."""
+def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Networks of which nothing is proven are searched for seconds; without the slow tests for a tenth of one."""
     with pytest.MonkeyPatch.context() as patch:
-        for place in ("approximation.measured", "compiler.measured_network"):
-            patch.setattr(f"weightwright.{place}.SECONDS", 0.1)
+        if "not slow" in request.config.getoption("markexpr"):
+            for place in ("approximation.measured", "compiler.measured_network"):
+                patch.setattr(f"weightwright.{place}.SECONDS", 0.1)
         yield
 
 
