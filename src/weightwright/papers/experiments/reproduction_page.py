@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from weightwright.papers.experiments.catalogue import STUDIES
 from weightwright.papers.experiments.machinery.study_units import Json
 from weightwright.papers.experiments.reproducing import read_record
-from weightwright.papers.experiments.study_tables import markdown_table, study_lines
+from weightwright.papers.experiments.study_tables import hangs_on, markdown_table, study_lines
 
 HEAD = """# The papers' experiments, run again
 
@@ -46,8 +45,11 @@ def write_page(folder: Path, link: str) -> str:
         raise FileNotFoundError(
             f"there is no record of a study in {folder}; make one with weightwright reproduce ID --out"
         )
-    rows = [[f"[{one['study']}](#{one['study'].lower()})", one["title"], _outcome(one), _seeds(one)] for one in records]
-    lines = [HEAD, *markdown_table(["study", "about", "claims of the paper reproduced", "seeds"], rows), ""]
+    columns = ["study", "claim", "verdict", "the paper", "here", "hangs on"]
+    lines = [HEAD, *markdown_table(columns, [row for record in records for row in _head_rows(record)]), ""]
+    missing = [study for study in STUDIES.values() if not (folder / f"{study.id}.json").exists()]
+    if missing:
+        lines += [f"No record yet: {', '.join(f'{one.id} ({one.texts.title})' for one in missing)}.", ""]
     for record in records:
         name = record["study"]
         lines += [f"## {name}", "", f"**{record['title'][0].upper()}{record['title'][1:]}.**", ""]
@@ -55,10 +57,11 @@ def write_page(folder: Path, link: str) -> str:
     return "\n".join([*lines, NOT_THERE])
 
 
-def _outcome(record: Json) -> str:
-    said = Counter(one["reproduced"] for one in record["verdicts"] if not one["claim"].startswith("(ours)"))
-    return ", ".join(f"{word}: {count}" for word, count in said.items())
-
-
-def _seeds(record: Json) -> int:
-    return len(record["settings"]["seeds"])
+def _head_rows(record: Json) -> list[list[str]]:
+    """A row for each claim of the paper: its number and ours, and the choices with which the verdict turns."""
+    name, hangs = record["study"], "; ".join(hangs_on(record)) or "nothing that was varied"
+    return [
+        [f"[{name}](#{name.lower()})", one["claim"], one["reproduced"], one["paper"], one["ours"], hangs]
+        for one in record["verdicts"]
+        if not one["constructed"]
+    ]
