@@ -80,6 +80,7 @@ def tiny_study(counting: Path | None = None, stop_at: str | None = None) -> Stud
         settings=SETTINGS,
         cut=(),
         conditions=lambda chosen: [Condition(f"p{p}", doing, given | {"p": p}) for p in chosen["p"]],
+        about="falls",
         columns={"p": None, "MSE": read.mean("mse")},
         summarise=summarise,
         picture=lambda record: Picture([[Curves("p", record["settings"]["p"], record["curves"])]]),

@@ -238,6 +238,7 @@ def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
         "rows": [[*first, *(reader(numbers) for reader in readers)] for first, numbers in summary.cells],
         "verdicts": [one.write_row(texts.verdicts, not_judged, fired) for one in summary.verdicts],
         "varied": [one.write_row(texts.variations) for one in effects],
+        "about": texts.verdicts[study.about]["claim"],
         "checks": checks,
         "curves": clean(summary.curves),
     }

@@ -44,13 +44,17 @@ def hang_lines(record: Json) -> list[str]:
         f"{'' if one['in_full'] else ' (tried)'}{ends[one['turns']]}."
         for one in varied
     ]
-    said = "Choices made otherwise; what is tried has one seed that is not reported, and a tenth of the steps:"
-    return [said, "", *rows, ""]
+    said = (
+        "Choices made otherwise; what is tried has one seed that is not reported, and a tenth of the steps. The verdict"
+    )
+    return [f"{said} is that on whether {record['about']}:", "", *rows, ""]
 
 
-def hangs_on(record: Json) -> list[str]:
-    """The choices with which the verdict turns."""
-    return [one["setting"] for one in record["varied"] if one["turns"]]
+def hangs_on(record: Json, claim: str) -> str:
+    """The choices with which the verdict on a claim turns."""
+    if claim != record["about"]:
+        return "not tried"
+    return "; ".join(one["setting"] for one in record["varied"] if one["turns"]) or "nothing that was tried"
 
 
 def check_lines(record: Json) -> list[str]:

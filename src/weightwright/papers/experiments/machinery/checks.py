@@ -13,11 +13,13 @@ class Check:
     """A number of a trained model and where it begins to be a warning.
 
     words: what it is.
+    warning: what it says where it fires.
     limit: it fires beyond it.
     above: whether beyond is above.
     """
 
     words: str
+    warning: str
     limit: float
     above: bool
 
@@ -28,11 +30,14 @@ class Check:
 
 #: By the name that results have them under.
 CHECKS = {
-    "end": Check("loss of the last epoch over that of the best one", 1.5, above=True),
-    "held_out": Check("held-out error over that on training data", 2.0, above=True),
-    "live": Check("share of ReLUs that are above 0 for some input", 0.5, above=False),
+    "end": Check("loss of the last epoch over that of the best one", "the loss rises again", 1.5, above=True),
+    "held_out": Check("held-out error over that on training data", "it overfits", 2.0, above=True),
+    "live": Check("share of ReLUs that are above 0 for some input", "units are dead", 0.5, above=False),
     "prompt": Check(
-        "share of what a change of the prompt changes in the targets that it changes in the outputs", 0.5, above=False
+        "share of a change of the targets with the prompt that the outputs follow",
+        "the prompt is not followed",
+        0.5,
+        above=False,
     ),
 }
 
@@ -84,7 +89,7 @@ def fired_in_words(rows: Sequence[Json]) -> str:
         fired = [row for row in seen if row["fired"]]
         if fired:
             worst = (max if check.above else min)(row["worst"] for row in fired)
-            said.append(f"{check.words}: {worst:.3g}, in {len(fired)} of {len(seen)} trained parts")
+            said.append(f"{check.warning} ({worst:.3g}, in {len(fired)} of {len(seen)} trained parts)")
     return "; ".join(said)
 
 

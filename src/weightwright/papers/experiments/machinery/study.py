@@ -129,7 +129,8 @@ class Cut:
 
     def sentences(self, texts: Mapping[str, str], chosen: Json) -> list[str]:
         """The sentence for a run with these settings, or none."""
-        found = chosen | {"seeds": len(chosen["seeds"])}
+        count = len(chosen["seeds"])
+        found = chosen | {"seeds": count, "s": "s" * (count != 1)}
         if {"samples", "batch"} <= set(chosen):
             trained = round(chosen.get("train_share", 1) * chosen["samples"])
             found["steps"] = trained // chosen["batch"] * chosen["epochs"]
@@ -231,7 +232,7 @@ class Verdict:
             return {**words, "reproduced": self.reproduced, "constructed": True}
         if not_judged:
             return {**words, "because": not_judged, "ours": "-", "reproduced": "not judged", "constructed": False}
-        because = words["because"] + f"; checks that fire: {fired}" * bool(fired)
+        because = words["because"] + f"; checks fire: {fired}" * bool(fired)
         return {**words, "because": because, "reproduced": self.reproduced, "constructed": False}
 
 
@@ -287,7 +288,8 @@ class Study:
     picture: the figure of a record.
     variations: choices that are made otherwise; the conditions with `varied_as` are tried as they are and with each.
     compared: the number that shows what a variation does, from the results of the trials.
-    supports: whether such a number supports the claim that the study is about.
+    about: the verdict that choices may turn.
+    supports: whether such a number supports its claim.
     first_seed: the others follow it.
     complete: settings that follow from the others and from what was asked for; further sentences of `cut` among them.
     """
@@ -302,6 +304,7 @@ class Study:
     picture: Callable[[Json], Picture]
     variations: tuple[Variation, ...] = ()
     compared: Reader | None = None
+    about: str = ""
     supports: Callable[[float], bool] | None = None
     first_seed: int = 0
     complete: Callable[[Json, Options], Json] | None = None

@@ -238,6 +238,7 @@ AE_E2 = Study(
     ),
     conditions=conditions,
     compared=lambda chosen, found: mean_of(found[-1]["mse"]) / float(found[-1]["variance"]),
+    about="numbers",
     supports=lambda share: share < 0.1,
     variations=(
         Variation("no-output", {"output": "none"}),

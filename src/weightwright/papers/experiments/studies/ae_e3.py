@@ -354,6 +354,7 @@ AE_E3 = Study(
         Variation("skip", {"skip": True}, where="task"),
     ),
     compared=read_share,
+    about="numbers",
     supports=lambda share: share < 0.05,
     columns={"model": None, "task": None} | {name: read.value(name) for name in ALGORITHMS},
     summarise=summarise,

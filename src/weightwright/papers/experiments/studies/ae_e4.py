@@ -317,6 +317,7 @@ AE_E4 = Study(
     ),
     conditions=conditions,
     compared=read_ridge("frozen"),
+    about="as-well",
     supports=lambda error: error < 0.01,
     variations=(
         Variation("as-before", {"rate": 1e-3, "schedule": "constant", "slope": 0.0}),

@@ -161,6 +161,7 @@ AE_E5 = Study(
     },
     cut=(Sized("d", None, None),),
     conditions=conditions,
+    about="falls",
     columns={
         "d": None,
         "P": None,

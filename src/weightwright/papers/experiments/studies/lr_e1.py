@@ -336,6 +336,7 @@ LR_E1 = Study(
         Variation("faster", {"rate": 3e-3}),
     ),
     compared=read_wrong,
+    about="one-layer",
     supports=lambda wrong: wrong < 0.05,
     columns={
         "corpus": None,

@@ -190,6 +190,7 @@ UA_E1 = Study(
         Variation("as-before", READINGS["own"]),
     ),
     compared=lambda chosen, found: slope_between(chosen["p"], found),
+    about="p",
     supports=lambda slope: slope < -0.1,
     columns={
         "sweep": None,

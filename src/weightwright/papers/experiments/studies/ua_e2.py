@@ -222,6 +222,7 @@ UA_E2 = Study(
         ),
     ),
     compared=lambda chosen, found: mean_of(found[0]["ends"]),
+    about="ends",
     supports=lambda weight: weight > 0.5,
     columns={
         "|b-a|": None,

@@ -205,6 +205,7 @@ UA_E3 = Study(
         Variation("as-before", READINGS["own"]),
     ),
     compared=lambda chosen, found: slope_between(chosen["p"], found),
+    about="p",
     supports=lambda slope: slope < -0.1,
     columns={
         "model": None,
