@@ -77,7 +77,17 @@ def reproduce(
     engine: Engine = "joblib",
     jobs: Jobs = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="LR-E1: a corpus, a token a line, the label last (CoNLL-2003).")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="LR-E1: a corpus, a token a line, the label last; several: give it again."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Work on these parts only, as in 'trained-*'.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", min=0.0, help="Stop after so long; the same command goes on.")
+    ] = None,
+    join: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Take parts that are missing from this folder of a run.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and figures go.")] = Path("reproduction"),
     json: Json = False,
@@ -85,25 +95,32 @@ def reproduce(
     """Run a study of the papers again, trained models beside constructed networks, and say what came out.
 
     DIR gets ID.json (all numbers, settings, seeds, versions, times), ID.png, ID.svg and ID.md. A run that was
-    interrupted goes on where it stopped when the same command is given again: finished parts stand in DIR/ID.parts.
+    interrupted goes on where it stopped when the same command is given again: DIR/ID.parts keeps finished parts, and
+    every minute where a training stands. Parts can be made on several machines and devices, and joined.
     """
     if quick and full:
         raise ValueError("--quick and --full contradict each other; give one of them")
     if epochs is not None and study.lower() == "all":
         raise ValueError(f"--epochs {epochs} is for one study: give its ID in the place of all")
-    if data is not None and not data.is_file():
-        raise FileNotFoundError(f"--data {data}: there is no such file")
+    for path in data or ():
+        if not path.is_file():
+            raise FileNotFoundError(f"--data {path}: there is no such file")
     with progress_shown(f"reading what {study} needs") as progress:
         from weightwright.papers.experiments.catalogue import STUDIES, find_study
         from weightwright.papers.experiments.machinery.study import Options
+        from weightwright.papers.experiments.reproducing import UnfinishedError
         from weightwright.papers.experiments.reproducing import reproduce as run_study
 
         asked = list(STUDIES.values()) if study.lower() == "all" else [find_study(study)]
-        options = Options(quick, seeds, device, data, full, epochs)
+        options = Options(quick, seeds, device, tuple(data or ()), full, epochs)
         records = []
         for one in asked:
             try:
-                records.append(run_study(one, out, options, engine, jobs, progress))
+                found = run_study(one, out, options, engine, jobs, progress, only or (), minutes, join or ())
+                records.append(found)
+            except UnfinishedError as unfinished:
+                complain(f"{unfinished}; what is there stands in {out}, and the same command goes on with it")
+                raise typer.Exit(_STOPPED) from None
             except KeyboardInterrupt:
                 complain(f"stopped in {one.id}; what is finished stands in {out}, and the same command goes on with it")
                 raise typer.Exit(_STOPPED) from None

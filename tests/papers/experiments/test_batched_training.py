@@ -2,47 +2,113 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from weightwright.papers.experiments.studies import ae_e2, ua_e1
+from weightwright.errors import WeightwrightError
+from weightwright.papers.experiments.machinery.checks import find_checks
+from weightwright.papers.experiments.machinery.study_units import OutOfTimeError, Worker
+from weightwright.papers.experiments.studies import ae_e2, ae_e3, ua_e1
 from weightwright.papers.experiments.studies.ae_e3 import draw_regression
 from weightwright.papers.experiments.studies.lr_e1 import as_numbers, draw_corpus
 from weightwright.papers.experiments.training.ames_housing import make_sequences
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, attend
+from weightwright.papers.experiments.training.batched_models import AttentionLayer, Group, SpreadAttention, attend_each
 
 UNIT = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 3, "batch": 8, "samples": 20, "train_share": 0.8}
-UNIT |= {"p": 5, "width": 2.0, "per_position": True, "device": "cpu"}
+UNIT |= {"p": 5, "width": 2.0, "device": "cpu", "H": 2} | ua_e1.READINGS["trained"]
 
 
-def quiet(message: str) -> None:
-    pass
-
-
-def test_a_model_does_not_feel_the_others() -> None:
-    """A second seed and a second number of heads beside it change nothing but the order of sums."""
-    many = ua_e1.train(UNIT | {"seeds": [0, 1], "H": [1, 2]}, quiet)
-    alone = ua_e1.train(UNIT | {"seeds": [1], "H": [2]}, quiet)
-    assert many["mse"][1][1] == pytest.approx(alone["mse"][0][0], rel=1e-4)
-    assert many["mse"][0][1] != many["mse"][1][1]
+@pytest.mark.parametrize("reading", ua_e1.READINGS)
+def test_a_model_does_not_feel_the_others(reading: str) -> None:
+    """A second seed beside it changes nothing but the order of sums."""
+    unit = UNIT | ua_e1.READINGS[reading]
+    many, alone = (ua_e1.train(unit | {"seeds": seeds}, Worker()) for seeds in ([0, 1], [1]))
+    assert many["mse"][1] == pytest.approx(alone["mse"][0], rel=1e-4)
+    assert many["mse"][0] != many["mse"][1]
 
 
 def test_a_seed_gives_the_same_numbers_again() -> None:
-    runs = [ua_e1.train(UNIT | {"seeds": [0], "H": [1]}, quiet) for _ in range(2)]
+    runs = [ua_e1.train(UNIT | {"seeds": [0]}, Worker()) for _ in range(2)]
     assert runs[0] == runs[1]
 
 
-def test_attention_is_what_it_says() -> None:
+def test_a_training_that_is_stopped_after_every_epoch_comes_out_the_same(tmp_path: Path) -> None:
+    unit = UNIT | {"seeds": [0, 1], "epochs": 4, "schedule": "late"}
+    whole = ua_e1.train(unit, Worker())
+    stopped = Worker(states=tmp_path / "part", digest="a", until=0.0)
+    for _ in range(3):
+        with pytest.raises(OutOfTimeError):
+            ua_e1.train(unit, stopped)
+    assert [path.name for path in tmp_path.iterdir()] == ["part.model.state"]
+    assert ua_e1.train(unit, stopped) == whole
+    with pytest.raises(WeightwrightError, match="belongs to a run with other settings"):
+        ua_e1.train(unit, Worker(states=tmp_path / "part", digest="b"))
+    (tmp_path / "part.model.state").write_bytes(b"PK")
+    with pytest.raises(WeightwrightError, match="does not say where a training stands"):
+        ua_e1.train(unit, stopped)
+
+
+def test_a_share_of_the_steps_is_that_share() -> None:
+    """A tenth of 40 steps are 4; of an epoch of 2 steps each they are the first two epochs."""
+    unit = UNIT | {"seeds": [0], "epochs": 20}
+    told: list[str] = []
+    ua_e1.train(unit | {"share": 0.1}, Worker(tell=told.append))
+    assert told == ["model: epoch 1 of 2", "model: epoch 2 of 2"]
+    assert ua_e1.train(unit | {"share": 0.1}, Worker()) == ua_e1.train(unit | {"epochs": 2}, Worker())
+
+
+def test_gradients_are_cut_by_the_length_of_each_models_own() -> None:
+    unit = UNIT | {"seeds": [0, 1]}
+    free, long, short = (ua_e1.train(unit | {"clip": clip}, Worker())["mse"] for clip in (None, 1e9, 1e-9))
+    assert free == long
+    assert free != short
+
+
+def test_attention_is_definition_2_1() -> None:
+    """The sum over the heads of W_V X softmax((W_K X)^T W_Q X) W_O, tokens being columns."""
+    group, heads, width, p, n_out = Group((3,)), 2, 3, 4, 2
+    layer = AttentionLayer(group, p, n_out, d_in=5, width=width, d_out=6, heads=heads)
+    X = torch.randn(1, 1, p, 5, generator=torch.Generator().manual_seed(0))
+    x, expected = X[0, 0].T, torch.zeros(6, n_out)
+    for h in range(heads):
+        W_Q, W_K = (one.W[0, :, h * width : (h + 1) * width].T for one in (layer.Q, layer.K))
+        W_V, W_O = layer.V.W[0, :, h * 6 : (h + 1) * 6].T, layer.O[0, h].T
+        expected += W_V @ x @ torch.softmax((W_K @ x).T @ (W_Q @ x), 0) @ W_O
+    assert torch.allclose(layer(X)[0, 0].T, expected, atol=1e-6)
+
+
+def test_without_an_output_matrix_the_first_tokens_ask() -> None:
     generator = torch.Generator().manual_seed(0)
-    Q, K, V = (torch.randn(2, 3, 4, 6, generator=generator) for _ in range(3))
+    Q, K, V = (torch.randn(1, 1, 4, 6, generator=generator) for _ in range(3))
     heads = [torch.softmax(Q[..., c] @ K[..., c].transpose(-1, -2), -1) @ V[..., c] for c in (slice(0, 3), slice(3, 6))]
-    assert torch.allclose(attend(Q, K, V, 2, scaled=False), torch.cat(heads, -1), atol=1e-6)
+    assert torch.allclose(attend_each(Q, K, V, 2), torch.stack(heads, 2), atol=1e-6)
+    layer = AttentionLayer(Group((3,)), 4, 2, d_in=6, width=3, d_out=3, heads=2, output="none")
+    assert torch.allclose(layer(Q), attend_each(layer.Q(Q[:, :, :2]), layer.K(Q), layer.V(Q), 2).sum(2), atol=1e-6)
 
 
-def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(ValueError, match="heads must divide the hidden dimension 6, and 4 does not"):
-        MultiHead(Group((0,), (4,)), 2, 6, 1)
+def test_spread_tokens_look_at_their_own_keys_alone() -> None:
+    layer = SpreadAttention(Group((3,)), given=2, asking=3, width=4, d_out=2, P=5, heads=2)
+    Z = torch.randn(1, 1, 4, 5, generator=torch.Generator().manual_seed(0))
+    changed = Z.clone()
+    changed[:, :, 1:] += 1
+    assert torch.equal(layer(Z)[:, :, 0], layer(changed)[:, :, 0])
+    assert not torch.equal(layer(Z)[:, :, 1], layer(changed)[:, :, 1])
+
+
+SMALL = {"n": 8, "d": 2, "hidden": 16, "H": 2, "P": 8, "sigma": 0.1, "ridge": 1.0, "rate": 1e-2, "batch": 32}
+SMALL |= {"epochs": 12, "samples": 2000, "test": 300, "seeds": [0], "device": "cpu", "schedule": "constant"}
+SMALL |= {"divided": True, "output": "none", "skip": False}
+
+
+def test_a_model_that_ignores_its_prompt_is_seen() -> None:
+    """x . w with w in every token alike: softmax cancels it. With keys of the token's own it is learned."""
+    healthy, cancelled = (ae_e3.train(SMALL | {"reading": reading}, Worker()) for reading in ("sample", "token"))
+    fired = {name: find_checks({"trained": one}) for name, one in (("healthy", healthy), ("cancelled", cancelled))}
+    assert {row["check"] for row in fired["healthy"] if row["fired"]} == set()
+    assert {row["check"] for row in fired["cancelled"] if row["fired"]} >= {"prompt"}
 
 
 def test_prices_are_in_no_input() -> None:
@@ -86,16 +152,18 @@ def test_a_corpus_as_numbers() -> None:
 
 
 HEAD = {"n": 4, "d": 3, "hidden": 4, "rate": 1e-2, "epochs": 3, "batch": 8, "samples": 40, "train_share": 0.8}
+HEAD |= {"seeds": [0, 1], "device": "cpu", "H": 2, "output": "sequence", "divided": False, "scale": 1.0}
 
 
-def test_numbers_of_heads_may_be_trained_in_units_of_their_own() -> None:
-    """The second stage learns from what the first stage of its own model returns."""
-    unit = HEAD | {"seeds": [0, 1], "device": "cpu"}
-    together = ae_e2.train(unit | {"H": [1, 2]}, quiet)
-    alone = [ae_e2.train(unit | {"H": [H]}, quiet) for H in (1, 2)]
-    for kind in ("plain", "scaled"):
-        for key in ("mse", "as_in_proof"):
-            assert np.array(together[kind][key]) == pytest.approx(
-                np.concatenate([one[kind][key] for one in alone]), rel=1e-3
-            )
-    assert np.array(together["parts"]) == pytest.approx(np.concatenate([one["parts"] for one in alone]), rel=1e-3)
+def test_the_last_head_may_be_the_proofs_or_be_trained() -> None:
+    """Trained from the proof's head with no step, it is the proof's; the first stage is the same for all."""
+    found = {
+        last: ae_e2.train(HEAD | {"own_head": False, "last": last}, Worker())
+        for last in ("proof", "random", "from proof")
+    }
+    assert found["proof"]["parts"] == found["random"]["parts"] == found["from proof"]["parts"]
+    assert len({tuple(one["mse"]) for one in found.values()}) == 3
+    group = ae_e2.Group((0,))
+    head = ae_e2.LastHead(group, 3, 4, 1.0, as_proof=True)
+    parts = torch.randn(1, 2, 5, 11, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(head(parts), ae_e2.apply_head(*parts.split([4, 4, 3], -1), 1.0), atol=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from papers.support.tiny_study import tiny_study
 
 import weightwright as ww
 from weightwright.papers.experiments.machinery.study import Options
-from weightwright.papers.experiments.reproducing import read_record, reproduce
+from weightwright.papers.experiments.machinery.study_units import OutOfTimeError, Worker, digest_of, state_paths
+from weightwright.papers.experiments.reproducing import UnfinishedError, read_record, reproduce
 
 
 def without_times(record: Any) -> Any:
@@ -38,7 +40,7 @@ def test_the_files_of_a_study(tmp_path: Path) -> None:
         f"TINY.{end}" for end in ("json", "md", "png", "svg", "parts")
     }
     assert read_record(tmp_path / "TINY.json") == json.loads(json.dumps(record))
-    assert "The claim depends most on: p." in (tmp_path / "TINY.md").read_text()
+    assert "- p: MSE: " in (tmp_path / "TINY.md").read_text()
     assert {"settings", "versions", "digest", "trends", "run"} <= set(record)
 
 
@@ -57,14 +59,54 @@ def test_a_part_that_was_altered_is_refused(tmp_path: Path) -> None:
 
 def test_parts_that_ran_elsewhere_are_named(tmp_path: Path) -> None:
     record = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
-    assert record["run"]["parts_elsewhere"] == {}
+    (only,) = record["run"]["machines"]
+    assert only["parts"] == ["p4", "p5", "p6"]
+    assert {"processor", "device", "versions"} <= set(only["machine"])
     path = tmp_path / "TINY.parts" / "p4.json"
     part = json.loads(path.read_text())
-    path.write_text(json.dumps(part | {"machine": part["machine"] | {"accelerator": "a GPU"}, "seconds": 1e-9}))
+    path.write_text(json.dumps(part | {"machine": part["machine"] | {"accelerator": "a GPU"}}))
     again = reproduce(tiny_study(), tmp_path, Options(), jobs=1)
-    assert again["run"]["machine"] == record["run"]["machine"]
-    assert "; p4 on a GPU.\n" in (tmp_path / "TINY.md").read_text()
+    assert [one["parts"] for one in again["run"]["machines"]] == [["p4"], ["p5", "p6"]]
+    assert ": 1 part on a GPU (torch " in (tmp_path / "TINY.md").read_text()
     assert without_times(again) == without_times(record)
+
+
+def test_parts_of_two_folders_are_joined(tmp_path: Path) -> None:
+    """What one machine has not, another had; a training that was stopped there goes on here."""
+    whole = reproduce(tiny_study(), tmp_path / "whole", Options(), jobs=1)
+    with pytest.raises(UnfinishedError, match="TINY: 1 of 3 parts are done; missing: p5, p6") as unfinished:
+        reproduce(tiny_study(), tmp_path / "one", Options(), jobs=1, only=["p4"])
+    assert unfinished.value.missing == ["p5", "p6"]
+    with pytest.raises(UnfinishedError):
+        reproduce(tiny_study(), tmp_path / "two", Options(), jobs=1, only=["p[56]"])
+    assert not (tmp_path / "two" / "TINY.json").exists()
+    joined = reproduce(tiny_study(), tmp_path / "two", Options(), jobs=1, join=[tmp_path / "one"])
+    assert without_times(joined) == without_times(whole)
+
+
+def test_what_was_stopped_elsewhere_goes_on_here(tmp_path: Path) -> None:
+    """Parts do not depend on where they ran: device and files are in no digest."""
+    study, chosen = tiny_study(), tiny_study().choose_settings(Options())
+    unit = study.plan(chosen)[0]
+    folder = tmp_path / "there" / "TINY.parts"
+    folder.mkdir(parents=True)
+    with pytest.raises(OutOfTimeError):
+        unit.work(unit.settings, Worker(states=folder / "p4", digest=digest_of(unit.settings), until=0.0))
+    assert state_paths(folder, unit)
+    elsewhere = replace(unit, settings=unit.settings | {"device": "cuda", "data": "/there"})
+    assert digest_of(elsewhere.settings) == digest_of(unit.settings)
+    here = reproduce(study, tmp_path / "here", Options(), jobs=1, join=[tmp_path / "there"])
+    assert without_times(here) == without_times(reproduce(study, tmp_path / "whole", Options(), jobs=1))
+    assert not state_paths(tmp_path / "here" / "TINY.parts", unit)
+
+
+def test_no_time_does_nothing_and_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UnfinishedError, match="0 of 3 parts are done"):
+        reproduce(tiny_study(), tmp_path, Options(), jobs=1, minutes=0.0)
+    with pytest.raises(ValueError, match=r"only=\['p7'\]: TINY has no such part, but p4, p5, p6"):
+        reproduce(tiny_study(), tmp_path, Options(), jobs=1, only=["p7"])
+    with pytest.raises(ww.WeightwrightError, match="there is no such folder of parts"):
+        reproduce(tiny_study(), tmp_path, Options(), jobs=1, join=[tmp_path / "nowhere"])
 
 
 @pytest.mark.slow

@@ -11,18 +11,25 @@ import pytest
 from matplotlib.figure import Figure
 
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
+from weightwright.papers.experiments.machinery.checks import (
+    CHECKS,
+    check_training,
+    find_checks,
+    fired_in_words,
+    follows,
+)
 from weightwright.papers.experiments.machinery.panels import Bars, Curves, HeatMap
 from weightwright.papers.experiments.machinery.study import (
     Condition,
     Cut,
-    Effect,
     Options,
     Sized,
     Variation,
+    judge,
     judge_slope,
 )
 from weightwright.papers.experiments.machinery.study_units import write_json
-from weightwright.papers.experiments.machinery.trends import fit_trend, trend_in_words
+from weightwright.papers.experiments.machinery.trends import fit_trend, slope_between, trend_in_words
 from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
 
 IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
@@ -50,42 +57,62 @@ def test_a_study_is_planned(name: str, options: Options) -> None:
 
 def test_what_is_smaller_than_in_the_paper_is_said() -> None:
     cut = Cut("steps", {"seeds": 10, "epochs": 5}, paper_steps=240)
-    texts = {"steps": "{seeds} seeds, {steps} steps, 1/{share}"}
+    texts = {"steps": "{seeds} seed{s}, {steps} steps, 1/{share}"}
     chosen = {"seeds": [0] * 10, "samples": 100, "train_share": 0.8, "batch": 32, "epochs": 5}
     assert cut.sentences(texts, chosen) == []
     assert cut.sentences(texts, chosen | {"epochs": 6}) == []
     assert cut.sentences(texts, chosen | {"epochs": 4}) == ["10 seeds, 8 steps, 1/30"]
-    assert cut.sentences(texts, chosen | {"seeds": [0]}) == ["1 seeds, 10 steps, 1/24"]
+    assert cut.sentences(texts, chosen | {"seeds": [0]}) == ["1 seed, 10 steps, 1/24"]
     assert cut.sentences(texts, chosen | {"seeds": [0] * 12}) == ["12 seeds, 10 steps, 1/24"]
 
 
-def test_a_variation_is_a_row() -> None:
-    """Every condition that is varied is run once more with the setting changed, and the number is compared."""
-    conditions = [Condition("one", work_of_none, {"H": 1}, varied_as="-a"), Condition("two", work_of_none, {"H": 2})]
+def test_a_choice_is_tried_otherwise() -> None:
+    """What is varied is tried as it is and with the change: a seed that is not reported, a tenth of the steps."""
+    conditions = [Condition("one", work_of_none, {"H": 1}, varied_as="a"), Condition("two", work_of_none, {"H": 2})]
+    conditions.append(Condition("three", work_of_none, {"H": 3}, varied_as="b"))
     study = replace(
         STUDIES["AE-E5"],
         conditions=lambda chosen: conditions,
-        variations=(Variation("rate", {"rate": 0.5}, seeds=1),),
+        variations=(Variation("rate", {"rate": 0.5}, where="a"),),
         compared=lambda chosen, found: found[0]["error"],
+        supports=lambda error: error < 2.0,
     )
     chosen = study.choose_settings(Options(seeds=3))
     units = {unit.name: unit.settings for unit in study.plan(chosen)}
-    assert list(units) == ["one", "two", "varied-rate-a"]
-    assert units["one"] == {key: value for key, value in chosen.items() if key not in ("cut", "study")} | {"H": 1}
-    assert units["varied-rate-a"] == units["one"] | {"rate": 0.5, "seeds": [0]}
-    (row,) = study.compare_variations(chosen, {"one": {"error": 1.0}, "varied-rate-a": {"error": 4.0}})
+    assert list(units) == ["one", "two", "three", "trial-a", "trial-rate-a"]
+    left_out = ("cut", "study", "quick")
+    assert units["one"] == {key: value for key, value in chosen.items() if key not in left_out} | {"H": 1}
+    assert units["trial-a"] == units["one"] | {"seeds": [1000], "share": 0.1}
+    assert units["trial-rate-a"] == units["trial-a"] | {"rate": 0.5}
+    assert 1000 not in chosen["seeds"]
+    (row,) = study.compare_variations(chosen, {"trial-a": {"error": 1.0}, "trial-rate-a": {"error": 4.0}})
     texts = {"rate": {"setting": "the rate", "number": "error:"}}
-    assert row.write_row(texts) == {**texts["rate"], "taken": 1.0, "varied": 4.0, "effect": np.log(4.0)}
+    found = {**texts["rate"], "taken": 1.0, "varied": 4.0, "turns": True, "in_full": False}
+    assert row.write_row(texts) == found
+    (row,) = study.compare_variations(chosen, {"trial-a": {"error": 1.0}, "trial-rate-a": {"error": 1.5}})
+    assert row.turns is False
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "AE-E5"])
-def test_every_study_that_trains_can_be_varied_by_a_row(name: str) -> None:
-    study = replace(STUDIES[name], variations=(Variation("rate", {"rate": 3e-4}),))
-    assert study.compared is not None
-    units = {unit.name: unit.settings for unit in study.plan(study.choose_settings(Options()))}
-    rates = {unit: settings["rate"] for unit, settings in units.items() if unit.startswith("varied-rate")}
-    assert set(rates.values()) == {3e-4}
-    assert all(settings["rate"] == 1e-3 for unit, settings in units.items() if unit not in rates)
+def test_no_study_reports_the_seed_of_its_trials(name: str) -> None:
+    study = STUDIES[name]
+    chosen = study.choose_settings(Options(full=True))
+    for unit in study.plan(chosen):
+        seeds = set(unit.settings["seeds"])
+        assert seeds == {1000} if unit.name.startswith("trial") else seeds <= set(chosen["seeds"])
+        assert unit.settings.get("share", 1.0) == (0.1 if unit.name.startswith("trial") else 1.0)
+
+
+def test_a_quick_run_does_not_judge_what_is_trained() -> None:
+    texts = {"claim": {"claim": "it falls", "paper": "-1", "ours": "{slope:.1f}", "because": "{slope:.2f}"}}
+    trained, ours = judge("claim", True, slope=-1.0), judge("claim", True, ours=True, slope=-1.0)
+    why = STUDIES["AE-E3"].why_not_judged(STUDIES["AE-E3"].choose_settings(Options(quick=True)))
+    assert why == "a quick run, 1/6250 of the training"
+    assert STUDIES["AE-E3"].why_not_judged(STUDIES["AE-E3"].choose_settings(Options(full=True))) == ""
+    row = trained.write_row(texts, why, "")
+    assert (row["reproduced"], row["because"], row["ours"]) == ("not judged", why, "-")
+    assert ours.write_row(texts, why, "")["reproduced"] == "yes"
+    assert trained.write_row(texts, "", "it diverges: 3")["because"] == "-1.00; checks fire: it diverges: 3"
 
 
 def work_of_none(unit: Any, tell: Any) -> Any:
@@ -98,7 +125,7 @@ def test_epochs_that_are_asked_for_are_trained_and_said(name: str) -> None:
     chosen = study.choose_settings(Options(full=True, epochs=2))
     trained = [unit.settings["epochs"] for unit in study.plan(chosen) if "batch" in unit.settings]
     assert trained
-    assert set(trained) == {2}
+    assert set(trained) == ({2, 4} if name == "LR-E1" else {2})  # its shallowest model trains twice as long
     assert name == "AE-E1" or any("2 epochs" in line for line in chosen["cut"])  # the paper has no sizes of AE-E1
     longer = study.choose_settings(Options(full=True, epochs=10**6))
     assert (longer["epochs"], longer["cut"]) == (10**6, study.choose_settings(Options(full=True))["cut"])
@@ -140,13 +167,23 @@ def test_a_sign_that_cannot_be_told_is_undecided() -> None:
     assert "no interval" in trend_in_words(two)
 
 
-def test_the_largest_effect_is_a_ratio() -> None:
-    more, less, slopes = (
-        Effect("a", 1.0, changed, slopes).write_row({"a": {}})["effect"]
-        for changed, slopes in ((100.0, False), (0.5, False), (3.0, True))
-    )
-    assert more > less
-    assert slopes == 2.0
+def test_the_slope_between_the_ends_is_that_of_the_logarithms() -> None:
+    assert slope_between([2, 4, 8], [{"mse": [1.0, 4.0]}, {"mse": [0.25, 1.0]}]) == pytest.approx(-1.0)
+
+
+def test_checks_fire_beyond_their_limits() -> None:
+    curves, training, held_out = [[4.0, 2.0, 2.5], [4.0, 2.0, 8.0]], [1.0, 1.0], [1.5, 3.0]
+    checks = check_training(curves, training, held_out) | {"live": [0.2, 0.9], "prompt": follows([1.0], [0.9])}
+    rows = find_checks({"trained": {"checks": checks}, "trial-x": {"checks": {"end": [9.0]}}, "built": {}})
+    assert {(row["part"], row["check"], row["fired"]) for row in rows} == {
+        ("trained", "end", 1), ("trained", "held_out", 1), ("trained", "live", 1), ("trained", "prompt", 1),
+        ("trial-x", "end", 1),
+    }  # fmt: skip
+    said = fired_in_words(rows)
+    assert said.count("in 1 of 1 trained parts") == 4
+    assert "9" not in said  # of a trial
+    assert fired_in_words(find_checks({"trained": {"checks": check_training([[2.0, 1.0]], [1.0], [1.0])}})) == ""
+    assert CHECKS["end"].fires(float("nan"))
 
 
 def test_a_slope_is_reproduced_where_its_sign_and_interval_are_those_of_the_claim() -> None:
@@ -154,10 +191,11 @@ def test_a_slope_is_reproduced_where_its_sign_and_interval_are_those_of_the_clai
     verdicts = [judge_slope("claim", trend | changed, -1) for changed in ({}, {"hi": -1.2}, {"sign": "grows"})]
     assert [one.reproduced for one in verdicts] == ["yes", "in part", "no"]
     texts = {"claim": {"claim": "it falls", "because": "{slope:.2f} [{between}]: {sign}"}}
-    assert verdicts[0].write_row(texts) == {
+    assert verdicts[0].write_row(texts, "", "") == {
         "claim": "it falls",
         "because": "-1.10 [-1.50, -0.50]: falls",
         "reproduced": "yes",
+        "constructed": False,
     }
     assert judge_slope("claim", {"sign": "undecided", "slope": -1.0, "lo": None, "hi": None}, -1).reproduced == "no"
 

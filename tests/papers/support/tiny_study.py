@@ -45,41 +45,42 @@ here
 
 ### Verdicts
 
-| name | claim | because |
-|---|---|---|
-| falls | it falls | it is {size} |
+| name | claim | paper | ours | because |
+|---|---|---|---|---|
+| falls | it falls | -1 | {size} | it is {size} |
 """
 
 SETTINGS = {"d": 2, "n": 3, "hidden": 4, "rate": 1e-2, "epochs": 2, "batch": 8, "samples": 20, "train_share": 0.8}
 SETTINGS |= {"p": [4, 5, 6], "seeds": 2, "width": 2.0}
 
 
-def work(counting: Path | None, stop_at: str | None, unit: Any, tell: Any) -> Any:
+def work(counting: Path | None, stop_at: str | None, unit: Any, worker: Any) -> Any:
     """A training; its name goes into a file, and where the file `stop` names it the user presses Ctrl-C."""
     if counting is not None:
         with (counting / "done").open("a") as lines:
             lines.write(f"{unit['p']}\n")
         if stop_at == str(unit["p"]):
             raise KeyboardInterrupt
-    return ua_e1.train(unit, tell)
+    return ua_e1.train(unit, worker)
 
 
 def summarise(chosen: Any, results: dict[str, Any]) -> Summary:
-    mse = np.array([results[f"p{p}"]["mse"][0] for p in chosen["p"]]).T
+    mse = np.array([results[f"p{p}"]["mse"] for p in chosen["p"]]).T
     trend = fit_trend("MSE against p", chosen["p"], mse, "falls")
     cells = [([p], {"mse": mse[:, i]}) for i, p in enumerate(chosen["p"])]
-    varied = Effect("p", mean_of(mse[:, 0]), mean_of(mse[:, -1]))
+    varied = Effect("p", mean_of(mse[:, 0]), mean_of(mse[:, -1]), turns=True, in_full=True)
     return Summary([trend], cells, [judge("falls", False, size="small")], {"trained": mse.tolist()}, (varied,))
 
 
 def tiny_study(counting: Path | None = None, stop_at: str | None = None) -> Study:
-    doing, given = functools.partial(work, counting, stop_at), {"H": [1, 2], "per_position": True}
+    doing, given = functools.partial(work, counting, stop_at), {"H": 1} | ua_e1.READINGS["own"]
     return Study(
         texts=make_texts("TINY", split_sections(TEXTS)["TINY"]),
         paper={},
         settings=SETTINGS,
         cut=(),
         conditions=lambda chosen: [Condition(f"p{p}", doing, given | {"p": p}) for p in chosen["p"]],
+        about="falls",
         columns={"p": None, "MSE": read.mean("mse")},
         summarise=summarise,
         picture=lambda record: Picture([[Curves("p", record["settings"]["p"], record["curves"])]]),

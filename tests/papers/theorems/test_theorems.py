@@ -539,3 +539,33 @@ def test_every_variant_has_a_cell_in_every_column() -> None:
     _, headings, rows = next(tables(Shown(find("AE-15"), "MEASURED", checks, (), 0.0)))
     assert "plain Transformer" in headings
     assert [len(row) for row in rows] == [len(headings)] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "vacuous"),
+    [
+        ({"bound": 8.5, "size": 8.0}, True),
+        ({"bound": 7.5, "size": 8.0}, False),
+        ({"bound": 2.0, "size": 1.0, "norm": "L1", "target_norm": 3.0}, False),  # of another norm than the size
+        ({"bound": 2.0, "size": None}, False),
+        ({"bound": None, "size": 1.0}, False),
+    ],
+)
+def test_a_bound_no_smaller_than_its_target_is_called_vacuous(facts: dict[str, Any], vacuous: bool) -> None:
+    one = Check(**{"name": "v", "status": "PROVEN", "measured": 0.5, **facts})
+    assert one.vacuous is vacuous
+    assert bool(one.warnings) is vacuous
+    ((_, headings, rows),) = tables(shown_of(one))
+    assert ("(vacuous)" in rows[0][headings.index("bound")]) is vacuous
+
+
+def shown_of(one: Check) -> Shown:
+    return Shown(find("UA-2"), "PROVEN", (one,), (), 0.0, None, Instance(checks=(one,)))
+
+
+def test_the_largest_number_of_the_target_is_found() -> None:
+    """UA-1 is the identity on an interval: what it returns is as large as its ends."""
+    name, first = next(iter(THEOREMS["UA-1"].instance().nets.items()))
+    found = check(name, first, 64)
+    assert found.size is not None
+    assert 0 < found.size < math.inf

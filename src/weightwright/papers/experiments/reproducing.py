@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import platform
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,14 +21,19 @@ from weightwright.engines import Engine, run_everywhere
 from weightwright.errors import WeightwrightError
 from weightwright.export.figures import require_matplotlib, write_figure
 from weightwright.output_files import whole
+from weightwright.papers.experiments.machinery.checks import find_checks, fired_in_words
 from weightwright.papers.experiments.machinery.panels import draw_picture
 from weightwright.papers.experiments.machinery.study import Options, Study, fill_texts
 from weightwright.papers.experiments.machinery.study_units import (
-    PLACE,
     Json,
+    OutOfTimeError,
     Unit,
+    Worker,
     digest_of,
+    join_parts,
     read_part,
+    tell_nobody,
+    without_places,
     write_json,
     write_part,
 )
@@ -42,11 +50,15 @@ def reproduce(
     options: Options,
     engine: Engine = "joblib",
     jobs: int | None = None,
-    tell: Tell = lambda message: None,
+    tell: Tell = tell_nobody,
+    only: Sequence[str] = (),
+    minutes: float | None = None,
+    join: Sequence[Path] = (),
 ) -> Json:
     """Run a study and write ID.json, ID.png, ID.svg and ID.md into a folder; return the record.
 
-    An interrupted run is gone on with by the same call: finished units are kept in the folder ID.parts.
+    An interrupted run is gone on with by the same call: the folder ID.parts keeps what is finished, and where trainings
+    stand. Parts may come from several machines and devices. UnfinishedError: parts are missing, so nothing is written.
 
     study: which one.
     out: the folder; made if it is not there.
@@ -54,15 +66,29 @@ def reproduce(
     engine: "joblib" or "ray"; the numbers are the same.
     jobs: processes at a time; None: one per core. On a GPU units run one after the other in this process.
     tell: is told how far it is.
+    only: patterns of names, as shells have them: other parts are not worked on; none: all are.
+    minutes: when to stop; None: when all is done.
+    join: other folders of this kind, from which parts are taken that are missing here.
     """
-    require_matplotlib()
+    if not only:  # parts alone draw nothing
+        require_matplotlib()
     check_device(options.device)
-    start = time.perf_counter()
+    start, until = time.perf_counter(), time.time() + 60 * (math.inf if minutes is None else minutes)
     chosen = study.choose_settings(options)
     units = study.plan(chosen)
     assert len({unit.name for unit in units}) == len(units), "two units of a study have one name"
     jobs = 1 if options.device != "cpu" and engine == "joblib" else jobs
-    parts = run_units(units, out / f"{study.id}.parts", engine, jobs, lambda said: tell(f"{study.id}: {said}"))
+    folder = out / f"{study.id}.parts"
+    for other in join:
+        join_parts(folder, other / folder.name, units)
+    asked = [unit for unit in units if not only or any(fnmatch(unit.name, pattern) for pattern in only)]
+    if not asked:
+        raise ValueError(f"only={list(only)}: {study.id} has no such part, but {', '.join(one.name for one in units)}")
+    run_units(asked, folder, engine, jobs, lambda said: tell(f"{study.id}: {said}"), until)
+    parts = {unit.name: part for unit in units if (part := read_part(folder, unit)) is not None}
+    missing = [unit.name for unit in units if unit.name not in parts]
+    if missing:
+        raise UnfinishedError(study.id, len(parts), missing)
     tell(f"{study.id}: writing")
     record = make_record(study, chosen, {name: part["result"] for name, part in parts.items()})
     record["run"] = describe_run(parts) | {
@@ -74,13 +100,25 @@ def reproduce(
     return record
 
 
-def run_units(units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | None, tell: Tell) -> dict[str, Json]:
-    """`result`, `seconds` and `machine` of all units by name; what the folder keeps is not done again.
+class UnfinishedError(WeightwrightError):
+    """Parts of a study are missing. `missing` has their names."""
+
+    def __init__(self, study: str, done: int, missing: Sequence[str]) -> None:
+        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        super().__init__(f"{study}: {done} of {done + len(missing)} parts are done; missing: {shown}")
+        self.missing = list(missing)
+
+
+def run_units(
+    units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | None, tell: Tell, until: float = math.inf
+) -> None:
+    """Work on all units until they are done or time is over; what the folder keeps is not done again.
 
     units: what is to be done, with different names.
     folder: where the parts are kept; made if it is not there.
     engine, jobs: as for `run_everywhere`.
     tell: is told how many are done, and in this process what a unit is doing.
+    until: when to stop, in seconds since 1970.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [unit for unit in units if read_part(folder, unit) is None]
@@ -90,26 +128,35 @@ def run_units(units: Sequence[Unit], folder: Path, engine: Engine, jobs: int | N
     def shown(message: str) -> None:
         tell(f"{done} of {len(units)} parts {_bar(done, len(units))} {message}")
 
-    work = functools.partial(_run_unit, shown if here else None)
+    # machines of a cluster need not see this folder
+    work = functools.partial(_run_unit, shown if here else None, None if engine == "ray" else folder, until)
     shown("kept from an earlier run" if done else "")
     by_name = {unit.name: unit for unit in missing}
     for name, result, seconds, machine in run_everywhere(work, missing, engine, jobs):
-        write_part(folder, by_name[name], result, seconds, machine)  # here: other machines need not see this folder
-        done += 1
-        shown(f"{name} done")
-    return {unit.name: read_part(folder, unit) or {} for unit in units}
+        if result is not None:
+            write_part(folder, by_name[name], result, seconds, machine)
+            done += 1
+        shown(f"{name} done" if result is not None else f"{name}: out of time")
 
 
-def _run_unit(tell: Tell | None, unit: Unit) -> tuple[str, Json, float, Json]:
-    """Its name, result, seconds and machine. tell: None in other processes, which have nobody to tell."""
+def _run_unit(tell: Tell | None, folder: Path | None, until: float, unit: Unit) -> tuple[str, Json | None, float, Json]:
+    """Its name, result (None: out of time), seconds and machine. tell: None in other processes, which have nobody."""
 
     def told(message: str) -> None:
         if tell is not None:
             tell(f"{unit.name}: {message}")
 
-    start = time.perf_counter()
-    result = unit.work(unit.settings, told)
-    return unit.name, result, time.perf_counter() - start, describe_machine(unit.settings["device"])
+    states = None if folder is None else folder / unit.name
+    worker = Worker(told, states, digest_of(unit.settings), until)
+    clock, start, result = worker.state_path("time"), time.perf_counter(), None
+    earlier = float(clock.read_text()) if clock is not None and clock.exists() else 0.0
+    if not worker.is_out_of_time():
+        with suppress(OutOfTimeError):
+            result = unit.work(unit.settings, worker)
+    seconds = earlier + time.perf_counter() - start
+    if result is None and clock is not None:
+        clock.write_text(str(seconds))
+    return unit.name, result, seconds, describe_machine(unit.settings["device"])
 
 
 def _bar(done: int, total: int, width: int = 20) -> str:
@@ -137,12 +184,12 @@ def find_versions() -> dict[str, str]:
 
 
 def describe_machine(device: str) -> Json:
-    """Processor, cores, and the accelerator if one is used."""
+    """Processor, cores, device, the accelerator if one is used, and versions."""
     facts: Json = {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count()}
     facts["processor"] = _processor()
     if device.startswith("cuda"):
         facts["accelerator"] = torch.cuda.get_device_name(device)
-    return facts
+    return facts | {"device": device, "versions": find_versions()}
 
 
 def _processor() -> str:
@@ -154,15 +201,16 @@ def _processor() -> str:
 
 
 def describe_run(parts: dict[str, Json]) -> Json:
-    """How long the parts took, and what they ran on: the machine of the longest, and of those that ran elsewhere."""
+    """How long the parts took, and which of them ran on which machine and device, with which versions."""
     seconds = {name: part["seconds"] for name, part in parts.items()}
-    machine = parts[max(seconds, key=lambda name: seconds[name])]["machine"]
-    return {
-        "machine": machine,
-        "parts_elsewhere": {name: part["machine"] for name, part in parts.items() if part["machine"] != machine},
-        "seconds_of_parts": seconds,
-        "seconds_of_all_parts": sum(seconds.values()),
-    }
+    machines: list[Json] = []
+    for name, part in parts.items():
+        known = next((one for one in machines if one["machine"] == part["machine"]), None)
+        if known is None:
+            known = {"machine": part["machine"], "parts": []}
+            machines.append(known)
+        known["parts"].append(name)
+    return {"machines": machines, "seconds_of_parts": seconds, "seconds_of_all_parts": sum(seconds.values())}
 
 
 def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
@@ -170,7 +218,9 @@ def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
     texts, summary = study.texts, study.summarise(chosen, results)
     readers = [reader for reader in study.columns.values() if reader is not None]
     effects = [*study.compare_variations(chosen, results), *summary.varied]
-    varied = [one.write_row(texts.variations) for one in effects]
+    checks = find_checks(results)
+    fired = fired_in_words(checks)
+    not_judged = study.why_not_judged(chosen)
     return {
         "study": study.id,
         "title": texts.title,
@@ -178,7 +228,7 @@ def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
         "claim": texts.claim,
         "paper": study.paper,
         "chosen": [fill_texts(choice, summary.numbers) for choice in texts.choices],
-        "settings": {key: value for key, value in chosen.items() if key != PLACE},
+        "settings": without_places(chosen),
         "digest": digest_of(chosen),
         "versions": find_versions(),
         "results": without_maps(results),
@@ -186,9 +236,10 @@ def make_record(study: Study, chosen: Json, results: dict[str, Json]) -> Json:
         "columns": list(study.columns),
         "meanings": fill_texts(texts.meanings, summary.numbers),
         "rows": [[*first, *(reader(numbers) for reader in readers)] for first, numbers in summary.cells],
-        "verdicts": [one.write_row(texts.verdicts) for one in summary.verdicts],
-        "varied": varied,
-        "depends_most_on": max(varied, key=lambda one: one["effect"], default=None),
+        "verdicts": [one.write_row(texts.verdicts, not_judged, fired) for one in summary.verdicts],
+        "varied": [one.write_row(texts.variations) for one in effects],
+        "about": texts.verdicts[study.about]["claim"],
+        "checks": checks,
         "curves": clean(summary.curves),
     }
 
@@ -227,7 +278,7 @@ def command_of(study: Study, options: Options) -> str:
     words += [f"--seeds {options.seeds}"] if options.seeds is not None else []
     words += [f"--epochs {options.epochs}"] if options.epochs is not None else []
     words += [f"--device {options.device}"] if options.device != "cpu" else []
-    words += ["--data CORPUS"] if options.data is not None else []
+    words += [f"--data {path.name}" for path in options.data]
     return " ".join(words)
 
 

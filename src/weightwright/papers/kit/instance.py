@@ -93,7 +93,8 @@ class Check:
     """One variant of a theorem and how it came out. bound is None where nothing is proven.
 
     norm: "inf", "L1", ... of the error over the domain, or "1" of a vector. measured: the largest error found; in L_p
-    the Monte-Carlo estimate, with its 99% interval in `interval`, and the target's own norm in `target_norm`.
+    the Monte-Carlo estimate, with its 99% interval in `interval`, and the target's own norm in `target_norm`. size: the
+    largest number of the target that was met.
     """
 
     name: str
@@ -111,6 +112,24 @@ class Check:
     notes: tuple[str, ...] = ()
     reason: str | None = None  # why it failed
     target_norm: float | None = None  # an estimate
+    size: float | None = None
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound is no smaller than the target itself, so that returning 0 would keep it."""
+        own = self._own_size()
+        return self.bound is not None and own is not None and self.bound >= own
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the numbers alone do not say."""
+        own = self._own_size()
+        if own is None or not self.vacuous:
+            return ()
+        return (f"the bound is vacuous: the target's own size, as far as it was tried, is {own:.3g}",)
+
+    def _own_size(self) -> float | None:
+        return self.size if self.norm == "inf" else self.target_norm
 
 
 def judge(

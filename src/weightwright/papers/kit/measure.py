@@ -22,11 +22,13 @@ _SCORES, _INPUTS = 2**22, 512  # taken at a time, so that what a network of many
 
 @dataclass(frozen=True)
 class FoundError:
-    """The largest error in the infinity norm that was found, where, and among how many inputs."""
+    """The largest error in the infinity norm that was found, where, and among how many inputs; and the largest number
+    of the target that was met, beside which a bound may be vacuous."""
 
     error: float
     at: Floats  # (n, d)
     inputs: int
+    size: float
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> FoundErr
     if np.isneginf(errors).all():
         raise WeightwrightError(f"{net.about.id}: the reference claims nothing at any of {len(X)} inputs")
     tried, best, at = len(X), float(errors.max()), X[int(errors.argmax())]
+    size = max(float(np.nanmax(np.abs(net.about.reference(part)), initial=0.0)) for part in _pieces(net, X))
     lo, hi = _extent(net, X)
     for step in range(_ROUNDS):
         top = np.argsort(-errors, kind="stable")[:_KEPT]
@@ -65,7 +68,7 @@ def measure(net: AttentionNetwork, count: int = 2048, seed: int = 0) -> FoundErr
         tried += len(X) - len(top)
         if errors.max() > best:
             best, at = float(errors.max()), X[int(errors.argmax())]
-    return FoundError(best, at, tried)
+    return FoundError(best, at, tried, size)
 
 
 def norm_of(net: AttentionNetwork) -> float:
@@ -130,16 +133,19 @@ def taken(net: AttentionNetwork, X: Floats) -> Floats:
 
 def _errors(net: AttentionNetwork, X: Floats) -> Iterator[Floats]:
     """|network - reference| in pieces that fit in memory; infinite where the network returns no number."""
-    keys = len(net.network.registers) + X.shape[1]
-    at_once = max(1, min(_INPUTS, _SCORES // (X.shape[1] * keys)))
-    for part in np.array_split(X, -(-len(X) // at_once)):
-        if not len(part):
-            continue
+    for part in _pieces(net, X):
         reference = net.about.reference(part)
         with _one_thread():
             y = outputs(net, part)
         errors = np.abs(np.where(np.isfinite(y), y, np.inf) - reference)
         yield np.where(np.isnan(reference), np.nan, errors)
+
+
+def _pieces(net: AttentionNetwork, X: Floats) -> list[Floats]:
+    """The inputs in pieces that fit in memory, none of them empty."""
+    keys = len(net.network.registers) + X.shape[1]
+    at_once = max(1, min(_INPUTS, _SCORES // (X.shape[1] * keys)))
+    return [part for part in np.array_split(X, -(-len(X) // at_once)) if len(part)]
 
 
 @contextmanager

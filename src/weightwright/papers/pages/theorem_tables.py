@@ -33,7 +33,7 @@ def theorem_facts(shown: Shown, studies: Sequence[Study] | None = None) -> Facts
     facts: Facts = {
         **{name: getattr(theorem, name) for name in ("id", "title", "source", "file", "statement", "repaired", "rate")},
         **{name: getattr(shown, name) for name in ("status", "bound", "measured", "norm", "seconds", "reason")},
-        "variants": [dataclasses.asdict(check) for check in shown.checks],
+        "variants": [{**dataclasses.asdict(check), "vacuous": check.vacuous} for check in shown.checks],
         "counts": [{**dataclasses.asdict(count), "ratio": count.ratio} for count in shown.counts],
     }
     if studies is not None:
@@ -96,7 +96,7 @@ def notes(shown: Shown) -> list[str]:
     """Each note once, with the variants that it is about unless it is about all."""
     about: dict[str, list[str]] = {}
     for check in shown.checks:
-        for note in check.notes:
+        for note in check.notes + check.warnings:
             about.setdefault(note, []).append(check.name)
     return [note if len(names) == len(shown.checks) else f"{', '.join(names)}: {note}" for note, names in about.items()]
 
@@ -137,7 +137,7 @@ def _variants(shown: Shown) -> Columns:
         found = "-" if check.measured is None else f"{check.measured:.3g}"
         if check.interval is not None:
             found += f" in [{check.interval[0]:.3g}, {check.interval[1]:.3g}]"
-        bound = "-" if check.bound is None else round_up(check.bound)
+        bound = "-" if check.bound is None else round_up(check.bound) + " (vacuous)" * check.vacuous
         native = [{None: "-", True: "yes", False: "no"}[check.native]] if fits else []
         inputs = f"{check.inputs:,}" if check.inputs else "-"
         own = [] if not any(other.target_norm is not None for other in shown.checks) else [_number(check.target_norm)]

@@ -84,6 +84,7 @@ def check(name: str, net: AttentionNetwork, count: int = 2048, seed: int = 0) ->
         "bounds": dict(about.bounds),
         "notes": tuple(about.notes),
         "target_norm": about.target_norm,
+        "size": found.size,
     }
     least = found.error
     if math.isfinite(power):

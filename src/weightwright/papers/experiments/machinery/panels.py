@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -158,7 +159,7 @@ class HeatMap:
 
 
 def draw_picture(picture: Picture, record: Json) -> Any:
-    """A matplotlib figure: title and panels, and below them the one setting that the claim depends on most."""
+    """A matplotlib figure: title and panels, and below them the verdicts."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=picture.size, layout="constrained")
@@ -166,10 +167,7 @@ def draw_picture(picture: Picture, record: Json) -> Any:
     for panels, row in zip(picture.rows, figure.subplots(*size, sharey=picture.share_y, squeeze=False), strict=True):
         for panel, axes in zip(panels, row, strict=True):
             panel.draw(axes)
-    most = record["depends_most_on"]
-    said = "no setting was varied in this run"
-    if most is not None:
-        said = f"depends most on: {most['setting']}; {most['number']} {most['taken']:.3g} became {most['varied']:.3g}"
+    said = "; ".join(f"{one['claim']}: {one['reproduced']}" for one in record["verdicts"])
     figure.suptitle(f"{record['study']}: {record['title']}", fontsize=11)
-    figure.supxlabel(said, fontsize=8, color="0.3")
+    figure.supxlabel("\n".join(textwrap.wrap(said, 150)), fontsize=8, color="0.3")
     return figure

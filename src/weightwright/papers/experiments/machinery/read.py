@@ -16,16 +16,15 @@ def mean_of(values: Any) -> float:
 
 
 def spread_of(values: Any) -> float | None:
-    """The sample standard deviation over seeds, 0 of one; None of a number that was not measured over seeds."""
+    """The sample standard deviation over seeds; None of one seed, or of a number that was not measured over seeds."""
     array = np.asarray(values, float)
-    if not array.ndim:
-        return None
-    return float(array.std(ddof=1)) if len(array) > 1 else 0.0
+    return float(array.std(ddof=1)) if array.ndim and len(array) > 1 else None
 
 
 def show(values: Any) -> str:
-    """Mean and standard deviation over seeds, as text."""
-    return f"{mean_of(values):.3g} ± {spread_of(values):.2g}"
+    """Mean and standard deviation over seeds, as text; of one seed there is no deviation."""
+    spread = spread_of(values)
+    return f"{mean_of(values):.3g}" + (f" ± {spread:.2g}" if spread is not None else "")
 
 
 def show_power(value: float) -> str:
@@ -41,6 +40,11 @@ def stack(parts: Sequence[Sequence[float]]) -> Any:
 def mean(key: str) -> Callable[[Json], float | None]:
     """A reader of a column: the mean over seeds of a number of a cell; None where the cell has none."""
     return lambda cell: None if cell.get(key) is None else mean_of(cell[key])
+
+
+def mean_and_spread(key: str) -> Callable[[Json], str | None]:
+    """A reader of a column: mean and standard deviation over seeds of a number of a cell, as text."""
+    return lambda cell: None if cell.get(key) is None else show(cell[key])
 
 
 def spread(key: str) -> Callable[[Json], float | None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import log
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ class Options:
     quick: small settings that a laptop runs in a minute or two.
     seeds: runs with different random numbers; None: as many as the study has by itself.
     device: where models are trained, "cpu" or "cuda".
-    data: a corpus that the study reads, where it reads one; None: a small made-up one.
+    data: corpora that the study reads, where it reads some; none: a small made-up one.
     full: the paper's own size, whatever it takes.
     epochs: of training, instead of the study's own number; None: as the study has it.
     """
@@ -28,7 +28,7 @@ class Options:
     quick: bool = False
     seeds: int | None = None
     device: str = "cpu"
-    data: Path | None = None
+    data: tuple[Path, ...] = ()
     full: bool = False
     epochs: int | None = None
 
@@ -69,7 +69,7 @@ class StudyTexts:
     meanings: what each column means.
     smaller: by the names of `cut`, sentences that say what is smaller than in the paper.
     variations: by name, what is changed, and the number that is compared.
-    verdicts: by name, a claim of the paper, and because of what it was reproduced or not.
+    verdicts: by name, a claim of the paper, its number, ours, and because of what it was reproduced or not.
     """
 
     id: str
@@ -129,7 +129,8 @@ class Cut:
 
     def sentences(self, texts: Mapping[str, str], chosen: Json) -> list[str]:
         """The sentence for a run with these settings, or none."""
-        found = chosen | {"seeds": len(chosen["seeds"])}
+        count = len(chosen["seeds"])
+        found = chosen | {"seeds": count, "s": "s" * (count != 1)}
         if {"samples", "batch"} <= set(chosen):
             trained = round(chosen.get("train_share", 1) * chosen["samples"])
             found["steps"] = trained // chosen["batch"] * chosen["epochs"]
@@ -146,7 +147,7 @@ class Condition:
     name: under which its result is found.
     work: what runs it.
     given: settings that are its own; the others are those of the run.
-    varied_as: what is appended to the name of its variations; None: it is not varied.
+    varied_as: what is appended to the names of its trials; None: it is not varied.
     """
 
     name: str
@@ -155,48 +156,58 @@ class Condition:
     varied_as: str | None = None
 
 
+#: Choices are varied, and settings fixed, on a seed that no result is reported of, with a tenth of the steps.
+TRIAL = {"seeds": [1000], "share": 0.1}
+
+
 @dataclass(frozen=True)
 class Variation:
-    """A setting that is changed: the conditions that are varied are run again, or already have what it leads to.
+    """A choice that the paper's text does not state, made otherwise: the conditions that are varied are tried with it.
 
-    name: its units are "varied-" and this.
+    name: its units are "trial-" and this.
     changed: the settings; None: nothing is run again.
-    seeds: how many of the seeds it runs with; None: all.
     read: the number that is compared, where it is not read as without the variation.
+    where: the `varied_as` of the one condition that it is tried with; None: all that are varied.
     """
 
     name: str
     changed: Json | None
-    seeds: int | None = None
     read: Reader | None = None
+    where: str | None = None
 
-    def names_of(self, conditions: Sequence[Condition]) -> list[str]:
-        """Under which names the results of the varied conditions are found."""
-        return [one.name if self.changed is None else f"varied-{self.name}{one.varied_as}" for one in conditions]
+    def concerns(self, conditions: Iterable[Condition]) -> list[Condition]:
+        """The conditions that it is tried with."""
+        varied = [one for one in conditions if one.varied_as is not None]
+        return [one for one in varied if self.where is None or one.varied_as == self.where]
+
+
+def trial_name(variation: str, condition: Condition) -> str:
+    """Under which name a varied condition is tried. variation: its name; "": as it is."""
+    return "-".join(filter(None, ("trial", variation, condition.varied_as)))
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How the number that is compared moved when one setting was changed.
+    """How the number that is compared moved when one choice was made otherwise.
 
     name: of the variation.
     taken, varied: the number as the study has it, and after the change.
-    slopes: whether they are slopes, which are compared by their difference; errors are by the logarithm of their ratio.
+    turns: whether one of them supports the claim and the other does not; None: the number supports no claim.
+    in_full: whether both were run in full, and not only tried.
     numbers: for the braces of its texts.
     """
 
     name: str
     taken: float
     varied: float
-    slopes: bool = False
+    turns: bool | None = None
+    in_full: bool = False
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def write_row(self, texts: Mapping[str, Mapping[str, str]]) -> Json:
-        """What a record has of it: its words and numbers, and how large the effect is."""
-        ratio = self.varied / self.taken if self.taken and not self.slopes else 0.0
-        effect = abs(log(ratio)) if ratio > 0 else abs(self.varied - self.taken)
+        """What a record has of it."""
         words = fill_texts(texts[self.name], self.numbers)
-        return {**words, "taken": self.taken, "varied": self.varied, "effect": effect}
+        return {**words, "taken": self.taken, "varied": self.varied, "turns": self.turns, "in_full": self.in_full}
 
 
 @dataclass(frozen=True)
@@ -205,28 +216,42 @@ class Verdict:
 
     name: of the claim in the texts of the study.
     numbers: because of which; they stand in the braces of the texts.
+    ours: whether it is a claim of ours about a constructed network, which no training can change.
     """
 
     name: str
     reproduced: str
     numbers: Mapping[str, Any]
+    ours: bool = False
 
-    def write_row(self, texts: Mapping[str, Mapping[str, str]]) -> Json:
-        """What a record has of it."""
-        return {**fill_texts(texts[self.name], self.numbers), "reproduced": self.reproduced}
+    def write_row(self, texts: Mapping[str, Mapping[str, str]], not_judged: str, fired: str) -> Json:
+        """What a record has of it. not_judged: why no claim about trained models is judged; "" if they are. fired:
+        which checks fire."""
+        words = fill_texts(texts[self.name], self.numbers)
+        if self.ours:
+            return {**words, "reproduced": self.reproduced, "constructed": True}
+        if not_judged:
+            return {**words, "because": not_judged, "ours": "-", "reproduced": "not judged", "constructed": False}
+        because = words["because"] + f"; checks fire: {fired}" * bool(fired)
+        return {**words, "because": because, "reproduced": self.reproduced, "constructed": False}
 
 
-def judge(name: str, reproduced: bool, in_part: bool = False, **numbers: Any) -> Verdict:
+def judge(name: str, reproduced: bool, in_part: bool = False, ours: bool = False, **numbers: Any) -> Verdict:
     """The verdict on a claim."""
-    return Verdict(name, "yes" if reproduced else "in part" if in_part else "no", numbers)
+    return Verdict(name, yes_or_no(reproduced, in_part), numbers, ours)
 
 
-def judge_slope(name: str, trend: Json, target: float) -> Verdict:
+def yes_or_no(reproduced: bool, in_part: bool = False) -> str:
+    """How verdicts say it."""
+    return "yes" if reproduced else "in part" if in_part else "no"
+
+
+def judge_slope(name: str, trend: Json, target: float, **numbers: Any) -> Verdict:
     """The verdict on a slope: its sign must be that of the target, and its interval contain it."""
     right_sign = trend["sign"] == ("falls" if target < 0 else "grows")
     near = right_sign and trend["lo"] <= target <= trend["hi"]
     between = "no interval" if trend["lo"] is None else f"{trend['lo']:.2f}, {trend['hi']:.2f}"
-    return judge(name, near, right_sign, slope=trend["slope"], between=between, sign=trend["sign"])
+    return judge(name, near, right_sign, slope=trend["slope"], between=between, sign=trend["sign"], **numbers)
 
 
 @dataclass(frozen=True)
@@ -261,9 +286,10 @@ class Study:
     columns: of the table; those without a reader are the first of a row.
     summarise: what came out, from the settings and the results by name.
     picture: the figure of a record.
-    variations: settings that are varied; the conditions with `varied_as` are run with each of them.
-    compared: the number that shows what a variation does, from the results of the conditions that are varied.
-    compares_slopes: whether it is a slope.
+    variations: choices that are made otherwise; the conditions with `varied_as` are tried as they are and with each.
+    compared: the number that shows what a variation does, from the results of the trials.
+    about: the verdict that choices may turn.
+    supports: whether such a number supports its claim.
     first_seed: the others follow it.
     complete: settings that follow from the others and from what was asked for; further sentences of `cut` among them.
     """
@@ -278,7 +304,8 @@ class Study:
     picture: Callable[[Json], Picture]
     variations: tuple[Variation, ...] = ()
     compared: Reader | None = None
-    compares_slopes: bool = False
+    about: str = ""
+    supports: Callable[[float], bool] | None = None
     first_seed: int = 0
     complete: Callable[[Json, Options], Json] | None = None
 
@@ -293,7 +320,7 @@ class Study:
         ValueError where nothing is trained for any epochs.
         """
         chosen = {name: options.pick(value) for name, value in self.settings.items()}
-        chosen |= {"study": self.id, "device": options.device}
+        chosen |= {"study": self.id, "device": options.device, "quick": options.quick}
         seeds = options.seeds or chosen["seeds"]
         chosen["seeds"] = list(range(self.first_seed, self.first_seed + seeds))
         if options.epochs is not None and "epochs" not in chosen:
@@ -309,27 +336,40 @@ class Study:
                 told.append(self.texts.smaller[cut])
         return chosen | {"cut": told + chosen.get("cut", [])}
 
+    def why_not_judged(self, chosen: Json) -> str:
+        """Why claims about trained models are not judged; "" where they are."""
+        if not chosen["quick"] or "epochs" not in chosen:
+            return ""
+        full = {name: Options(full=True).pick(value) for name, value in self.settings.items()}
+        sizes = [name for name in ("samples", "sentences", "epochs") if name in full]
+        times = prod(full[name] for name in sizes) / prod(chosen[name] for name in sizes)
+        return f"a quick run, 1/{times:.0f} of the training" if times > 1 else "a quick run"
+
     def plan(self, chosen: Json) -> list[Unit]:
-        """The units of work of a run with these settings: its conditions, and those that are varied."""
-        base = {name: value for name, value in chosen.items() if name not in ("cut", "study")}
+        """The units of work of a run with these settings: its conditions, and the trials."""
+        base = {name: value for name, value in chosen.items() if name not in ("cut", "study", "quick")}
         conditions = list(self.conditions(chosen))
         units = [Unit(one.name, one.work, base | one.given) for one in conditions]
-        varied = [one for one in conditions if one.varied_as is not None]
+        tried: dict[str, tuple[Condition, Json]] = {}
+        for variation in self.variations:
+            tried |= {trial_name("", one): (one, {}) for one in variation.concerns(conditions)}
         for variation in self.variations:
             if variation.changed is not None:
-                changed = variation.changed | {"seeds": chosen["seeds"][: variation.seeds]}
-                names = variation.names_of(varied)
-                units += [Unit(k, one.work, base | one.given | changed) for k, one in zip(names, varied, strict=True)]
-        return units
+                for one in variation.concerns(conditions):
+                    tried[trial_name(variation.name, one)] = one, variation.changed
+        found = ((name, one, base | one.given | TRIAL | changed) for name, (one, changed) in tried.items())
+        return units + [Unit(name, one.work, settings) for name, one, settings in found]
 
     def compare_variations(self, chosen: Json, results: dict[str, Json]) -> list[Effect]:
         """What each variation does to the number that is compared."""
-        conditions = [one for one in self.conditions(chosen) if one.varied_as is not None]
-        found = []
+        conditions, found = list(self.conditions(chosen)), []
         for one in self.variations:
             assert self.compared is not None
-            taken = self.compared(chosen, [results[condition.name] for condition in conditions])
+            tried = one.concerns(conditions)
+            changed = "" if one.changed is None else one.name
+            taken = self.compared(chosen, [results[trial_name("", condition)] for condition in tried])
             read = one.read or self.compared
-            varied = read(chosen, [results[name] for name in one.names_of(conditions)])
-            found.append(Effect(one.name, taken, varied, self.compares_slopes))
+            varied = read(chosen, [results[trial_name(changed, condition)] for condition in tried])
+            turns = None if self.supports is None else self.supports(taken) != self.supports(varied)
+            found.append(Effect(one.name, taken, varied, turns))
         return found

@@ -50,6 +50,16 @@ def fit_trend(name: str, x: Sequence[float], y: Floats, predicted: str, scale: s
     }
 
 
+def slope_between(values: Sequence[float], ends: Sequence[Json]) -> float:
+    """The log-log slope of the MSE between the smallest and the largest value of a parameter.
+
+    >>> slope_between([1, 2, 4], [{"mse": [1.0]}, {"mse": [0.25]}])
+    -1.0
+    """
+    first, last = (np.log(one["mse"]).mean() for one in ends)
+    return float((last - first) / np.log(max(values) / min(values)))
+
+
 def fit_curve(name: str, curve: Sequence[Sequence[float]]) -> Json:
     """The trend of a training loss (seeds, epochs) with the epochs."""
     epochs = range(1, len(curve[0]) + 1)

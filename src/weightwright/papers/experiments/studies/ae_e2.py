@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from weightwright.interpreter import Interpreter
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
-from weightwright.papers.experiments.machinery.read import mean_of
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
-    Cells,
     Condition,
     Cut,
-    Reader,
     Sized,
     Study,
     Summary,
@@ -27,9 +25,9 @@ from weightwright.papers.experiments.machinery.study import (
     judge_slope,
     read_texts,
 )
-from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.machinery.study_units import Json, Worker
 from weightwright.papers.experiments.machinery.trends import fit_trend
-from weightwright.papers.experiments.training.batched_models import Group, MultiHead, TokenMap
+from weightwright.papers.experiments.training.batched_models import AttentionLayer, Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.training_loop import (
     count_training,
@@ -37,7 +35,6 @@ from weightwright.papers.experiments.training.training_loop import (
     squared_error,
     train_and_measure,
 )
-from weightwright.progress import Tell
 
 #: Number of heads: the paper's MSE.
 PAPER_MSE = {1: 3.469, 2: 2.802, 4: 1.222, 6: 1.012, 8: 0.793, 12: 0.686}
@@ -46,12 +43,16 @@ _PAPER_STEPS = 50_000 // 32 * 50
 
 
 def conditions(chosen: Json) -> list[Condition]:
-    """On a GPU all models are trained side by side; cores share the numbers of heads among them."""
-    together = [[H] for H in chosen["H"]] if chosen["device"] == "cpu" else [chosen["H"]]
-    found = [Condition("built", build, {"seeds": chosen["seeds"][:1], "H": [1]})]
-    for heads in together[::-1]:
-        varied_as = "" if heads[-1] == chosen["H"][-1] else None
-        found.append(Condition(f"trained-{'-'.join(map(str, heads))}", train, {"H": heads}, varied_as))
+    """Every head has the whole width; W_O acts on the sequence; the last head is the proof's."""
+    usual = {"output": "sequence", "divided": False, "last": "proof", "scale": 1.0, "own_head": False}
+    usual |= {"schedule": "constant"}
+    readings = [("trained", {}), ("no-output", {"output": "none"})]
+    most = chosen["H"][-1]
+    found = [Condition("built", build, usual | {"seeds": chosen["seeds"][:1], "H": 1})]
+    for reading, taken in readings:
+        for H in chosen["H"]:
+            varied_as = f"heads{H}" if reading == "trained" and H in (chosen["H"][0], most) else None
+            found.append(Condition(f"{reading}-heads{H}", train, usual | taken | {"H": H}, varied_as))
     return found
 
 
@@ -77,66 +78,81 @@ class HeadParts(nn.Module):
     (G, B, n, d) -> (G, B, n, 2h + d).
     """
 
-    def __init__(self, group: Group, d: int, hidden: int) -> None:
+    def __init__(self, group: Group, d: int, unit: Json) -> None:
         super().__init__()
+        n, hidden, H = unit["n"], unit["hidden"], unit["H"]
+        width = hidden // H if unit["divided"] else hidden
         self.embeddings = nn.ModuleList(TokenMap(group, d, hidden) for _ in range(3))
-        self.layers = nn.ModuleList(MultiHead(group, hidden, hidden, out) for out in (hidden, hidden, d))
+        self.layers = nn.ModuleList(
+            AttentionLayer(group, n, n, hidden, width, out, H, unit["output"]) for out in (hidden, hidden, d)
+        )
 
     def forward(self, X: Tensor) -> Tensor:
         return torch.cat([layer(embed(X)) for embed, layer in zip(self.embeddings, self.layers, strict=True)], -1)
 
 
 class LastHead(nn.Module):
-    """Second stage: one softmax head over the parts that the first stage returns, (G, B, n, 2h + d)."""
+    """Second stage: one softmax head over the parts that the first stage returns, (G, B, n, 2h + d).
 
-    def __init__(self, group: Group, d: int, hidden: int) -> None:
+    as_proof: whether it starts as the proof's head, which takes each part as it is; else at random.
+    """
+
+    def __init__(self, group: Group, d: int, hidden: int, scale: float, as_proof: bool) -> None:
         super().__init__()
-        wide = 2 * hidden + d
+        wide, at, self.scale = 2 * hidden + d, 0, scale
         self.K, self.Q, self.V = (TokenMap(group, wide, out, bias=False) for out in (hidden, hidden, d))
+        for one, out in ((self.K, hidden), (self.Q, hidden), (self.V, d)):
+            if as_proof:
+                one.W.data.zero_()
+                one.W.data[:, at : at + out] = torch.eye(out)
+            at += out
 
     def forward(self, parts: Tensor) -> Tensor:
-        return apply_head(self.K(parts), self.Q(parts), self.V(parts), 1.0)
+        return apply_head(self.K(parts), self.Q(parts), self.V(parts), self.scale)
 
 
-def train(unit: Json, tell: Tell) -> Json:
-    """All seeds and head counts of the unit side by side: held-out errors of K, Q and V, and of the whole.
+def train(unit: Json, worker: Worker) -> Json:
+    """All seeds side by side: held-out errors of K, Q and V, and of the whole.
 
-    Over one first stage two last heads are trained: for scores as the paper writes them, and for divided ones.
+    own_head: whether each sample has a head of its own, which no model sees.
+    last: "proof": the last head takes K, Q and V as the first stage returns them; "random", "from proof": it is trained
+    over the frozen first stage, from a random start or from there.
     """
-    group, n, d, h = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"], unit["hidden"]
+    group, n, d, h = Group(tuple(unit["seeds"])), unit["n"], unit["d"], unit["hidden"]
     X = torch.stack([draw_head_inputs(seed, unit["samples"], n, d) for seed in unit["seeds"]])
-    W = [torch.cat(draw_head(seed, d, h)) for seed in unit["seeds"]]  # (2h + d, d) each
-    P = (X @ torch.stack(W).transpose(1, 2)[:, None]).to(unit["device"])  # K, Q and V of every sample
-    X, kept = X.to(unit["device"]), count_training(unit)
-    first = HeadParts(group, d, h)
-    parts = train_and_measure(first, group, X, P, unit, lambda said: tell(f"K, Q, V: {said}"))["mse"]
-    returned = run_in_pieces(first, group, X)  # the first stage is frozen from here on
+    if unit["own_head"]:
+        P = torch.stack([products_of_own_heads(seed, one, h) for seed, one in zip(unit["seeds"], X, strict=True)])
+    else:
+        W = [torch.cat(draw_head(seed, d, h)) for seed in unit["seeds"]]  # (2h + d, d) each
+        P = X @ torch.stack(W).transpose(1, 2)[:, None]  # K, Q and V of every sample
+    X, P, kept = X.to(unit["device"]), P.to(unit["device"]), count_training(unit)
+    first = HeadParts(group, d, unit)
+    parts = train_and_measure(first, group, X, P, unit, worker, stage="parts")
+    returned = run_in_pieces(first, X)  # the first stage is frozen from here on
 
-    def emulate(parts: torch.Tensor, scale: float) -> torch.Tensor:
+    def emulate(parts: torch.Tensor) -> torch.Tensor:
         K, Q, V = parts.split([h, h, d], -1)
-        return apply_head(K, Q, V, scale)
+        return apply_head(K, Q, V, unit["scale"])
 
-    def by_heads(values: list[float], numbers: int = d) -> list[list[float]]:
-        return group.by_heads([value / numbers for value in values])
-
-    def finish(scale: float, words: str) -> Json:
-        Y = emulate(P, scale)
-        found = train_and_measure(
-            LastHead(group, d, h), group, returned, Y, unit, lambda said: tell(f"head, {words}: {said}")
-        )
-        as_in_proof = squared_error(emulate(returned[:, kept:], scale), group.repeat(Y[:, kept:]))
-        return {
-            "mse": by_heads(found["mse"]),
-            "as_in_proof": by_heads(as_in_proof.tolist()),
-            "variance": float(Y[:, kept:].var()),
-            "last_loss": by_heads([losses[-1] for losses in found["curve"]]),
-        }
-
-    heads = {"plain": finish(1.0, "scores as written"), "scaled": finish(h**-0.5, "scores divided")}
-    return heads | {"H": unit["H"], "parts": by_heads(parts, 2 * h + d)}
+    Y = emulate(P)
+    found: Json = {"checks": parts["checks"], "parts": [one / (2 * h + d) for one in parts["mse"]]}
+    if unit["last"] == "proof":
+        mse = squared_error(emulate(returned[:, kept:]), Y[:, kept:]).tolist()
+    else:
+        head = LastHead(group, d, h, unit["scale"], unit["last"] == "from proof")
+        last = train_and_measure(head, group, returned, Y, unit, worker, stage="last")
+        mse, found["checks"] = last["mse"], last["checks"]
+    return found | {"mse": [one / d for one in mse], "variance": float(Y[:, kept:].var())}
 
 
-def build(unit: Json, tell: Tell) -> Json:
+def products_of_own_heads(seed: int, X: Tensor, h: int) -> Tensor:
+    """K, Q and V of every sample (N, n, d), each with a head of its own: (N, n, 2h + d)."""
+    generator = torch.Generator().manual_seed(seed + 53)
+    W = torch.randn(len(X), 2 * h + X.shape[2], X.shape[2], generator=generator)
+    return X @ W.transpose(1, 2)
+
+
+def build(unit: Json, worker: Worker) -> Json:
     """The interpreter, whose bounds are the training samples' with a margin of a half, on twenty held-out samples."""
     n, d, h, seed = unit["n"], unit["d"], unit["hidden"], unit["seeds"][0]
     kept = count_training(unit)
@@ -149,56 +165,53 @@ def build(unit: Json, tell: Tell) -> Json:
     )
     program = vm.program(W_Q, W_K, W_V)
     x = X[kept : kept + 20]
-    tell("running")
+    worker.tell("running")
     errors = run(vm, x, program).numpy() - program.run(x.numpy())
     return describe_network(vm, errors) | {"heads": len(list(vm.net.network.heads))}
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
     heads, built = chosen["H"], results["built"]
-    trained = (part for name, part in results.items() if name.startswith("trained"))
-    parts = sorted(trained, key=lambda part: part["H"])
-    of_parts = np.concatenate([part["parts"] for part in parts]).T  # (seeds, H)
-    mse, proof = (np.concatenate([part["plain"][key] for part in parts]).T for key in ("mse", "as_in_proof"))
-    variance = parts[0]["plain"]["variance"]
-    cells: Cells = []
-    for i, H in enumerate(heads):
-        numbers = {"paper": PAPER_MSE[H], "mse": mse[:, i], "proof": proof[:, i], "parts": of_parts[:, i]}
-        cells.append(([f"trained, H = {H}"], numbers))
+    mse, cells, trends = {}, [], []
+    for reading, words in _WORDS.items():
+        found = [results[f"{reading}-heads{H}"] for H in heads]
+        mse[reading] = stack([one["mse"] for one in found])
+        trends.append(
+            fit_trend(f"MSE against H, {words}", heads, mse[reading], "O(1/H): about -1 (the table's: -0.69)")
+        )
+        cells += [
+            ([f"trained, {words}, H = {H}"], one | {"paper": PAPER_MSE[H]}) for H, one in zip(heads, found, strict=True)
+        ]
     cells.append(([f"constructed, {built['heads']} heads"], built))
-    trends = [
-        fit_trend("trained MSE against H", heads, mse, "O(1/H): about -1 (the table's: -0.69)"),
-        fit_trend("MSE against H, last head as in the proof", heads, proof, "O(1/H): about -1"),
-        fit_trend("trained: MSE of K, Q, V against H", heads, of_parts, "falls"),
-    ]
-    one, most = mse.mean(0)[0], mse.mean(0)[-1]
+    shown = "; ".join(
+        f"{words}: {one.mean(0)[0]:.3g} to {one.mean(0)[-1]:.3g}"
+        for words, one in zip(_WORDS.values(), mse.values(), strict=True)
+    )
+    first, last = mse["trained"].mean(0)[[0, -1]]
+    variance = results[f"trained-heads{heads[-1]}"]["variance"]
+    near = abs(np.log(last / PAPER_MSE[heads[-1]])) < 0.5 and abs(np.log(first / PAPER_MSE[heads[0]])) < 0.5
     verdicts = [
-        judge_slope("falls", trends[0], -1),
-        judge(
-            "numbers",
-            abs(np.log(most / PAPER_MSE[12])) < 0.5 and abs(np.log(one / PAPER_MSE[1])) < 0.5,
-            first=mean_of(mse[:, 0]),
-            fewest=heads[0],
-            last=mean_of(mse[:, -1]),
-            most=heads[-1],
-            variance=variance,
-            cut="; training was cut" * (chosen["epochs"] < 50),
+        judge_slope(
+            "falls",
+            trends[0],
+            -1,
+            all=", ".join(f"{one['slope']:.2f} ({words})" for one, words in zip(trends, _WORDS.values(), strict=True)),
         ),
-        judge("frozen", True, **built),
+        judge("numbers", bool(near), bool(last < 0.1 * variance), all=shown, variance=variance),
+        judge("frozen", True, ours=True, **built),
     ]
-    curves = {"trained": mse.tolist(), "paper": [PAPER_MSE[H] for H in heads], "constructed": built["mse"]}
-    return Summary(trends, cells, verdicts, curves)
+    curves = {"paper": [PAPER_MSE[H] for H in heads], "constructed": built["mse"]}
+    return Summary(trends, cells, verdicts, curves | {reading: one.tolist() for reading, one in mse.items()})
 
 
-def read_share(kind: str, key: str) -> Reader:
-    """The share of the variance that is left with the most heads."""
-    return lambda chosen, found: mean_of(found[0][kind][key][-1]) / float(found[0][kind]["variance"])
+#: What the readings are called.
+_WORDS = {"trained": "Definition 2.1", "no-output": "without W_O"}
 
 
 def picture(record: Json) -> Picture:
-    curves = dict(record["curves"])
-    below = {"constructed (interpreter)": curves.pop("constructed")}
-    shown = {name: curves[name] for name in ("paper", "trained")}
+    curves = record["curves"]
+    shown = {"paper": curves["paper"]} | {f"trained, {words}": curves[reading] for reading, words in _WORDS.items()}
+    below = {"constructed (interpreter)": curves["constructed"]}
     return Picture([[Curves("H, heads", record["settings"]["H"], shown, below=below)]])
 
 
@@ -224,21 +237,23 @@ AE_E2 = Study(
         ),
     ),
     conditions=conditions,
-    compared=read_share("plain", "mse"),
+    compared=lambda chosen, found: mean_of(found[-1]["mse"]) / float(found[-1]["variance"]),
+    about="numbers",
+    supports=lambda share: share < 0.1,
     variations=(
-        Variation("scaled", None, read=read_share("scaled", "mse")),
-        Variation(
-            "in-proof",
-            None,
-            read=read_share("plain", "as_in_proof"),
-        ),
+        Variation("no-output", {"output": "none"}),
+        Variation("divided", {"divided": True}),
+        Variation("random", {"last": "random"}),
+        Variation("from-proof", {"last": "from proof"}),
+        Variation("scaled", {"scale": 48**-0.5}),
+        Variation("own-head", {"own_head": True}),
+        Variation("late", {"schedule": "late"}),
+        Variation("slower", {"rate": 3e-4}),
     ),
     columns={
         "model": None,
         "paper MSE": read.value("paper"),
-        "our MSE": read.mean("mse"),
-        "std": read.spread("mse"),
-        "last head as in the proof": read.mean("proof"),
+        "our MSE": read.mean_and_spread("mse"),
         "MSE of K, Q, V": read.mean("parts"),
         "bound": read.value("bound"),
     },

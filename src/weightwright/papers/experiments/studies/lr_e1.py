@@ -7,6 +7,7 @@ a small made-up corpus is taken.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from weightwright.memory.memorizing import memorize
 from weightwright.papers.experiments.machinery import read
+from weightwright.papers.experiments.machinery.checks import check_training
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
 from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
@@ -27,30 +29,38 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
-    judge,
+    Verdict,
     read_texts,
+    yes_or_no,
 )
-from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.machinery.study_units import Json, Worker
 from weightwright.papers.experiments.machinery.trends import fit_trend
 from weightwright.papers.experiments.training.batched_models import Group, TokenMap
 from weightwright.papers.experiments.training.constructed_networks import describe_certificate
 from weightwright.papers.experiments.training.training_loop import run_in_pieces, train_models
-from weightwright.progress import Tell
 
 TEXTS = read_texts("LR-E1")
 #: Training sentences of CoNLL-2003.
 _PAPER_SENTENCES = 14_041
 
 
-def describe_corpus(chosen: Json, options: Options) -> Json:
-    """Name, place and digest of the corpus that was asked for."""
-    found: Json = {"corpus": "made up", "data": None, "corpus_digest": None}
-    if options.data is not None:
-        digest = hashlib.sha256(options.data.read_bytes()).hexdigest()
-        found = {"corpus": options.data.name, "data": str(options.data), "corpus_digest": digest}
-    known = "conll" in found["corpus"].lower()
-    sentence = TEXTS.smaller["corpus"].format(**found)
-    return found | {"cut": [] if known else [sentence]}
+#: The corpus that is made up where none is given.
+MADE_UP = "made up"
+
+
+def describe_corpora(chosen: Json, options: Options) -> Json:
+    """Names, places and digests of the corpora that were asked for."""
+    places = {path.name: path for path in options.data}
+    if len(places) < len(options.data):
+        raise ValueError(f"--data: two files have the name {max(path.name for path in options.data)!r}")
+    digests = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in places.items()}
+    known = any("conll" in name.lower() for name in places)
+    sentence = TEXTS.smaller["corpus"].format(corpora=", ".join(places) or MADE_UP)
+    return {
+        "corpora": digests or {MADE_UP: None},
+        "data": {name: str(path) for name, path in places.items()},
+        "cut": [] if known else [sentence],
+    }
 
 
 #: The label of padding: it is in no loss and no accuracy.
@@ -58,14 +68,19 @@ PADDING = -1
 
 
 def conditions(chosen: Json) -> list[Condition]:
-    usual = {"positions": True, "look": max(1, chosen["epochs"] // 20)}
-    return [
-        Condition("memorized", memorize_corpus, {"seeds": []}),
-        *(
-            Condition(f"trained-depth{depth}", train, usual | {"depth": depth}, "" if depth == 1 else None)
-            for depth in chosen["depths"]
-        ),
-    ]
+    """Of every corpus a memory and a model of each depth; the shallowest trains twice as long as the others."""
+    look = max(1, chosen["epochs"] // 20)
+    usual = {"positions": True, "look": look, "schedule": "constant"}
+    found = []
+    for place, corpus in enumerate(chosen["corpora"]):
+        own = {"corpus": corpus, "digest": chosen["corpora"][corpus]}
+        short = short_name(corpus)
+        found.append(Condition(f"memorized-{short}", memorize_corpus, own | {"seeds": []}))
+        for depth in chosen["depths"]:
+            given = usual | own | {"depth": depth, "epochs": chosen["epochs"] * (1 + (depth == chosen["depths"][0]))}
+            varied_as = f"depth{depth}" if place == 0 and depth == chosen["depths"][0] else None
+            found.append(Condition(f"trained-{short}-depth{depth}", train, given, varied_as))
+    return found
 
 
 def draw_corpus(sentences: int, seed: int = 0) -> tuple[list[list[str]], list[list[str]]]:
@@ -76,14 +91,15 @@ def draw_corpus(sentences: int, seed: int = 0) -> tuple[list[list[str]], list[li
     return texts, [[f"L{(word + one[0]) % 9}" for word in one] for one in words]
 
 
-def read_sentences_of(data: str | None, sentences: int, longest: int) -> tuple[list[list[str]], list[list[str]]]:
-    """The first sentences of at most `longest` tokens of a corpus (the label is the last column), or made-up ones."""
-    if data is None:
+def read_sentences_of(unit: Json) -> tuple[list[list[str]], list[list[str]]]:
+    """The first sentences of the unit's corpus (the label is the last column), or made-up ones."""
+    sentences = unit["sentences"]
+    if unit["corpus"] == MADE_UP:
         return draw_corpus(sentences)
     from weightwright.memory.corpus import read_corpus
 
-    pairs = zip(*read_corpus(Path(data), -1), strict=True)
-    kept = [(x, y) for x, y in pairs if len(x) <= longest and x[0] != "-DOCSTART-"][:sentences]
+    pairs = zip(*read_corpus(Path(unit["data"][unit["corpus"]]), -1), strict=True)
+    kept = [(x, y) for x, y in pairs if x[0] != "-DOCSTART-"][:sentences]
     return [x for x, _ in kept], [y for _, y in kept]
 
 
@@ -152,19 +168,18 @@ def accuracy(scores: Tensor, labels: Tensor) -> list[float]:
     return (right.flatten(1).sum(1) / (labels != PADDING).flatten(1).sum(1)).tolist()
 
 
-def train(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, worker: Worker) -> Json:
     """All seeds side by side; training accuracy every `look` epochs, as the paper plots it."""
     group = Group(tuple(unit["seeds"]))
-    X, Y, words, labels = as_numbers(*read_sentences_of(unit["data"], unit["sentences"], unit["longest"]))
+    X, Y, words, labels = as_numbers(*read_sentences_of(unit))
     X, Y = (part.to(unit["device"]).expand(len(unit["seeds"]), *part.shape) for part in (X, Y))
     model = RankOneTransformer(group, words, X.shape[2], labels, unit["d"], unit["depth"], unit["positions"])
-    found: list[list[float]] = []
 
-    def watch(epoch: int) -> None:
-        if epoch % unit["look"] == 0:
-            found.append(accuracy(run_in_pieces(model, group, X), Y))
+    def watch(epoch: int) -> list[float] | None:
+        return accuracy(run_in_pieces(model, X), Y) if epoch % unit["look"] == 0 else None
 
-    train_models(model, group, X, Y, unit, tell, label_loss, watch)
+    trained = train_models(model, group, X, Y, unit, worker, label_loss, watch)
+    found = trained.watched
     return {
         "epochs": [unit["look"] * (k + 1) for k in range(len(found))],
         "accuracy": torch.tensor(found).T.tolist(),
@@ -172,13 +187,15 @@ def train(unit: Json, tell: Tell) -> Json:
         "words": words,
         "labels": labels,
         "tokens": int((Y[0] >= 0).sum()),
+        "sentences": len(X[0]),
+        "checks": {"end": check_training(trained.curve, [], [])["end"]},
     }
 
 
-def memorize_corpus(unit: Json, tell: Tell) -> Json:
+def memorize_corpus(unit: Json, worker: Worker) -> Json:
     """The constructed memory of the same sentences: one rank-1 layer, every label proven."""
-    sentences, labels = read_sentences_of(unit["data"], unit["sentences"], unit["longest"])
-    net = memorize(sentences, labels, on_conflict="skip", progress=tell)
+    sentences, labels = read_sentences_of(unit)
+    net = memorize(sentences, labels, on_conflict="skip", progress=worker.tell)
     answers = net.predict(sentences)
     right = sum(a == b for x, y in zip(answers, labels, strict=True) for a, b in zip(x, y, strict=True))
     about = net.about
@@ -192,42 +209,74 @@ def memorize_corpus(unit: Json, tell: Tell) -> Json:
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    depths, memory = chosen["depths"], results["memorized"]
-    trained = [results[f"trained-depth{depth}"] for depth in depths]
-    models = {f"trained, depth {depth}": one for depth, one in zip(depths, trained, strict=True)}
-    models["trained, depth 1, d = 32"] = results["varied-width"]
-    models["trained, depth 1, no positions"] = results["varied-no-positions"]
-    cells: Cells = [
-        ([words], one | {"last": [curve[-1] for curve in one["accuracy"]]}) for words, one in models.items()
-    ]
-    first = trained[0]
-    cells.append((["constructed, ww.memorize"], {"last": memory["accuracy"], "parameters": memory["parameters"]}))
-    quarter = len(first["epochs"]) // 4
-    early, errors = (stack([wrong_labels(one, place) for one in trained]) for place in (quarter, -1))
-    words = f"share of wrong labels after {first['epochs'][quarter]} epochs against depth"
-    faster = fit_trend(words, depths, early, "falls")
-    trends = [faster, fit_trend("share of wrong labels at the end against depth", depths, errors, "falls")]
-    one_layer = mean_of([curve[-1] for curve in first["accuracy"]])
-    reached = ", ".join(str(find_epoch(0.9)(one) or "not reached") for one in trained)
+    """Accuracies after the paper's epochs; the shallowest model is also read after twice as many."""
+    depths, epochs = chosen["depths"], chosen["epochs"]
+    cells: Cells = []
+    trends: list[Json] = []
+    curves: Json = {}
+    memories = [results[f"memorized-{short_name(corpus)}"] for corpus in chosen["corpora"]]
+    trained = [[results[f"trained-{short_name(c)}-depth{depth}"] for depth in depths] for c in chosen["corpora"]]
+    at_end = [[until(one, epochs) for one in models] for models in trained]
+    for corpus, models, ends, memory in zip(chosen["corpora"], trained, at_end, memories, strict=True):
+        named = {f"trained, depth {depth}": one for depth, one in zip(depths, ends, strict=True)}
+        named[f"trained, depth {depths[0]}, {2 * epochs} epochs"] = models[0]
+        cells += [
+            ([corpus, words], one | {"last": [curve[-1] for curve in one["accuracy"]]}) for words, one in named.items()
+        ]
+        built = {"last": memory["accuracy"], "parameters": memory["parameters"]}
+        cells.append(([corpus, "constructed, ww.memorize"], built))
+        quarter = len(ends[0]["epochs"]) // 4
+        wrong = stack([wrong_labels(one, quarter) for one in ends])
+        words = f"{corpus}: share of wrong labels after {ends[0]['epochs'][quarter]} epochs against depth"
+        trends.append(fit_trend(words, depths, wrong, "falls"))
+        curves[corpus] = {
+            "epochs": ends[0]["epochs"],
+            "accuracy": {str(depth): one["accuracy"] for depth, one in zip(depths, ends, strict=True)},
+            "memorized": memory["accuracy"],
+        }
+    longest = [mean_of([curve[-1] for curve in models[0]["accuracy"]]) for models in trained]
+    halfway = [mean_of([curve[-1] for curve in ends[0]["accuracy"]]) for ends in at_end]
+    reached = [[find_epoch(0.98)(one) for one in models] for models in trained]
+    sooner = [is_sooner([np.inf if epoch is None else epoch for epoch in one]) for one in reached]
+    shown = "; ".join(
+        f"{corpus}: {', '.join(str(epoch or 'never') for epoch in one)}"
+        for corpus, one in zip(chosen["corpora"], reached, strict=True)
+    )
+    accuracies: Json = {"accuracy": _list(longest), "at": _list(halfway), "epochs": 2 * epochs, "half": epochs}
+    accuracies["corpora"] = ", ".join(chosen["corpora"])
+    constructed = {key: ", ".join(f"{one[key]}" for one in memories) for key in ("status", "conflicts", "parameters")}
+    constructed["accuracy"] = _list([one["accuracy"] for one in memories])
+    proven = all(one["status"] == "PROVEN" for one in memories)
     verdicts = [
-        judge(
+        Verdict(
             "one-layer",
-            one_layer >= 0.98,
-            one_layer >= 0.9,
-            accuracy=one_layer,
-            epochs=chosen["epochs"],
-            tokens=first["tokens"],
-            corpus=chosen["corpus"],
+            yes_or_no(min(longest) >= 0.98, max(longest) >= 0.9),
+            accuracies,
         ),
-        judge("deeper", faster["sign"] == "falls", slope=faster["slope"], sign=faster["sign"], reached=reached),
-        judge("constructed", memory["status"] == "PROVEN", **memory),
+        Verdict("deeper", yes_or_no(all(sooner), any(sooner)), {"reached": shown}),
+        Verdict("constructed", yes_or_no(proven), constructed, ours=True),
     ]
-    curves = {
-        "epochs": first["epochs"],
-        "accuracy": {str(depth): one["accuracy"] for depth, one in zip(depths, trained, strict=True)},
-        "memorized": memory["accuracy"],
-    }
     return Summary(trends, cells, verdicts, curves)
+
+
+def is_sooner(epochs: list[float]) -> bool:
+    """Whether more depth never takes longer, and the most takes less than the least."""
+    return all(a >= b for a, b in itertools.pairwise(epochs)) and epochs[0] > epochs[-1]
+
+
+def _list(numbers: list[float]) -> str:
+    return ", ".join(f"{number:.4f}" for number in numbers)
+
+
+def until(result: Json, epochs: int) -> Json:
+    """What had come out after so many epochs."""
+    count = sum(epoch <= epochs for epoch in result["epochs"])
+    return result | {"epochs": result["epochs"][:count], "accuracy": [one[:count] for one in result["accuracy"]]}
+
+
+def short_name(corpus: str) -> str:
+    """A corpus in the names of parts."""
+    return Path(corpus).stem.replace(" ", "-")
 
 
 def wrong_labels(result: Json, place: int) -> list[float]:
@@ -252,13 +301,11 @@ def find_epoch(level: float) -> Any:
     return read_epoch
 
 
-def picture(record: Json) -> Picture:
-    curves = record["curves"]
+def draw_corpus_panel(corpus: str, curves: Json) -> Curves:
     trained = {f"trained, depth {depth}": values for depth, values in curves["accuracy"].items()}
     levels = {"constructed (memorize)": curves["memorized"]}
-    title, name, scales = record["settings"]["corpus"], "training accuracy", ("linear", "linear")
-    panel = Curves("epoch", curves["epochs"], trained, levels, {}, title, name, scales, markers=False)
-    return Picture([[panel]])
+    scales = ("linear", "linear")
+    return Curves("epoch", curves["epochs"], trained, levels, {}, corpus, "training accuracy", scales, markers=False)
 
 
 LR_E1 = Study(
@@ -266,7 +313,6 @@ LR_E1 = Study(
     paper={"accuracy": {"1 layer, 800 epochs": 0.9872}, "epochs": 400},
     settings={
         "sentences": Sized(64, 320, _PAPER_SENTENCES),
-        "longest": 40,
         "d": 64,
         "depths": [1, 3, 6],
         "rate": 1e-3,
@@ -274,7 +320,7 @@ LR_E1 = Study(
         "epochs": Sized(60, 100, 400),
         "seeds": Sized(1, 3, 3),
     },
-    complete=describe_corpus,
+    complete=describe_corpora,
     cut=(
         Cut(
             "sentences",
@@ -285,16 +331,20 @@ LR_E1 = Study(
     variations=(
         Variation("width", {"d": 32}),
         Variation("no-positions", {"positions": False}),
+        Variation("late", {"schedule": "late"}),
+        Variation("slower", {"rate": 3e-4}),
+        Variation("faster", {"rate": 3e-3}),
     ),
     compared=read_wrong,
+    about="one-layer",
+    supports=lambda wrong: wrong < 0.05,
     columns={
+        "corpus": None,
         "model": None,
-        "training accuracy": read.mean("last"),
-        "std": read.spread("last"),
-        "epochs to 0.9": find_epoch(0.9),
+        "training accuracy": read.mean_and_spread("last"),
         "epochs to 0.98": find_epoch(0.98),
         "parameters": read.value("parameters"),
     },
     summarise=summarise,
-    picture=picture,
+    picture=lambda record: Picture([[draw_corpus_panel(*one) for one in record["curves"].items()]]),
 )

@@ -29,13 +29,12 @@ from weightwright.papers.experiments.machinery.study import (
     judge,
     read_texts,
 )
-from weightwright.papers.experiments.machinery.study_units import Json
+from weightwright.papers.experiments.machinery.study_units import Json, Worker
 from weightwright.papers.experiments.machinery.trends import fit_trend
 from weightwright.papers.experiments.training.batched_models import Group, SequenceMap
 from weightwright.papers.experiments.training.constructed_networks import run
 from weightwright.papers.experiments.training.training_loop import count_training, train_and_measure
 from weightwright.papers.experiments.training.truncated_models import build_truncated, draw_held_out, draw_problem
-from weightwright.progress import Tell
 
 #: Held-out samples whose heat maps are kept.
 SHOWN = 3
@@ -80,7 +79,7 @@ class GuidedAttention(nn.Module):
         super().__init__()
         p = points.shape[-1]
         self.n, self.beta = n, beta
-        self.A = SequenceMap(group, n, p, d, hidden)
+        self.A = SequenceMap(group, n, p, d, hidden, "own")
         self.Q = group.draw_uniform(hidden, hidden, fan_in=hidden)
         self.keys_see_data = keys_see_data
         self.K = group.draw_uniform(hidden if keys_see_data else p, hidden - 1, fan_in=hidden)
@@ -98,7 +97,7 @@ class GuidedAttention(nn.Module):
         return self.attention(X) @ self.values[:, None]
 
 
-def train(unit: Json, tell: Tell) -> Json:
+def train(unit: Json, worker: Worker) -> Json:
     """Guided models of all seeds; where they look on held-out samples."""
     seeds, (n, p, d) = unit["seeds"], (unit["n"], unit["p"], unit["d"])
     half = unit["width"] if unit["wide"] else unit["width"] / 2
@@ -108,9 +107,9 @@ def train(unit: Json, tell: Tell) -> Json:
     X, Y = (part.to(unit["device"]) for part in (X, place_in_rows(Y[..., 0], points, rows, d)))
     group = Group(tuple(seeds))
     model = GuidedAttention(group, n, points, rows, d, unit["hidden"], unit["beta"], unit["keys_see_data"])
-    mse = train_and_measure(model, group, X, Y, unit, tell)["mse"]
+    trained = train_and_measure(model, group, X, Y, unit, worker)
     weights = run(model.attention, X[:, count_training(unit) :])
-    return {"mse": mse} | look_at(weights.cpu().numpy())
+    return {"mse": trained["mse"], "checks": trained["checks"]} | look_at(weights.cpu().numpy())
 
 
 def place_in_rows(y: Tensor, points: Tensor, rows: Tensor, d: int) -> Tensor:
@@ -133,14 +132,14 @@ def look_at(weights: Any) -> Json:
     return {"ends": ends.tolist(), "top": top.tolist(), "keys": keys, "maps": maps.astype(float).tolist()}
 
 
-def build(unit: Json, tell: Tell) -> Json:
+def build(unit: Json, worker: Worker) -> Json:
     """Theorem 3.4's network with p = n + 1 (p = n is refused), and ours with p = n registers, on held-out samples."""
     n = unit["n"]
     X, Y = draw_held_out(unit)[2:]
     found: Json = {"share_at_the_ends": float((Y.abs() == unit["width"] / 2).double().mean())}
     for method in ("faithful", "spectral"):
         for p, name in ((n, f"{method}, p = n"), (n + 1, f"{method}, p = n + 1")):
-            tell(name)
+            worker.tell(name)
             try:
                 net, said = build_truncated(unit, p, method)
             except ValueError as error:
@@ -183,7 +182,7 @@ def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
         ),
         judge("one-hot", one_hot > 0.9, one_hot > 0.5, top=one_hot),
     ]
-    points = Effect("points", mean_of(trained[-1]["mse"]), mean_of(more[-1]["mse"]))
+    points = Effect("points", mean_of(trained[-1]["mse"]), mean_of(more[-1]["mse"]), None, True)
     curves = {"trained": [one["maps"] for one in trained], "built": [one["maps"][0] for one in faithful]}
     return Summary([spreads, used], cells, verdicts, curves, (points,))
 
@@ -223,6 +222,8 @@ UA_E2 = Study(
         ),
     ),
     compared=lambda chosen, found: mean_of(found[0]["ends"]),
+    about="ends",
+    supports=lambda weight: weight > 0.5,
     columns={
         "|b-a|": None,
         "targets at the ends": read.value("share"),

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weightwright.numbers import Floats
 from weightwright.papers.experiments.machinery import read
 from weightwright.papers.experiments.machinery.panels import Curves, Picture
-from weightwright.papers.experiments.machinery.read import stack
+from weightwright.papers.experiments.machinery.read import mean_of, stack
 from weightwright.papers.experiments.machinery.study import (
     TRAINING,
     Cells,
@@ -24,28 +22,39 @@ from weightwright.papers.experiments.machinery.study import (
     Study,
     Summary,
     Variation,
+    Verdict,
+    judge,
     judge_slope,
     read_texts,
 )
-from weightwright.papers.experiments.machinery.study_units import Json
-from weightwright.papers.experiments.machinery.trends import fit_trend
+from weightwright.papers.experiments.machinery.study_units import Json, Worker
+from weightwright.papers.experiments.machinery.trends import fit_trend, slope_between
 from weightwright.papers.experiments.training.batched_models import Group, MappedAttention
 from weightwright.papers.experiments.training.constructed_networks import describe_network, run
 from weightwright.papers.experiments.training.training_loop import count_training, stack_seeds, train_and_measure
 from weightwright.papers.theorems import constructions
-from weightwright.progress import Tell
+
+#: Readings, all run in full. "trained": Definition 2.1's layers after maps of the whole sequence; "divided": the same,
+#: but heads share the width; "own": as that, but without W_O and after a map of its own for every token.
+READINGS = {
+    "trained": {"mixing": "all", "output": "sequence", "divided": False},
+    "divided": {"mixing": "all", "output": "sequence", "divided": True},
+    "own": {"mixing": "own", "output": "none", "divided": True},
+}
 
 
 def conditions(chosen: Json) -> list[Condition]:
-    """The variations are run at the ends of the sweep of p."""
-    usual = {"per_position": True, "normal": False}
+    """The variations are tried at the ends of the sweep of p."""
+    usual = {"normal": False, "schedule": "constant"}
     ends = min(chosen["p"]), max(chosen["p"])
-    sweep = {p: usual | chosen["p_sweep"] | {"p": p} for p in chosen["p"]}
-    return [
-        Condition("built", build, usual | {"n": 10, "seeds": chosen["seeds"][:1]}),
-        *(Condition(f"trained-p{p}", train, given, f"-p{p}" if p in ends else None) for p, given in sweep.items()),
-        Condition("trained-heads", train, usual | chosen["H_sweep"]),
-    ]
+    found = [Condition("built", build, usual | {"n": 10, "seeds": chosen["seeds"][:1]})]
+    for reading, taken in READINGS.items():
+        for p in chosen["p"]:
+            varied_as = f"p{p}" if reading == "trained" and p in ends else None
+            found.append(Condition(f"{reading}-p{p}", train, usual | taken | chosen["p_sweep"] | {"p": p}, varied_as))
+        for H in chosen["H"]:
+            found.append(Condition(f"{reading}-heads{H}", train, usual | taken | chosen["H_sweep"] | {"H": H}))
+    return found
 
 
 def draw_relu_network(seed: int, numbers: int, m: int, normal: bool) -> nn.Sequential:
@@ -76,31 +85,30 @@ def apply_to_sequences(network: nn.Module, X: Tensor) -> Tensor:
     return network(X.double().flatten(-2)).view(X.shape).to(X.dtype)
 
 
-def stack_two_layers(group: Group, n: int, p: int, d: int, hidden: int, per_position: bool = True) -> nn.Sequential:
-    """Attention after A_1, attention after A_2, and the first n tokens are read: (G, B, n, d) -> (G, B, n, d)."""
+def stack_two_layers(group: Group, n: int, d: int, unit: Json) -> nn.Sequential:
+    """Attention after A_1, attention after A_2: (G, B, n, d) -> (G, B, n, d)."""
+    p, hidden, H = unit["p"], unit["hidden"], unit["H"]
     return nn.Sequential(
-        MappedAttention(group, n, p, p, d, hidden, hidden, per_position),
-        MappedAttention(group, p, p, n, hidden, hidden, d, per_position),
+        MappedAttention(group, n, p, p, d, hidden, H, unit), MappedAttention(group, p, p, n, hidden, d, H, unit)
     )
 
 
-def train(unit: Json, tell: Tell) -> Json:
-    """All seeds and head counts side by side. `share` is the MSE over the variance of the held-out targets."""
-    group, n, d = Group(tuple(unit["seeds"]), tuple(unit["H"])), unit["n"], unit["d"]
+def train(unit: Json, worker: Worker) -> Json:
+    """All seeds side by side. `share` is the MSE over the variance of the held-out targets."""
+    group, n, d = Group(tuple(unit["seeds"])), unit["n"], unit["d"]
 
     def draw(seed: int) -> Any:
         X = draw_sequences(seed, unit["samples"], n, d)
         return X, apply_to_sequences(draw_relu_network(seed, n * d, unit["m"], unit["normal"]), X)
 
     X, Y = stack_seeds(map(draw, unit["seeds"]), unit["device"])
-    model = stack_two_layers(group, n, unit["p"], d, unit["hidden"], unit["per_position"])
-    found = train_and_measure(model, group, X, Y, unit, tell)
+    found = train_and_measure(stack_two_layers(group, n, d, unit), group, X, Y, unit, worker)
     variance = Y[:, count_training(unit) :].var(1).sum(-1).mean(-1)  # of a token, as the MSE
-    found["share"] = [error / total for error, total in zip(found["mse"], group.repeat(variance).tolist(), strict=True)]
-    return {key: group.by_heads(found[key]) for key in ("mse", "largest", "share")}
+    share = [error / total for error, total in zip(found["mse"], variance.tolist(), strict=True)]
+    return {key: found[key] for key in ("mse", "largest", "checks")} | {"share": share}
 
 
-def build(unit: Json, tell: Tell) -> Json:
+def build(unit: Json, worker: Worker) -> Json:
     """UA-8's network (ours and the paper's anchors) and UA-10's, at d n = 50, on held-out sequences."""
     n, d, seed = unit["n"], unit["d"], unit["seeds"][0]
     target = draw_relu_network(seed, n * d, unit["m"], unit["normal"])
@@ -113,7 +121,7 @@ def build(unit: Json, tell: Tell) -> Json:
     }
     found: Json = {}
     for name, builder in builders.items():
-        tell(name)
+        worker.tell(name)
         net = builder()
         errors = (run(net, X) - wanted).numpy()
         found[name] = describe_network(net, errors) | {
@@ -125,37 +133,43 @@ def build(unit: Json, tell: Tell) -> Json:
 
 
 def summarise(chosen: Json, results: dict[str, Json]) -> Summary:
-    by_p, heads = [results[f"trained-p{p}"] for p in chosen["p"]], results["trained-heads"]
-    mse = {"p": stack([one["mse"][0] for one in by_p]), "H": stack(heads["mse"])}
-    shares = {"p": [one["share"][0] for one in by_p], "H": heads["share"]}
-    cells: Cells = [
-        ([f"trained, {name} = {value}"], {"mse": mse[name][:, i], "share": shares[name][i]})
-        for name in ("p", "H")
-        for i, value in enumerate(chosen[name])
-    ]
+    cells: Cells = []
+    trends: list[Json] = []
+    verdicts: list[Verdict] = []
+    curves: Json = {}
+    for name, case in (("p", "p"), ("H", "heads")):
+        slopes = []
+        for reading, words in _WORDS.items():
+            found = [results[f"{reading}-{case}{value}"] for value in chosen[name]]
+            mse = stack([one["mse"] for one in found])
+            curves[f"{name}, {reading}"] = mse.tolist()
+            slopes.append(fit_trend(f"MSE against {name}, {words}", chosen[name], mse, f"O(1/{name}): about -1"))
+            cells += [
+                ([f"trained, {words}, {name} = {value}"], one | {"largest": mean_of(one["largest"])})
+                for value, one in zip(chosen[name], found, strict=True)
+            ]
+        trends += slopes
+        shown = ", ".join(
+            f"{slope['slope']:.2f} ({words})" for slope, words in zip(slopes, _WORDS.values(), strict=True)
+        )
+        verdicts.append(judge_slope(name, slopes[0], -1, all=shown))
     built = results["built"]
     cells += [([f"constructed, {name}, {one['heads']} heads"], one) for name, one in built.items()]
-    trends = [fit_trend(f"trained MSE against {k}", chosen[k], mse[k], f"O(1/{k}): about -1") for k in ("p", "H")]
-    verdicts = [judge_slope(name, trend, -1) for name, trend in zip(("p", "H"), trends, strict=True)]
-    ends = [min(chosen["p"]), max(chosen["p"])]
-    for name, words in (("shared", "A_1 and A_2 shared by all tokens"), ("normal", "targets with normal weights")):
-        varied = stack([results[f"varied-{name}-p{p}"]["mse"][0] for p in ends])
-        trends.append(fit_trend(f"trained MSE against p, {words}", ends, varied, "varied"))
+    left = min(mean_of(results[f"trained-p{p}"]["share"]) for p in chosen["p"])
+    verdicts.append(judge("learns", left < 0.05, left < 0.5, left=left))
     constructed = {name: one["mse"] for name, one in built.items()}
-    return Summary(trends, cells, verdicts, {name: one.tolist() for name, one in mse.items()} | {"built": constructed})
+    return Summary(trends, cells, verdicts, curves | {"built": constructed})
 
 
-def read_slope(chosen: Json, found: list[Json]) -> float:
-    """The slope of the MSE against p between the ends of its sweep."""
-    first, last = (np.array(one["mse"][0]) for one in found)
-    ratio: Floats = np.log(last / first)
-    return float(ratio.mean() / np.log(max(chosen["p"]) / min(chosen["p"])))
+#: What the readings are called.
+_WORDS = {"trained": "Definition 2.1", "divided": "heads share the width", "own": "without W_O, A by position"}
 
 
 def draw_sweep(name: str, record: Json) -> Curves:
-    built, curves = dict(record["curves"]["built"]), {"trained": record["curves"][name]}
+    built, curves = dict(record["curves"]["built"]), record["curves"]
+    trained = {f"trained, {words}": curves[f"{name}, {reading}"] for reading, words in _WORDS.items()}
     levels = {"faithful": built.pop("faithful")}
-    return Curves(name, record["settings"][name], curves, levels, {key: built[key] for key in ("spectral", "native")})
+    return Curves(name, record["settings"][name], trained, levels, {key: built[key] for key in ("spectral", "native")})
 
 
 UA_E3 = Study(
@@ -168,7 +182,7 @@ UA_E3 = Study(
         "epochs": 3,
         "samples": Sized(2000, 12_000, 50_000),
         "p": Sized([12, 24, 48], [12, 24, 48, 96], [12, 24, 48, 96]),
-        "p_sweep": {"n": 10, "hidden": 16, "H": [2]},
+        "p_sweep": {"n": 10, "hidden": 16, "H": 2},
         "H": Sized([1, 4, 16], [1, 4, 32], [1, 2, 4, 8, 16, 32]),
         "H_sweep": {"n": 20, "hidden": 32, "p": 24},
         "seeds": Sized(2, 3, 10),
@@ -181,15 +195,21 @@ UA_E3 = Study(
     ),
     conditions=conditions,
     variations=(
-        Variation("shared", {"per_position": False}),
+        Variation("own", {"mixing": "own"}),
+        Variation("one", {"mixing": "one"}),
+        Variation("no-output", {"output": "none"}),
+        Variation("divided", {"divided": True}),
         Variation("normal", {"normal": True}),
+        Variation("late", {"schedule": "late"}),
+        Variation("faster", {"rate": 1e-2}),
+        Variation("as-before", READINGS["own"]),
     ),
-    compared=read_slope,
-    compares_slopes=True,
+    compared=lambda chosen, found: slope_between(chosen["p"], found),
+    about="p",
+    supports=lambda slope: slope < -0.1,
     columns={
         "model": None,
-        "MSE": read.mean("mse"),
-        "std": read.spread("mse"),
+        "MSE": read.mean_and_spread("mse"),
         "share left": read.mean("share"),
         "largest error": read.value("largest"),
         "bound": read.value("bound"),

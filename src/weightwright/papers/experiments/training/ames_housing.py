@@ -93,8 +93,3 @@ def by_rows(X: Floats, a: int, n: int) -> Floats:
     code = np.tile(np.eye(len(ALGORITHMS))[a], (len(X), 1))
     whole = len(X) // n * n
     return np.concatenate([X, code], 1)[:whole].reshape(-1, n, X.shape[1] + len(ALGORITHMS))
-
-
-def filled(X: Floats, wide: int) -> Floats:
-    """Zeros for features that this split has not: categories that no training row has."""
-    return np.pad(X, ((0, 0), (0, wide - X.shape[1])))
