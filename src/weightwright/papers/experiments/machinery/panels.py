@@ -117,7 +117,7 @@ class Bars:
 
     groups: what stands below the groups.
     bars: the name of a bar, its colour, and its numbers by group; a number may be missing.
-    log: whether the axis is logarithmic; the legend is above the bars then.
+    log: whether the axis is logarithmic.
     """
 
     groups: Sequence[str]
@@ -137,8 +137,8 @@ class Bars:
         axes.set_ylabel(self.name)
         if self.log:
             axes.set_yscale("log")
-            axes.set_ylim(top=1e3 * axes.get_ylim()[1])  # room for the legend above the bars
-        axes.legend(fontsize=7, **({"ncols": 3, "loc": "upper center"} if self.log else {}))
+        axes.set_ylim(top=axes.get_ylim()[1] * (1e3 if self.log else 1.35))  # room for the legend above the bars
+        axes.legend(fontsize=7, ncols=3, loc="upper center")
 
 
 @dataclass(frozen=True)
