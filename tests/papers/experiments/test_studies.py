@@ -32,10 +32,10 @@ from weightwright.papers.experiments.machinery.study_units import write_json
 from weightwright.papers.experiments.machinery.trends import fit_trend, slope_between, trend_in_words
 from weightwright.papers.experiments.training.constructed_networks import exact_weights, learn_in_one_pass
 
-IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1"]
+IDS = ["UA-E1", "UA-E2", "UA-E3", "AE-E1", "AE-E2", "AE-E3", "AE-E4", "AE-E5", "LR-E1", "SU-3"]
 
 
-def test_the_nine_studies_are_there() -> None:
+def test_the_ten_studies_are_there() -> None:
     assert list(STUDIES) == IDS
     assert find_study("ua-e1").id == "UA-E1"
     with pytest.raises(ValueError, match="there is no study 'UA-E9'; write one of UA-E1"):

@@ -9,12 +9,13 @@ from weightwright.papers.experiments.studies.ae_e3 import AE_E3
 from weightwright.papers.experiments.studies.ae_e4 import AE_E4
 from weightwright.papers.experiments.studies.ae_e5 import AE_E5
 from weightwright.papers.experiments.studies.lr_e1 import LR_E1
+from weightwright.papers.experiments.studies.su_3 import SU_3
 from weightwright.papers.experiments.studies.ua_e1 import UA_E1
 from weightwright.papers.experiments.studies.ua_e2 import UA_E2
 from weightwright.papers.experiments.studies.ua_e3 import UA_E3
 
 STUDIES: dict[str, Study] = {
-    study.id: study for study in (UA_E1, UA_E2, UA_E3, AE_E1, AE_E2, AE_E3, AE_E4, AE_E5, LR_E1)
+    study.id: study for study in (UA_E1, UA_E2, UA_E3, AE_E1, AE_E2, AE_E3, AE_E4, AE_E5, LR_E1, SU_3)
 }
 
 
