@@ -569,3 +569,13 @@ def test_the_largest_number_of_the_target_is_found() -> None:
     found = check(name, first, 64)
     assert found.size is not None
     assert 0 < found.size < math.inf
+
+
+def test_a_point_of_a_study_may_be_vacuous_too() -> None:
+    series = sweep("UA-1", lambda n: THEOREMS["UA-1"].instance().nets["faithful"], [1.0], count=64)
+    (point,) = series.points
+    assert not point.vacuous
+    assert dataclasses.replace(point, bound=10 * point.extras["target's largest number"]).vacuous
+    study = Study("a study", "n", (dataclasses.replace(series, points=(dataclasses.replace(point, bound=1e9),)),))
+    shown = dataclasses.replace(shown_of(Check("v", "PROVEN", 1.0, 0.5)))
+    assert "(vacuous)" in str(list(tables(shown, (study,)))[-1])

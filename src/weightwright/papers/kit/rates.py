@@ -32,6 +32,10 @@ Build = Callable[[Any], AttentionNetwork]
 Axis = Literal["log", "linear", "places"]
 
 
+#: What a point knows of the target: its norm in L_p, and the largest number of it that was met.
+OWN_NORM, OWN_SIZE = "target's own norm", "target's largest number"
+
+
 @dataclass(frozen=True)
 class Point:
     """One value of the parameter. bound: None where nothing is proven. extras: seconds, bytes, anchors, by name."""
@@ -41,6 +45,12 @@ class Point:
     bound: float | None = None
     label: str = ""  # of a place
     extras: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound is no smaller than the target itself, as far as its size is known."""
+        own = self.extras.get(OWN_NORM, self.extras.get(OWN_SIZE))
+        return self.bound is not None and own is not None and self.bound >= own
 
 
 @dataclass(frozen=True)
@@ -167,10 +177,11 @@ def _point(net: AttentionNetwork, value: float, count: int) -> Point:
     said, power = net.certificate, norm_of(net)
     bound = None if said is None or said.measured is not None else said.bound
     if math.isinf(power):
-        return Point(value, measure(net, count).error, bound, extras=extras)
+        searched = measure(net, count)
+        return Point(value, searched.error, bound, extras=extras | {OWN_SIZE: searched.size})
     found = estimate(net, power, max(count, 4096))
     if net.about.target_norm is not None:
-        extras["target's own norm"] = net.about.target_norm
+        extras[OWN_NORM] = net.about.target_norm
     return Point(value, found.error, bound, extras={**extras, "lo": found.lo, "hi": found.hi})
 
 

@@ -16,7 +16,7 @@ from weightwright.report.facts.compiled import Facts
 from weightwright.report.facts.fact_tables import printable, to_json
 
 if TYPE_CHECKING:
-    from weightwright.papers.kit.rates import Study
+    from weightwright.papers.kit.rates import Point, Study
     from weightwright.papers.theorems.show import Shown
 
 _STYLES = {"PROVEN": "bold green", "MEASURED": "bold yellow", "FAILED": "bold red"}
@@ -165,16 +165,22 @@ def _study(study: Study) -> Columns:
         if (study.one_bound and index < len(study.series) - 1) or all(point.bound is None for point in series.points):
             continue
         headings.append(study.bound_is if study.one_bound else f"{series.name}: {study.bound_is}")
-        columns.append(["-" if point is None or point.bound is None else round_up(point.bound) for point in found])
+        columns.append([_bound(point) for point in found])
     slopes = [(series, series.fitted()) for series in study.series if series.slope is not None]
     told = "; ".join(f"{s.name}: fitted slope {fit:.3f}, expected {s.slope:g}" for s, fit in slopes if fit is not None)
     return f"{study.title}{f' ({told})' if told else ''}", headings, list(zip(*columns, strict=True))
 
 
+def _bound(point: Point | None) -> str:
+    return "-" if point is None or point.bound is None else round_up(point.bound) + " (vacuous)" * point.vacuous
+
+
 def _extras(study: Study) -> list[str]:
     """Seconds, bytes and norms; what else a point knows stays in the JSON."""
+    from weightwright.papers.kit.rates import OWN_NORM  # listing theorems needs no numpy
+
     known = [name for series in study.series for point in series.points for name in point.extras]
-    return [name for name in dict.fromkeys(known) if name in ("seconds", "peak bytes", "target's own norm")]
+    return [name for name in dict.fromkeys(known) if name in ("seconds", "peak bytes", OWN_NORM)]
 
 
 class _Fitting:
