@@ -13,8 +13,8 @@ import pytest
 from papers.support.tiny_study import tiny_study
 
 import weightwright as ww
+from weightwright.papers.experiments.machinery import study_units
 from weightwright.papers.experiments.machinery.study import Options
-from weightwright.papers.experiments.machinery.study_units import OutOfTimeError, Worker, digest_of, state_paths
 from weightwright.papers.experiments.reproducing import UnfinishedError, read_record, reproduce
 
 
@@ -90,14 +90,17 @@ def test_what_was_stopped_elsewhere_goes_on_here(tmp_path: Path) -> None:
     unit = study.plan(chosen)[0]
     folder = tmp_path / "there" / "TINY.parts"
     folder.mkdir(parents=True)
-    with pytest.raises(OutOfTimeError):
-        unit.work(unit.settings, Worker(states=folder / "p4", digest=digest_of(unit.settings), until=0.0))
-    assert state_paths(folder, unit)
+    with pytest.raises(study_units.OutOfTimeError):
+        unit.work(
+            unit.settings,
+            study_units.Worker(states=folder / "p4", digest=study_units.digest_of(unit.settings), until=0.0),
+        )
+    assert study_units.state_paths(folder, unit)
     elsewhere = replace(unit, settings=unit.settings | {"device": "cuda", "data": "/there"})
-    assert digest_of(elsewhere.settings) == digest_of(unit.settings)
+    assert study_units.digest_of(elsewhere.settings) == study_units.digest_of(unit.settings)
     here = reproduce(study, tmp_path / "here", Options(), jobs=1, join=[tmp_path / "there"])
     assert without_times(here) == without_times(reproduce(study, tmp_path / "whole", Options(), jobs=1))
-    assert not state_paths(tmp_path / "here" / "TINY.parts", unit)
+    assert not study_units.state_paths(tmp_path / "here" / "TINY.parts", unit)
 
 
 def test_no_time_does_nothing_and_says_what_is_missing(tmp_path: Path) -> None:

@@ -11,13 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from weightwright.papers.experiments.catalogue import STUDIES, find_study
-from weightwright.papers.experiments.machinery.checks import (
-    CHECKS,
-    check_training,
-    find_checks,
-    fired_in_words,
-    follows,
-)
+from weightwright.papers.experiments.machinery import checks
 from weightwright.papers.experiments.machinery.panels import Bars, Curves, HeatMap
 from weightwright.papers.experiments.machinery.study import (
     Condition,
@@ -173,17 +167,25 @@ def test_the_slope_between_the_ends_is_that_of_the_logarithms() -> None:
 
 def test_checks_fire_beyond_their_limits() -> None:
     curves, training, held_out = [[4.0, 2.0, 2.5], [4.0, 2.0, 8.0]], [1.0, 1.0], [1.5, 3.0]
-    checks = check_training(curves, training, held_out) | {"live": [0.2, 0.9], "prompt": follows([1.0], [0.9])}
-    rows = find_checks({"trained": {"checks": checks}, "trial-x": {"checks": {"end": [9.0]}}, "built": {}})
+    found = checks.check_training(curves, training, held_out) | {
+        "live": [0.2, 0.9],
+        "prompt": checks.follows([1.0], [0.9]),
+    }
+    rows = checks.find_checks({"trained": {"checks": found}, "trial-x": {"checks": {"end": [9.0]}}, "built": {}})
     assert {(row["part"], row["check"], row["fired"]) for row in rows} == {
         ("trained", "end", 1), ("trained", "held_out", 1), ("trained", "live", 1), ("trained", "prompt", 1),
         ("trial-x", "end", 1),
     }  # fmt: skip
-    said = fired_in_words(rows)
+    said = checks.fired_in_words(rows)
     assert said.count("in 1 of 1 trained parts") == 4
     assert "9" not in said  # of a trial
-    assert fired_in_words(find_checks({"trained": {"checks": check_training([[2.0, 1.0]], [1.0], [1.0])}})) == ""
-    assert CHECKS["end"].fires(float("nan"))
+    assert (
+        checks.fired_in_words(
+            checks.find_checks({"trained": {"checks": checks.check_training([[2.0, 1.0]], [1.0], [1.0])}})
+        )
+        == ""
+    )
+    assert checks.CHECKS["end"].fires(float("nan"))
 
 
 def test_a_slope_is_reproduced_where_its_sign_and_interval_are_those_of_the_claim() -> None:
