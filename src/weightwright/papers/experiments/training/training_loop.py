@@ -43,7 +43,7 @@ def stack_seeds(drawn: Iterable[tuple[Tensor, ...]], device: str) -> list[Tensor
 def rate_at(unit: Json, done: float) -> float:
     """The rate of Adam after a share of the steps. "late": constant at first, then lower and lower on a line.
 
-    >>> [rate_at({"rate": 1.0, "schedule": "late"}, done) for done in (0.0, 0.5, 1.0)]
+    >>> [round(rate_at({"rate": 1.0, "schedule": "late"}, done), 9) for done in (0.0, 0.5, 1.0)]
     [1.0, 1.0, 0.01]
     """
     rate = float(unit["rate"])
