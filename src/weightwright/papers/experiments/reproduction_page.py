@@ -27,7 +27,7 @@ NOT_THERE = """## What is not there
 
 - Where a run is smaller than the paper's, its section says by how much; a claim that fails there may hold at the
   paper's own size.
-- CoNLL-2003 is not free and was not at hand: LR-E1 was run on another corpus, and says which.
+- CoNLL-2003 is not free and was not at hand: LR-E1 is run on other corpora.
 - AE-E3 and AE-E4 learn lasso from (X, y) with the estimators of `ww.incontext` alone: the learner in one forward pass
   has no l1.
 """

@@ -192,7 +192,7 @@ class Effect:
 
     name: of the variation.
     taken, varied: the number as the study has it, and after the change.
-    turns: whether one of them supports the claim and the other does not; None: the number supports no claim.
+    turns: whether the first supports the claim and the second does not; None: the first does not, or there is no claim.
     in_full: whether both were run in full, and not only tried.
     numbers: for the braces of its texts.
     """
@@ -370,6 +370,7 @@ class Study:
             taken = self.compared(chosen, [results[trial_name("", condition)] for condition in tried])
             read = one.read or self.compared
             varied = read(chosen, [results[trial_name(changed, condition)] for condition in tried])
-            turns = None if self.supports is None else self.supports(taken) != self.supports(varied)
+            told = self.supports is not None and self.supports(taken)  # else the trial is too short to tell
+            turns = not self.supports(varied) if told and self.supports is not None else None
             found.append(Effect(one.name, taken, varied, turns))
         return found
